@@ -1,0 +1,102 @@
+import org.typelevel.scalacoptions.ScalacOptions
+
+val sparkVersion = "4.2.0"
+val flinkVersion = "2.3.0"
+
+ThisBuild / organization := "io.pillarbox"
+ThisBuild / version := IO.read(file("python/src/pillarbox/_version.py")).split('"')(1)
+ThisBuild / scalaVersion := "2.13.18"
+ThisBuild / javacOptions ++= Seq("--release", "17")
+ThisBuild / scalacOptions ++= Seq("-release", "17")
+ThisBuild / licenses := Seq(License.Apache2)
+
+/** What Spark 4.2 opens of the JDK, for every forked JVM that runs Spark or Flink code. */
+val moduleOpens = Seq(
+  "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
+  "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
+  "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+  "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+  "java.security.jgss/sun.security.krb5"
+).map(target => s"--add-opens=$target=ALL-UNNAMED")
+
+val testLibraries = Seq(
+  "org.scalatest" %% "scalatest" % "3.2.20" % Test,
+  "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
+)
+
+/** Flink's own classes, to compare with. They never reach the jar that users install. */
+val flinkPeers = Seq(
+  "org.apache.flink" % "flink-streaming-java" % flinkVersion,
+  "org.apache.flink" % "flink-streaming-java" % flinkVersion classifier "tests",
+  "org.apache.flink" % "flink-runtime" % flinkVersion,
+  "org.apache.flink" % "flink-runtime" % flinkVersion classifier "tests",
+  "org.apache.flink" % "flink-core" % flinkVersion,
+  "org.apache.flink" % "flink-core" % flinkVersion classifier "tests",
+  "org.apache.flink" % "flink-test-utils-junit" % flinkVersion,
+  "org.apache.flink" % "flink-statebackend-rocksdb" % flinkVersion exclude ("com.ververica", "frocksdbjni")
+)
+
+def commonSettings(testFolder: String) = Seq(
+  Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "scala",
+  Test / javaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "java",
+  Test / resourceDirectory := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "resources",
+  Test / fork := true,
+  Test / baseDirectory := (ThisBuild / baseDirectory).value,
+  Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
+  Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
+  libraryDependencies ++= testLibraries
+)
+
+lazy val root = (project in file("."))
+  .aggregate(core, spark)
+  .settings(publish / skip := true, name := "pillarbox-root")
+
+lazy val core = (project in file("jvm/core"))
+  .settings(commonSettings("core"))
+  .settings(
+    name := "pillarbox-core",
+    libraryDependencies ++= Seq(
+      "org.rocksdb" % "rocksdbjni" % "9.8.4" % Provided,
+      "org.slf4j" % "slf4j-api" % "2.0.17" % Provided
+    ),
+    libraryDependencies ++= flinkPeers.map(_ % Test),
+    libraryDependencies ++= Seq(
+      "org.junit.jupiter" % "junit-jupiter" % "5.11.4" % Test,
+      "org.junit.platform" % "junit-platform-launcher" % "1.11.4" % Test
+    )
+  )
+
+lazy val spark = (project in file("jvm/spark"))
+  .dependsOn(core % "compile->compile;test->test")
+  .settings(commonSettings("spark"))
+  .settings(
+    name := "pillarbox",
+    libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+    // The worker's Python sources travel inside the jar, so an executor needs no pip install of ours.
+    Compile / unmanagedResourceDirectories += (ThisBuild / baseDirectory).value / "python" / "src",
+    Compile / unmanagedResources / excludeFilter := HiddenFileFilter || "*.pyc" || "__pycache__" || "*.jar",
+    Compile / resourceGenerators += versionResource.taskValue,
+    // One thin jar for users: ours alone, core and spark together.
+    Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
+    Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-${version.value}.jar"
+  )
+
+lazy val bench = (project in file("jvm/bench"))
+  .dependsOn(core, spark)
+  .enablePlugins(JmhPlugin)
+  .settings(
+    name := "pillarbox-bench",
+    publish / skip := true,
+    libraryDependencies ++= flinkPeers ++ Seq(
+      "org.rocksdb" % "rocksdbjni" % "9.8.4",
+      "org.slf4j" % "slf4j-nop" % "2.0.17"
+    ),
+    javaOptions ++= moduleOpens
+  )
+
+lazy val versionResource = Def.task {
+  val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
+  IO.write(target, s"version=${version.value}\nspark=$sparkVersion\n")
+  Seq(target)
+}

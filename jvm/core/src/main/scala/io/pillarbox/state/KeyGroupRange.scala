@@ -1,0 +1,17 @@
+package io.pillarbox.state
+
+/** The key groups that one partition owns: `start` to `end`, both included.
+  *
+  * A key belongs to exactly one key group for ever (see [[KeyGroups]]), a key group to exactly one partition
+  * at a time, so state can be re-partitioned without reading the keys.
+  */
+final case class KeyGroupRange(start: Int, end: Int) {
+  require(start >= 0 && end >= start, s"A key-group range needs 0 <= start <= end, found [$start, $end]")
+
+  /** How many key groups the range holds. */
+  def size: Int = end - start + 1
+
+  def contains(keyGroup: Int): Boolean = keyGroup >= start && keyGroup <= end
+
+  override def toString: String = s"[$start, $end]"
+}
