@@ -2,7 +2,7 @@ package io.pillarbox.mailbox
 
 import java.util.concurrent.{Callable, CompletableFuture, RejectedExecutionException, RunnableFuture}
 
-import scala.annotation.{nowarn, tailrec}
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 /**
@@ -76,6 +76,6 @@ private object MailboxExecutorImpl {
     }
 
     /** A future that was cancelled meanwhile stays so, which is no error. */
-    private def settle(@nowarn first: Boolean): Unit = ()
+    private def settle(first: Boolean): Unit = ()
   }
 }
