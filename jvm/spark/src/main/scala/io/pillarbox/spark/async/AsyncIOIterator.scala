@@ -2,37 +2,33 @@ package io.pillarbox.spark.async
 
 import java.util.{ArrayDeque, Collection => JCollection}
 
-import io.pillarbox.async._
-import io.pillarbox.mailbox._
-import io.pillarbox.spark.plan.{AsyncIOFunction, AsyncIOMetrics}
-import io.pillarbox.spark.python.{PythonChannel, PythonFailure}
+import io.pillarbox.async.AsyncOutput
+import io.pillarbox.spark.plan.AsyncIOMetrics
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
-import org.apache.spark.sql.pillarbox.UserErrors
+import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.types.StructType
 
-/** Drives one async operator by pulling: `hasNext` steps the mailbox until a row is ready or the input ended.
+/** The rows of one partition with the results of their calls. Pulling it is what drives the operator.
   *
-  * All of it runs on the thread that pulls. The default action takes an input row; answers, deadlines and retries
-  * come as mail. With no room for a row, or no more rows, the default action is suspended and the thread sleeps on
-  * the mailbox.
+  * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
   */
 final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], context: TaskContext)
     extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {
 
-  private val priority = TaskMailboxes.of(context).nextPriority()
+  private val mailboxes = TaskMailboxes.of(context)
+  private val priority = mailboxes.nextPriority()
   private val readyInputs = new ArrayDeque[InternalRow]
   private val readyResults = new ArrayDeque[InternalRow]
   private val joined = new JoinedRow
   private val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
-  private var running: Running = _
-  private var inputEnded = false
+  private var driver: OperatorDriver = _
+  private var started = false
 
   override def hasNext: Boolean = {
-    if (readyInputs.isEmpty && !inputEnded && running == null) start()
-    while (readyInputs.isEmpty && !isFinished) running.step()
+    if (!started) start()
+    while (readyInputs.isEmpty && !isFinished) driver.step()
     !readyInputs.isEmpty
   }
 
@@ -50,58 +46,16 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
     readyResults.add(result)
   }
 
+  /** In Spark the watermark is the query's, between micro-batches, and no element of a plan. */
   override def emitWatermark(timestampMs: Long): Unit = ()
 
-  private def isFinished: Boolean = inputEnded && (running == null || running.isDrained)
+  private def isFinished: Boolean = driver == null || driver.isFinished
 
-  /** Not before the first row is asked for, and not for an empty partition: a worker costs something. */
-  private def start(): Unit =
+  private def start(): Unit = {
+    started = true
     if (input.hasNext) {
-      running = new Running
-      running.open()
-    } else inputEnded = true
-
-  /** The operator and its surroundings, from the first row to the end of the task. */
-  final private class Running {
-    private val mailbox = TaskMailboxes.of(context).ofCurrentThread()
-    private val processor =
-      new MailboxProcessor(controller => takeInput(controller), mailbox, false, TaskActionExecutor.Immediate)
-    private val executor = processor.mailboxExecutor(priority)
-    private val timers = new SystemProcessingTimeService(executor)
-    private val operator = makeOperator()
-    private var suspension: MailboxDefaultAction.Suspension = _
-
-    operator.onCapacityAvailable(() => suspension.resume())
-    context.addTaskCompletionListener[Unit](_ => close())
-
-    def open(): Unit = translating(operator.open())
-
-    def isDrained: Boolean = operator.isDrained
-
-    def step(): Unit = {
-      if (context.isInterrupted()) context.killTaskIfInterruptedPublic()
-      translating(processor.runMailboxStepBlocking())
-    }
-
-    private def takeInput(controller: MailboxDefaultAction.Controller): Unit =
-      if (!operator.hasCapacity) suspendUntilRoom(controller)
-      else if (input.hasNext) operator.processElement(input.next().copy(), AsyncOutput.NoTimestamp)
-      else endInput(controller)
-
-    private def suspendUntilRoom(controller: MailboxDefaultAction.Controller): Unit =
-      suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
-
-    private def endInput(controller: MailboxDefaultAction.Controller): Unit = {
-      inputEnded = true
-      operator.endInputReached()
-      controller.suspendDefaultAction()
-    }
-
-    private def makeOperator(): AsyncWaitOperator[InternalRow, InternalRow] = ???
-
-    private def close(): Unit = {
-      timers.close()
-      operator.close()
+      driver = new OperatorDriver(task, input, this, mailboxes.ofCurrentThread(), priority, context)
+      driver.open()
     }
   }
 }
