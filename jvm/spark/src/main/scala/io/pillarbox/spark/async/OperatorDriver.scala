@@ -7,11 +7,12 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
 
-/** Runs one async operator on the thread that pulls its rows, from the first row to the end of the task.
-  *
-  * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
-  * more rows, the default action is suspended and the thread sleeps on the mailbox.
-  */
+/**
+ * Runs one async operator on the thread that pulls its rows, from the first row to the end of the task.
+ *
+ * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
+ * more rows, the default action is suspended and the thread sleeps on the mailbox.
+ */
 final private class OperatorDriver(
     task: AsyncIOTask,
     input: Iterator[InternalRow],

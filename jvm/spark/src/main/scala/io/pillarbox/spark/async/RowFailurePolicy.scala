@@ -9,11 +9,12 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.pillarbox.UserErrors
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What `on_error` says: fail the task, emit nulls, or emit nulls and describe the failure in a column.
-  *
-  * @param show
-  *   a row's text for messages
-  */
+/**
+ * What `on_error` says: fail the task, emit nulls, or emit nulls and describe the failure in a column.
+ *
+ * @param show
+ *   a row's text for messages
+ */
 final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     extends FailurePolicy[InternalRow, InternalRow] {
 
