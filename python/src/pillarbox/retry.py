@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Union
+from typing import Any
 
 from ._durations import milliseconds
 from .errors import error, shown
 
-RetryOn = Union[
-    type[BaseException], tuple[type[BaseException], ...], Callable[[BaseException], bool]
-]
+RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
 
 class RetryAfter(Exception):
