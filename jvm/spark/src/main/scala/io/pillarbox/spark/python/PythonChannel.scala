@@ -8,15 +8,16 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
-import org.apache.spark.api.python.PythonFunction
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers}
+import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /** What a task tells its worker at the start.
   *
   * @param initJson
   *   the operator's options and the task's identity
+  * @param inputView
+  *   makes a function that picks the columns to send from a row; used by one thread
   * @param artifactId
   *   the artifact set of a Connect session
   * @param maxRowsPerFrame
@@ -24,9 +25,10 @@ import org.apache.spark.sql.types.StructType
   */
 final case class ChannelSettings(
     name: String,
-    function: PythonFunction,
+    function: UserFunction,
     initJson: String,
     inputSchema: Schema,
+    inputView: () => InternalRow => InternalRow,
     resultArrowSchema: Schema,
     resultSchema: StructType,
     artifactId: Option[String],
@@ -109,7 +111,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       settings.initJson.getBytes(UTF_8),
       CallEncoder.schemaMessage(settings.inputSchema),
       CallEncoder.schemaMessage(settings.resultArrowSchema),
-      settings.function.command.toArray
+      settings.function.command
     )
     val body = Frame.buffer(parts.map(_.length + 4).sum)
     parts.foreach(part => body.putInt(part.length).put(part))
@@ -133,7 +135,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      settings.inputSchema,
+      () => new CallEncoder(settings.inputSchema, settings.inputView()),
       settings.maxRowsPerFrame,
       fail
     )

@@ -2,7 +2,7 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.{classic, DataFrame}
+import org.apache.spark.sql.{classic, DataFrame, ExperimentalMethods, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.QuotingUtils
@@ -15,6 +15,13 @@ object SparkAdapter {
   /** A DataFrame over `plan`, analysed at once, so that errors show where the user wrote the call. */
   def ofRows(like: DataFrame, plan: LogicalPlan): DataFrame =
     classic.Dataset.ofRows(classicOf(like).sparkSession, plan)
+
+  /** The session's hooks for strategies of others. */
+  def experimental(session: SparkSession): ExperimentalMethods = session match {
+    case local: classic.SparkSession => local.experimental
+    case other =>
+      throw new UnsupportedOperationException(s"The JVM engine needs a classic session, found ${other.getClass.getName}.")
+  }
 
   /** The analysed plan of a DataFrame. */
   def analyzedPlan(df: DataFrame): LogicalPlan = classicOf(df).queryExecution.analyzed
