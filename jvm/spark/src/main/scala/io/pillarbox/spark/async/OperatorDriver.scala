@@ -65,7 +65,7 @@ final private class OperatorDriver(
     try body
     catch {
       case failure: PythonFailure =>
-        throw UserErrors.failure(s"async_io(${task.spec.name}): ${failure.getMessage}", failure)
+        throw UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
