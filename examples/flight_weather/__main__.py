@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -22,6 +23,12 @@ from .phases import Phase, measure
 from .stream import run_stream
 
 TASKS = 2
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": str(TASKS),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
 OUTPUT = Path(__file__).resolve().parents[2] / "demo-output"
 SHOWN = ["carrier", "flight", "origin", "dest", "time_hour", "temp", "wind_speed", "visib"]
 
@@ -55,10 +62,10 @@ def arguments() -> argparse.Namespace:
 
 
 def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run PATH's python3
     builder = SparkSession.builder.master(f"local[{TASKS}]").appName("flight weather")
-    builder = builder.config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", TASKS)
-    builder = builder.config("spark.sql.execution.arrow.pyspark.enabled", "true")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
     spark: SparkSession = pb.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
