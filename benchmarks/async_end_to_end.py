@@ -28,7 +28,7 @@ Contest = dict[str, Callable[[DataFrame], DataFrame]]
 
 def main() -> None:
     options = arguments()
-    spark = session(TASKS)
+    spark = session(TASKS, options.engines)
     try:
         with tempfile.TemporaryDirectory(prefix="async-bench-") as name:
             bench = Bench(spark, Path(name), options)

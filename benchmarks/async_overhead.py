@@ -55,7 +55,7 @@ async def short(row: Row) -> int:
 def main() -> None:
     options = arguments()
     memory = [line for engine in options.engines for line in memory_lines(engine, options)]
-    spark = session(tasks=1)
+    spark = session(1, options.engines)
     try:
         overhead = Overhead(spark, options)
         parts = [overhead.speed(), overhead.many_in_flight(), MEMORY + "\n".join(memory)]
@@ -162,7 +162,7 @@ MEMORY = (
 
 def memory_lines(engine: str, options: argparse.Namespace) -> list[str]:
     """Small capacity and few rows first: a worker's memory never shrinks."""
-    spark = session(tasks=1)
+    spark = session(1, options.engines)
     try:
         overhead = Overhead(spark, options)
         sizes = [(c, n) for c in (100, options.in_flight) for n in options.rows]

@@ -23,13 +23,15 @@ SETTINGS = {
 }
 
 
-def session(tasks: int) -> SparkSession:
-    """A local session without UI, with our jar where there is one."""
+def session(tasks: int, engines: list[str]) -> SparkSession:
+    """A local session without UI, with our jar if one of the engines needs it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run PATH's python3
     builder = SparkSession.builder.master(f"local[{tasks}]").appName("pillarbox benchmarks")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    spark: SparkSession = pb.configure(builder).getOrCreate()
+    if "jvm" in engines:
+        builder = pb.configure(builder)
+    spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

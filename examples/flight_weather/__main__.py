@@ -43,7 +43,7 @@ def main() -> int:
         prepare(folder, options.rows)
         with running_service(folder / "weather.parquet") as service:
             print(f"The weather service listens on {service.url}", flush=True)
-            spark = session()
+            spark = session(options.engine)
             try:
                 verdict = Demo(spark, service, folder, options).run()
             finally:
@@ -61,12 +61,14 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def session() -> SparkSession:
+def session(engine: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run PATH's python3
     builder = SparkSession.builder.master(f"local[{TASKS}]").appName("flight weather")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    spark: SparkSession = pb.configure(builder).getOrCreate()
+    if engine != "python":
+        builder = pb.configure(builder)
+    spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -71,10 +71,13 @@ class WeatherService:
         stats.requests += 1
         stats.step(+1)
         try:
-            await asyncio.sleep(self.random.lognormvariate(math.log(MEDIAN_SECONDS), SIGMA))
+            await asyncio.sleep(self.latency_seconds())
             return self.answer(request.match_info["origin"], request.match_info["time_hour"])
         finally:
             stats.step(-1)
+
+    def latency_seconds(self) -> float:
+        return self.random.lognormvariate(math.log(MEDIAN_SECONDS), SIGMA)
 
     def answer(self, origin: str, time_hour: str) -> web.Response:
         if self.random.random() < UNAVAILABLE_SHARE:
