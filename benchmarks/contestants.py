@@ -120,7 +120,9 @@ class SlidingWindow:
 
     async def answer(self, key: int, seconds: float) -> None:
         try:
-            self.answers.append((key, seconds, await _sleep(seconds)))
+            answer = await _sleep(seconds)
+            # Not in one expression with the await: take() may have swapped the list meanwhile.
+            self.answers.append((key, seconds, answer))
         except BaseException as failure:
             self.failure = failure
         self.in_flight -= 1
