@@ -22,6 +22,7 @@ from .measure import run, session
 from .schedule import TASKS, latencies, perfect_seconds, write
 
 PYFLINK = "PyFlink AsyncDataStream, unordered"
+FEW = 2 * TASKS
 START_UPS = 5
 Contest = dict[str, Callable[[DataFrame], DataFrame]]
 
@@ -71,7 +72,7 @@ class Bench:
         self.spark, self.folder, self.options = spark, folder, options
         self.remarks: list[str] = []
         self.few = folder / "few"
-        write(self.few, np.zeros(2 * TASKS))
+        write(self.few, np.zeros(FEW))
 
     def contest(self) -> Contest:
         capacity = self.options.capacity
@@ -100,7 +101,7 @@ class Bench:
         """Every way once over a few rows: the JVM compiles, Python workers start."""
         for transform in self.contest().values():
             for _ in range(START_UPS):
-                run(transform(self.read(self.few)))
+                run(transform(self.read(self.few)), FEW, 0)
 
     def round(self, many: Path):  # type: ignore[no-untyped-def]
         """Each contestant once, in turn: its name and its seconds."""
@@ -117,8 +118,9 @@ class Bench:
 
     def seconds(self, transform: Callable[[DataFrame], DataFrame], many: Path) -> float:
         few = transform(self.read(self.few))
-        start_up = statistics.median(run(few) for _ in range(START_UPS))
-        return run(transform(self.read(many))) - start_up
+        start_up = statistics.median(run(few, FEW, 0) for _ in range(START_UPS))
+        seconds = np.load(many / "seconds.npy")
+        return run(transform(self.read(many)), len(seconds), seconds.sum()) - start_up
 
     def read(self, folder: Path) -> DataFrame:
         frame: DataFrame = self.spark.read.parquet(*map(str, sorted(folder.glob("*.parquet"))))

@@ -104,12 +104,18 @@ class Overhead:
             engine=engine,
         )
 
+    def ids(
+        self, rows: int, function: Callable[[Row], object], engine: str, capacity: int = 1_000
+    ) -> None:
+        """Run a function that answers the row's id."""
+        run(self.frame(rows, function, engine, capacity), rows, rows * (rows - 1) / 2)
+
     def speed(self) -> str:
         """No-op calls: a second of one task, and a second of CPU time over all processes."""
         floors: list[float] = []
         found: dict[str, list[Usage]] = {}
         for engine in self.options.engines:
-            run(self.frame(20_000, no_op, engine))
+            self.ids(20_000, no_op, engine)
         for _ in range(self.options.repeats):
             floors.append(asyncio.run(asyncio_calls_a_second(self.options.calls)))
             for engine in self.options.engines:
@@ -128,7 +134,7 @@ class Overhead:
 
     def no_ops(self, engine: str) -> Usage:
         with usage() as found:
-            run(self.frame(self.options.calls, no_op, engine))
+            self.ids(self.options.calls, no_op, engine)
         return found
 
     def many_in_flight(self) -> str:
@@ -148,7 +154,7 @@ class Overhead:
 
     def memory(self, engine: str, capacity: int, rows: int) -> str:
         with usage() as found:
-            run(self.frame(rows, short, engine, capacity))
+            self.ids(rows, short, engine, capacity)
         worker, jvm = (f"{found.peak_bytes[kind] / MB:,.0f} MB" for kind in ("worker", "jvm"))
         return f"| {engine} | {capacity:,} | {rows:,} | {worker} | {jvm} |"
 

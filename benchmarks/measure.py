@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pillarbox as pb
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,11 +37,18 @@ def session(tasks: int, engines: list[str]) -> SparkSession:
     return spark
 
 
-def run(frame: DataFrame) -> float:
-    """Seconds to compute every row of `frame` and drop it."""
+def run(frame: DataFrame, rows: int, answers: float) -> float:
+    """Seconds to compute every row of `frame` and drop it. Raises if it had not just `rows` rows,
+    whose column answer sums up to `answers`: losing rows is no way to win."""
+    seen = Observation()
+    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"), F.sum("answer").alias("sum"))
     started = time.perf_counter()
-    frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - started
+    watched.write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - started
+    found = seen.get
+    if found["rows"] != rows or abs(found["sum"] - answers) > 1e-6 * max(1, rows):
+        raise RuntimeError(f"{rows} rows with the sum {answers} expected, found {found}")
+    return seconds
 
 
 @dataclass

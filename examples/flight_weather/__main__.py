@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -165,4 +166,6 @@ class Demo:
 
 
 if __name__ == "__main__":
+    # pandas 3 works for what is done here; PySpark says at every turn that it doubts it.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     sys.exit(main())
