@@ -24,7 +24,7 @@ from .errors import error
 from .retry import Retry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 Function = Callable[..., Any] | JvmFunction
@@ -162,7 +162,7 @@ def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
     if isinstance(function, JvmFunction) and engine == "python":
         raise error(
             "ENGINE_UNAVAILABLE",
-            reason=f"{function.class_name} is a JVM function, and engine=\"python\" was asked for",
+            reason=f"{function.class_name} is a JVM function, and engine=python was asked for",
             advice='Use engine="jvm".',
         )
     if engine == "python" or (connect and not needs_jvm):
@@ -176,6 +176,7 @@ def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
     from . import _jvm
 
     if _jvm.is_available(df.sparkSession):
+        _check_versions(df.sparkSession)
         return True
     if not needs_jvm:
         return False
@@ -184,6 +185,18 @@ def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
         reason="the Pillarbox jar is not on the class path of this session",
         advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
     )
+
+
+def _check_versions(spark: SparkSession) -> None:
+    from . import _jvm
+    from ._version import __version__
+
+    jar, supported = _jvm.jar_version(spark), _jvm.jar_spark_version(spark)
+    if jar != __version__:
+        raise error("JAR_VERSION_MISMATCH", jar=jar, package=__version__)
+    if supported is not None and spark.version.split(".")[:2] != supported.split(".")[:2]:
+        line = ".".join(supported.split(".")[:2])
+        raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=line)
 
 
 def _refuse_python_options(options: AsyncOptions, resource: object) -> None:

@@ -69,7 +69,7 @@ class Command:
         from pyspark import cloudpickle
 
         try:
-            return bytes(cloudpickle.dumps(self))
+            return bytes(cloudpickle.dumps(self))  # type: ignore[no-untyped-call]
         except Exception as problem:
             raise error(
                 "NOT_PICKLABLE",

@@ -102,12 +102,21 @@ def parse_options(
         error_column=error_column,
         max_concurrency=max_concurrency,
         rate=None if rate_limit is None else rate(rate_limit),
-        inputs=inputs if inputs is None or isinstance(inputs, str) else tuple(inputs),
+        inputs=_names(inputs),
         explode=explode,
         batch_size=batch_size,
         batch_wait_ms=_batch(batch_size, batch_wait, capacity),
         name=name,
     )
+
+
+def _names(inputs: Sequence[str] | None) -> tuple[str, ...] | None:
+    if inputs is None:
+        return None
+    fits = isinstance(inputs, (list, tuple)) and all(isinstance(name, str) for name in inputs)
+    if not fits or not inputs:
+        _invalid("inputs", "a list of column names", inputs, '["origin", "hour"]')
+    return tuple(inputs)
 
 
 def _batch(batch_size: int | None, batch_wait: Duration | None, capacity: int) -> int:

@@ -53,8 +53,7 @@ class ResultEncoder:
         self._to_values = _row_shape(returns)
         self._nulls = (None,) * len(returns.fields)
         self._columns = [
-            _Column(spark, arrow)
-            for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
+            _Column(spark, arrow) for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
         ]
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
@@ -159,7 +158,7 @@ def _many_columns(names: list[str]) -> Callable[[Any], Sequence[Any]]:
     def values(answer: Any) -> Sequence[Any]:
         if type(answer) is dict:
             try:
-                return all_of(answer)  # type: ignore[no-any-return]
+                return all_of(answer)
             except KeyError:
                 pass
         named = as_mapping(answer)

@@ -28,7 +28,7 @@ from pyspark.sql.types import NumericType as _NumericType
 Reader = Callable[[Any], list[Any]]
 
 try:  # what named tuples read their fields with, in C
-    from _collections import _tuplegetter as _field  # type: ignore[attr-defined]
+    from _collections import _tuplegetter as _field  # type: ignore[import-not-found]
 except ImportError:
 
     def _field(index: int, doc: str) -> property:

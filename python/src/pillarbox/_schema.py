@@ -81,14 +81,6 @@ def _chosen(
 ) -> list[StructField]:
     if inputs is None:
         return list(schema.fields)
-    if isinstance(inputs, str) or not all(isinstance(name, str) for name in inputs) or not inputs:
-        raise error(
-            "INVALID_OPTION",
-            option="inputs",
-            expected="a list of column names",
-            value=shown(inputs),
-            example='["origin", "hour"]',
-        )
     return [_find(schema, name, case_sensitive) for name in inputs]
 
 
@@ -114,9 +106,7 @@ def output_schema(
     for column, place in added:
         key = _folded(column.name, case_sensitive)
         if key in owners:
-            raise error(
-                "OUTPUT_NAME_CLASH", column=column.name, first=owners[key], second=place
-            )
+            raise error("OUTPUT_NAME_CLASH", column=column.name, first=owners[key], second=place)
         owners[key] = place
     return StructType(schema.fields + [column for column, _ in added])
 

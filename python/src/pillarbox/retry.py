@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Union
+from typing import Any
 
 from ._durations import milliseconds
 from .errors import error, shown
 
-RetryOn = Union[
-    type[BaseException], tuple[type[BaseException], ...], Callable[[BaseException], bool]
-]
+RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
 
 class RetryAfter(Exception):
@@ -88,6 +88,16 @@ class Retry:
                 value=shown(self.retry_if_result),
                 example="lambda result: result is None",
             )
+
+    def backoff_s(self, retry: int) -> float:
+        """The delay in seconds before the ``retry``-th retry (from 1), jitter included."""
+        spec = self.to_spec()
+        try:
+            delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
+        except OverflowError:
+            delay = math.inf
+        capped = min(delay, spec["max_backoff_ms"]) / 1000
+        return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
 
     def to_spec(self) -> dict[str, Any]:
         """The part that the operator needs, as JSON-able values; durations in ms."""

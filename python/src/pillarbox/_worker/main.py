@@ -20,7 +20,7 @@ from .._failures import message_of
 from .._functions import Command
 from ..errors import error
 from .channel import Channel
-from .frames import Init, read_init
+from .frames import read_init
 from .process import WorkerProcess, current
 from .session import Reported, Session, exit_error, send_fatal
 
@@ -66,9 +66,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         raise
 
 
-def _opener(
-    process: WorkerProcess, key: Any, command: Command
-) -> Callable[[], Awaitable[Any]]:
+def _opener(process: WorkerProcess, key: Any, command: Command) -> Callable[[], Awaitable[Any]]:
     async def open_resource() -> Any:
         if command.resource is None:
             return None
@@ -94,5 +92,5 @@ def _set_task_context(task: dict[str, Any]) -> None:
         partitionId=task["partition"],
         attemptNumber=task["attempt"],
         taskAttemptId=task["task_attempt_id"],
-        localProperties={},  # type: ignore[arg-type]
+        localProperties={},
     )

@@ -43,7 +43,9 @@ class WorkerProcess:
         """Tells functions apart, and the same function with other broadcast files too."""
         from pyspark.core.broadcast import _broadcastRegistry
 
-        broadcasts = sorted((bid, str(getattr(b, "_path", None))) for bid, b in _broadcastRegistry.items())
+        broadcasts = sorted(
+            (bid, str(getattr(b, "_path", None))) for bid, b in _broadcastRegistry.items()
+        )
         return hashlib.sha256(pickled).digest(), tuple(broadcasts)
 
     def command(self, key: Hashable, pickled: bytes) -> Command:

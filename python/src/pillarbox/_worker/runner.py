@@ -16,6 +16,8 @@ from .._failures import Failure, describe, refused_result
 from .._functions import Command
 from ..errors import error, shown
 
+MOST_THREADS = 512
+
 
 class Outcomes(Protocol):
     """Told how calls end, on the event loop, once for each element that was not cancelled."""

@@ -17,7 +17,7 @@ from .._rows import RowReader
 from ..errors import PillarboxError, error
 from . import frames
 from .channel import Channel
-from .runner import CallRunner
+from .runner import MOST_THREADS, CallRunner
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
-_MOST_THREADS = 512
 
 
 class Reported(Exception):
@@ -79,13 +78,13 @@ class Session:
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource = await open_resource()
-        most = min(self._spec["capacity"], self._spec["max_concurrency"] or _MOST_THREADS)
+        most = min(self._spec["capacity"], self._spec["max_concurrency"] or MOST_THREADS)
         self._runner = CallRunner(
             self._command,
             resource,
             self,
             prefix=self._spec["call_id_prefix"],
-            max_threads=min(most, _MOST_THREADS),
+            max_threads=min(most, MOST_THREADS),
         )
         self._channel.on_readable(self._on_readable)
         self._channel.send(frames.encode(frames.READY))

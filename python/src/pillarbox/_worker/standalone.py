@@ -18,7 +18,7 @@ def run(main: Callable[[BinaryIO, BinaryIO], None]) -> None:
     secret = os.environ.get("PYTHON_WORKER_FACTORY_SECRET")
     sock_file, sock = local_connect_and_auth(where, secret)
     sock.settimeout(None)
-    write_int(os.getpid(), sock_file)
+    write_int(os.getpid(), sock_file)  # type: ignore[no-untyped-call]
     sock_file.flush()
     code = 0
     try:

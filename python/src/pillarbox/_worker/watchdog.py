@@ -43,7 +43,7 @@ class Watchdog:
     def stop(self) -> None:
         """No alarm is raised once this has returned (unless called by the alarm itself)."""
         self._stopped.set()
-        if threading.current_thread() is not self._thread:
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _watch(self) -> None:
