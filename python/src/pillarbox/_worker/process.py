@@ -13,7 +13,9 @@ from types import FrameType
 
 from .._failures import message_of
 from .._functions import Command
+from .._keyed.command import KeyedCommand
 from ..errors import error
+from .keyed_functions import FunctionCache
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
@@ -36,7 +38,8 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
-        self._commands: OrderedDict[Hashable, Command] = OrderedDict()
+        self.functions = FunctionCache()
+        self._commands: OrderedDict[Hashable, Command | KeyedCommand] = OrderedDict()
         self._terminating = False
 
     def key(self, pickled: bytes) -> Hashable:
@@ -48,7 +51,7 @@ class WorkerProcess:
         )
         return hashlib.sha256(pickled).digest(), tuple(broadcasts)
 
-    def command(self, key: Hashable, pickled: bytes) -> Command:
+    def command(self, key: Hashable, pickled: bytes) -> Command | KeyedCommand:
         """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         if key not in self._commands:
             self._commands[key] = _load(pickled)
@@ -85,9 +88,10 @@ class WorkerProcess:
         self._leaving = self.loop.create_task(close_and_exit())
 
     def close(self) -> None:
-        """Closes resources and the loop, within bounded time."""
+        """Closes functions, resources and the loop; resources within bounded time."""
         if self.loop.is_closed():
             return
+        self.functions.close_all()
         self.loop.run_until_complete(self._close())
         self.loop.close()
 
@@ -101,7 +105,7 @@ class WorkerProcess:
         await self.loop.shutdown_asyncgens()
 
 
-def _load(pickled: bytes) -> Command:
+def _load(pickled: bytes) -> Command | KeyedCommand:
     from pyspark import cloudpickle
     from pyspark.core.broadcast import Broadcast
 
@@ -113,7 +117,7 @@ def _load(pickled: bytes) -> Command:
         raise error(
             "FUNCTION_LOAD_FAILED", kind=type(problem).__name__, reason=message_of(problem)
         ) from problem
-    if not isinstance(command, Command):
+    if not isinstance(command, (Command, KeyedCommand)):
         raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
     return command
 
