@@ -31,8 +31,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                Arrow blob: for op 1 one row of [map key struct], else empty
     A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells
     U UPDATE   Python -> JVM   u64 frame id
-                               u32 m rows, m x u32 key index
-                               Arrow blob: m rows (INIT's result schema)
+                               Arrow blob: the rows that come out (INIT's result schema)
                                u32 states, then one Arrow blob of changes each (below)
                                u32 t changes of timers, t x u32 key index, t x u8 kind,
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
@@ -177,9 +176,7 @@ def decode_batch(blob: memoryview, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(0, field.type) for field in schema], schema=schema
-    )
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def decode_answer(body: memoryview) -> tuple[int, memoryview]:
@@ -200,8 +197,7 @@ class KeyedUpdate:
     """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
 
     id: int
-    slots: Sequence[int]
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch | None
     states: Sequence[pa.RecordBatch | None]
     timers: Sequence[tuple[int, int, int, int]]
     fired: int
@@ -214,8 +210,6 @@ def encode_update(update: KeyedUpdate) -> bytes:
     return encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
-        _u32(len(update.slots)),
-        _packed("I", update.slots),
         arrow_blob(update.rows),
         _u32(len(update.states)),
         *map(arrow_blob, update.states),
