@@ -66,7 +66,9 @@ Rules:
 - Timers among the events fire in order of time for a key. Timers that the function registers for
   a time that has passed fire in the same frame if it has a timer event of that kind or is
   time-sorted; after a frame of rows they are the JVM's to send.
-- Time-sorted: the rows of a key come in order of time; the worker fires the key's event-time timers
+- A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
+  "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
+- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time timers
   in between, and after the rows up to the watermark, whether they come as events or are listed.
 - End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
 - Several frames may be under way; they must not share keys. They are answered in order.
