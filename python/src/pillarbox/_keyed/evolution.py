@@ -43,15 +43,23 @@ def _carry(old: t.DataType, new: t.DataType) -> Carry | None:
         inner = _nullable(_carry(old.elementType, new.elementType))
         if inner is None or new.containsNull < old.containsNull:
             return None
-        return lambda values: [inner(one) for one in values]
+        return _each_element(inner)
     if isinstance(old, t.MapType) and isinstance(new, t.MapType):
         inner = _nullable(_carry(old.valueType, new.valueType))
         if inner is None or old.keyType != new.keyType:
             return None
         if new.valueContainsNull < old.valueContainsNull:
             return None
-        return lambda pairs: {key: inner(value) for key, value in pairs.items()}
+        return _each_entry(inner)
     return _same if old == new or _widens(old, new) else None
+
+
+def _each_element(carry: Carry) -> Carry:
+    return lambda values: [carry(value) for value in values]
+
+
+def _each_entry(carry: Carry) -> Carry:
+    return lambda pairs: {key: carry(value) for key, value in pairs.items()}
 
 
 def _widens(old: t.DataType, new: t.DataType) -> bool:

@@ -68,8 +68,9 @@ Rules:
   time-sorted; after a frame of rows they are the JVM's to send.
 - A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
   "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
-- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time timers
-  in between, and after the rows up to the watermark, whether they come as events or are listed.
+- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time
+  timers in between, and after the rows up to the watermark, whether they come as events or are
+  listed.
 - End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
 - Several frames may be under way; they must not share keys. They are answered in order.
 """
