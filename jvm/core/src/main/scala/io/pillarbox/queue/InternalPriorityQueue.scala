@@ -33,4 +33,7 @@ trait InternalPriorityQueue[T <: Prioritized] {
 
   /** Every element once, in no order. An element that comes or goes meanwhile may or may not be seen. */
   def iterator: CloseableIterator[T]
+
+  /** Writes whatever the queue holds back to the storage below it: call it before a checkpoint of that storage. */
+  def flush(): Unit = ()
 }

@@ -85,6 +85,8 @@ final class KeyGroupPartitionedPriorityQueue[T >: Null <: Prioritized](
     }
   }
 
+  override def flush(): Unit = subQueues.foreach(_.elements.flush())
+
   override def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T] = {
     KeyGroupCheck.check(keyGroup, keyGroupRange, "asked for")
     val elements = subQueues(keyGroup - keyGroupRange.start).elements.iterator
