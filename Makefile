@@ -1,0 +1,89 @@
+# The one door to everything. `make help` lists the targets.
+SHELL := bash
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+VERSION := $(shell sed -n 's/.*"\(.*\)"/\1/p' python/src/pillarbox/_version.py)
+JAR := target/pillarbox-$(VERSION).jar
+JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
+  $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
+
+.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak clean tools
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about two minutes after set-up)
+	cd examples && ../$(PYTHON) -m flight_weather
+
+test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
+	@tools/run-tests
+
+test-jvm: tools ## the tests of the JVM library
+	tools/sbt test
+
+test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
+	cd python && ../$(PYTHON) -m pytest
+
+check: lint types test ## format, lint, types and tests
+
+lint: $(VENV)/.dev ## formatting and lint, without changing anything
+	tools/sbt scalafmtCheckAll scalafmtSbtCheck
+	$(VENV)/bin/ruff format --check python tests/python examples benchmarks
+	$(VENV)/bin/ruff check --config python/pyproject.toml python tests/python examples benchmarks
+
+types: $(VENV)/.dev ## static types of the Python package
+	cd python && ../$(VENV)/bin/mypy
+
+fmt: $(VENV)/.dev ## format everything
+	tools/sbt scalafmtAll scalafmtSbt
+	$(VENV)/bin/ruff format python tests/python examples benchmarks
+	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests/python examples benchmarks
+
+jar: $(JAR) ## the thin jar that users install
+
+$(JAR): $(JAR_SOURCES) | tools
+	tools/sbt spark/package
+	@touch $@
+
+wheel: $(VENV)/.dev $(JAR) ## the Python wheel, with the jar inside
+	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
+
+docs: $(VENV)/.docs ## the site, in docs/_build/html
+	$(VENV)/bin/sphinx-build -W -b html docs docs/_build/html
+
+bench: $(VENV)/.demo $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
+	tools/run-bench
+
+soak: tools ## long tests that `make test` leaves out
+	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak"
+
+clean: ## remove everything that was built here
+	rm -rf target jvm/*/target project/target project/project .build .venv dist docs/_build demo-output
+
+tools:
+	@command -v java >/dev/null || { echo "pillarbox needs a JDK, version 17 or newer: no java on the PATH." >&2; exit 1; }
+	@java -version 2>&1 | awk -F'"' '/version/ { split($$2, v, "."); if (v[1] < 17) { print "pillarbox needs a JDK, version 17 or newer, found " $$2; exit 1 } }'
+	@command -v javac >/dev/null || { echo "pillarbox needs a JDK, not only a JRE: no javac on the PATH." >&2; exit 1; }
+	@command -v mvn >/dev/null || command -v sbt >/dev/null || { echo "pillarbox needs Maven (mvn) or sbt on the PATH." >&2; exit 1; }
+
+$(PYTHON):
+	@command -v python3 >/dev/null || { echo "pillarbox needs Python, version 3.10 or newer: no python3 on the PATH." >&2; exit 1; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"pillarbox needs Python 3.10 or newer, found {sys.version.split()[0]}")'
+	python3 -m venv $(VENV)
+
+$(VENV)/.base: python/pyproject.toml | $(PYTHON)
+	$(PYTHON) -m pip install --quiet --upgrade pip
+	$(PYTHON) -m pip install --quiet -e python
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PYTHON) -m pip install --quiet -e 'python[dev]'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.base
+	$(PYTHON) -m pip install --quiet -e 'python[demo]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	$(PYTHON) -m pip install --quiet -e 'python[docs]'
+	@touch $@

@@ -1,0 +1,19 @@
+package io.pillarbox.mailbox
+
+/** What an input says after it was asked for its next row. */
+sealed abstract class InputStatus
+
+object InputStatus {
+
+  /** More can be taken at once. */
+  case object MoreAvailable extends InputStatus
+
+  /** Nothing now: suspend, and be resumed when something came. */
+  case object NothingAvailable extends InputStatus
+
+  /** No more rows will come; calls in flight are still to be waited for. */
+  case object EndOfData extends InputStatus
+
+  /** No more rows, and all that was in flight has been emitted. */
+  case object EndOfInput extends InputStatus
+}

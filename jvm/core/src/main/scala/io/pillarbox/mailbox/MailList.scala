@@ -1,0 +1,85 @@
+package io.pillarbox.mailbox
+
+/** First-in-first-out list of mail that links the mails themselves. For the mailbox thread only; never allocates. */
+private[mailbox] final class MailList {
+  private[this] var head: Mail = _
+  private[this] var tail: Mail = _
+  private[this] var count: Int = 0
+
+  def isEmpty: Boolean = head eq null
+
+  /** Exact on the mailbox thread, a recent value on others. */
+  def size: Int = count
+
+  def addLast(mail: Mail): Unit = {
+    mail.next = null
+    if (head eq null) head = mail else tail.next = mail
+    tail = mail
+    count += 1
+  }
+
+  /** Inserts behind the urgent mail at the head, so that urgent mail stays in the order it was put. */
+  def addUrgent(mail: Mail): Unit = {
+    var last: Mail = null
+    var after = head
+    while ((after ne null) && after.options.urgent) {
+      last = after
+      after = after.next
+    }
+    mail.next = after
+    if (last eq null) head = mail else last.next = mail
+    if (after eq null) tail = mail
+    count += 1
+  }
+
+  def pollFirst(): Mail = {
+    val first = head
+    if (first ne null) {
+      head = first.next
+      if (head eq null) tail = null
+      first.next = null
+      count -= 1
+    }
+    first
+  }
+
+  /**
+   * Removes the oldest mail of at least `priority`; null if there is none. The others keep their places.
+   *
+   * @param asSent
+   *   judge deferrable mail by the priority of its sender
+   */
+  def pollFirst(priority: Int, asSent: Boolean): Mail = {
+    var before: Mail = null
+    var mail = head
+    while ((mail ne null) && (if (asSent) mail.senderPriority else mail.priority) < priority) {
+      before = mail
+      mail = mail.next
+    }
+    if (mail ne null) unlink(before, mail)
+    mail
+  }
+
+  private def unlink(before: Mail, mail: Mail): Unit = {
+    if (before eq null) head = mail.next else before.next = mail.next
+    if (mail eq tail) tail = before
+    mail.next = null
+    count -= 1
+  }
+
+  /** Moves all mail of `other` behind this one's, in constant time. */
+  def takeAllOf(other: MailList): Unit = if (!other.isEmpty) other.appendTo(this)
+
+  private def appendTo(target: MailList): Unit = {
+    target.append(head, tail, count)
+    head = null
+    tail = null
+    count = 0
+  }
+
+  private def append(first: Mail, last: Mail, more: Int): Unit = {
+    if (head eq null) head = first else tail.next = first
+    tail = last
+    count += more
+  }
+}

@@ -1,0 +1,20 @@
+package io.pillarbox.mailbox
+
+/**
+ * How a mail stands to other mail.
+ *
+ * @param urgent
+ *   it runs before all ordinary mail that is not yet in a batch; for control mail only
+ * @param deferrable
+ *   it has the lowest priority whoever sent it, so that no operator's yield takes it
+ */
+final class MailOptions private (val urgent: Boolean, val deferrable: Boolean) {
+  override def toString: String =
+    if (urgent) "urgent" else if (deferrable) "deferrable" else "ordinary"
+}
+
+object MailOptions {
+  val Default: MailOptions = new MailOptions(urgent = false, deferrable = false)
+  val Urgent: MailOptions = new MailOptions(urgent = true, deferrable = false)
+  val Deferrable: MailOptions = new MailOptions(urgent = false, deferrable = true)
+}

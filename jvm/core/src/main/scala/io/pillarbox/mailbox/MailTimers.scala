@@ -1,0 +1,57 @@
+package io.pillarbox.mailbox
+
+/**
+ * The timers of one task in a heap, and the mail that fires those that are due. Subclasses keep the clock, and see
+ * to it that `wake` is called when the earliest timer is due.
+ */
+abstract class MailTimers private[mailbox] (executor: MailboxExecutor) extends ProcessingTimeService {
+  private[this] val heap = new TimerHeap
+  private[this] var closed = false
+
+  override final def schedule(timer: ProcessingTimer, timestampMs: Long): Unit = if (!closed) {
+    heap.schedule(timer, timestampMs)
+    if (timestampMs <= heap.earliestMs) wakeAt(timestampMs)
+  }
+
+  override final def cancel(timer: ProcessingTimer): Boolean = heap.remove(timer)
+
+  override final def scheduledTimers: Int = heap.size
+
+  private[mailbox] final def earliestMs: Long = heap.earliestMs
+
+  /** Mailbox thread: there is a timer for `timestampMs` and none before it. */
+  private[mailbox] def wakeAt(timestampMs: Long): Unit
+
+  /**
+   * Sends the mail that fires. Any thread.
+   *
+   * @throws java.util.concurrent.RejectedExecutionException if the mailbox no longer accepts mail
+   */
+  private[mailbox] final def wake(): Unit = executor.execute(() => fireDue(), "fire processing-time timers")
+
+  /** A bounded number a mail, so that timers which keep registering others leave room for other mail. */
+  private def fireDue(): Unit = {
+    val now = currentProcessingTime
+    onWoken()
+    var fired = 0
+    var timer = heap.pollDue(now)
+    while (timer ne null) {
+      timer.onProcessingTime(timer.dueMs)
+      fired += 1
+      timer = if (fired < MailTimers.MaxPerMail) heap.pollDue(now) else null
+    }
+    if (!heap.isEmpty) wakeAt(heap.earliestMs)
+  }
+
+  /** Mailbox thread: the wake-up that was armed has come. */
+  private[mailbox] def onWoken(): Unit
+
+  override def close(): Unit = {
+    closed = true
+    while (heap.pollDue(Long.MaxValue) ne null) {}
+  }
+}
+
+private[mailbox] object MailTimers {
+  val MaxPerMail = 256
+}

@@ -1,0 +1,250 @@
+package io.pillarbox.mailbox
+
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.slf4j.LoggerFactory
+
+/**
+ * The loop of a task: it runs the mail that is due, then the default action once, and so on.
+ *
+ * An exception in a mail or in the default action leaves the loop; it is never swallowed. Everything here is for the
+ * mailbox thread, except `suspend`, `allActionsCompleted`, `reportThrowable` and making executors.
+ *
+ * Several processors may share one mailbox, one for each operator of a chain on the same thread: each has its own
+ * default action and suspension, and whichever of them is being driven runs the mail of all.
+ *
+ * @param defaultAction
+ *   what to do when no mail is due
+ * @param mailbox
+ *   where the mail comes from
+ * @param ownsMailbox
+ *   whether `prepareClose` and `close` act on the mailbox; false for all but one of those that share it
+ * @param runner
+ *   wraps the run of mail sent through this processor's executors
+ */
+final class MailboxProcessor(
+    defaultAction: MailboxDefaultAction,
+    val mailbox: TaskMailbox,
+    ownsMailbox: Boolean,
+    runner: TaskActionExecutor
+) extends AutoCloseable {
+
+  private[this] var loopRunning = true
+  private[this] var loopSuspended = false
+  private[this] var suspension: DefaultActionSuspension = _
+  private[this] val controller = new Controller
+
+  /** With a mailbox of its own, bound to the calling thread. */
+  def this(defaultAction: MailboxDefaultAction) =
+    this(defaultAction, new TaskMailbox(Thread.currentThread()), true, TaskActionExecutor.Immediate)
+
+  /** The executor of the task itself, which has the lowest priority. */
+  def mainMailboxExecutor: MailboxExecutor = mailboxExecutor(TaskMailbox.MinPriority)
+
+  def mailboxExecutor(priority: Int): MailboxExecutor =
+    new MailboxExecutorImpl(mailbox, priority, runner, this)
+
+  def isMailboxThread: Boolean = mailbox.isMailboxThread
+
+  def hasMail: Boolean = mailbox.hasMail
+
+  def isDefaultActionAvailable: Boolean = suspension eq null
+
+  /** False once all actions are completed. */
+  def isMailboxLoopRunning: Boolean = loopRunning
+
+  /**
+   * Runs until the loop is suspended or all actions are completed. While the default action is suspended it sleeps
+   * on the mailbox. After `allActionsCompleted` it returns at once.
+   */
+  @throws[Exception]
+  def runMailboxLoop(): Unit = {
+    enterLoop()
+    while (!loopSuspended) {
+      if (mailbox.createBatch()) runBatch()
+      while ((suspension ne null) && !loopSuspended) runWhenMailComes()
+      if (!loopSuspended) defaultAction.runDefaultAction(controller)
+    }
+  }
+
+  /**
+   * One step without blocking: the mail that is due, as one batch, then the default action once if it is available.
+   *
+   * @return whether there was any work
+   */
+  @throws[Exception]
+  def runMailboxStep(): Boolean = {
+    enterLoop()
+    val ranMail = runDueMail()
+    if ((suspension eq null) && !loopSuspended) {
+      defaultAction.runDefaultAction(controller)
+      true
+    } else ranMail
+  }
+
+  /**
+   * As `runMailboxStep`, but if there is no work it sleeps until a mail arrives, and runs that one.
+   *
+   * @return false only if all actions are completed and nothing ran
+   * @throws InterruptedException if interrupted while it waits
+   */
+  @throws[Exception]
+  def runMailboxStepBlocking(): Boolean =
+    if (runMailboxStep()) true
+    else if (loopSuspended) false
+    else {
+      runWhenMailComes()
+      true
+    }
+
+  private def enterLoop(): Unit = {
+    if (!mailbox.isMailboxThread)
+      throw new IllegalStateException(
+        s"The mailbox loop runs on its mailbox thread only, but this is thread '${Thread.currentThread().getName}'."
+      )
+    loopSuspended = !loopRunning
+  }
+
+  private def runDueMail(): Boolean = {
+    val due = mailbox.createBatch()
+    if (due) runBatch()
+    due
+  }
+
+  private def runBatch(): Unit = {
+    val timer = runningTimer
+    if (timer ne null) timer.markEnd()
+    var mail = nextOfBatch()
+    while (mail ne null) {
+      mailbox.run(mail)
+      mail = nextOfBatch()
+    }
+    restartTimer()
+  }
+
+  private def nextOfBatch(): Mail = if (loopSuspended) null else mailbox.tryTakeFromBatch()
+
+  private def runWhenMailComes(): Unit = {
+    val mail = mailbox.take(TaskMailbox.MinPriority)
+    val timer = runningTimer
+    if (timer ne null) timer.markEnd()
+    mailbox.run(mail)
+    restartTimer()
+  }
+
+  private def runningTimer: PeriodTimer = if (suspension eq null) null else suspension.timer
+
+  /** The time that a mail took is neither idle nor back-pressured. */
+  private def restartTimer(): Unit = {
+    val timer = runningTimer
+    if (timer ne null) timer.markStart()
+  }
+
+  /**
+   * Ends the current `runMailboxLoop`; a later call goes on, with the mail that is left. Takes effect after the
+   * running mail when called by the mailbox thread, otherwise after the running batch. Any thread.
+   */
+  def suspend(): Unit = control(() => loopSuspended = true, "suspend the loop")
+
+  /** Ends the loop for good. Any thread; dropped unless the mailbox is OPEN. */
+  def allActionsCompleted(): Unit = control(() => endLoop(), "all actions completed")
+
+  private def endLoop(): Unit = {
+    loopRunning = false
+    loopSuspended = true
+  }
+
+  /** Checks the state and puts in one step, so that a concurrent close can't turn this into an exception. */
+  private def control(change: ThrowingRunnable, description: String): Unit =
+    if (mailbox.isMailboxThread) change.run()
+    else
+      mailbox.runExclusively { () =>
+        if (mailbox.state.acceptsMail) sendControlMail(change, description)
+      }
+
+  private def sendControlMail(command: ThrowingRunnable, description: String): Unit = mailbox.put(
+    new Mail(command, TaskMailbox.MaxPriority, MailOptions.Urgent, description, TaskActionExecutor.Immediate)
+  )
+
+  /**
+   * Fails the loop with `error`, which keeps its cause and suppressed exceptions. Any thread.
+   *
+   * @throws MailboxClosedException if the mailbox no longer accepts mail
+   */
+  def reportThrowable(error: Throwable): Unit =
+    sendControlMail(() => throw error, s"report ${error.getClass.getName}")
+
+  /** Runs the mail that is there now; not what these mails send. */
+  @throws[Exception]
+  def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
+
+  /** Runs all mail to its end, deferrable mail and mail sent by mail included: at the end of input none is lost. */
+  @throws[Exception]
+  def finish(): Unit = while (mailbox.createBatch()) {
+    var mail = mailbox.tryTakeFromBatch()
+    while (mail ne null) {
+      mailbox.run(mail)
+      mail = mailbox.tryTakeFromBatch()
+    }
+  }
+
+  /** From now on no mail is accepted; what is there can still be run. */
+  def prepareClose(): Unit = if (ownsMailbox) mailbox.quiesce()
+
+  /**
+   * Closes the mailbox and cancels the futures whose mail is left. If some of that fails it goes on, and throws the
+   * first exception with the others suppressed. Without effect if the mailbox belongs to another processor.
+   */
+  override def close(): Unit = if (ownsMailbox) {
+    val dropped = mailbox.close()
+    if (!dropped.isEmpty) MailboxProcessor.log.debug("Closing the mailbox drops {}", dropped)
+    var failure: Throwable = null
+    dropped.forEach { mail =>
+      try mail.tryCancel()
+      catch {
+        case error: RuntimeException => if (failure eq null) failure = error else failure.addSuppressed(error)
+      }
+    }
+    if (failure ne null) throw failure
+  }
+
+  private final class Controller extends MailboxDefaultAction.Controller {
+    override def allActionsCompleted(): Unit = MailboxProcessor.this.allActionsCompleted()
+
+    override def suspendDefaultAction(): MailboxDefaultAction.Suspension =
+      suspendDefaultAction(mailbox.metrics.idleTime)
+
+    override def suspendDefaultAction(timer: PeriodTimer): MailboxDefaultAction.Suspension =
+      suspendWith(timer)
+  }
+
+  private def suspendWith(timer: PeriodTimer): MailboxDefaultAction.Suspension = {
+    if (!mailbox.isMailboxThread)
+      throw new IllegalStateException("The default action can only be suspended by the mailbox thread.")
+    if (suspension ne null)
+      throw new IllegalStateException(
+        "The default action is suspended already: resume it before suspending again."
+      )
+    suspension = new DefaultActionSuspension(timer)
+    timer.markStart()
+    suspension
+  }
+
+  private final class DefaultActionSuspension(val timer: PeriodTimer)
+      extends MailboxDefaultAction.Suspension {
+    private[this] val asked = new AtomicBoolean
+
+    override def resume(): Unit =
+      if (mailbox.isMailboxThread) lift()
+      else if (asked.compareAndSet(false, true)) control(() => lift(), "resume the default action")
+
+    private def lift(): Unit = if (suspension eq this) {
+      suspension = null
+      timer.markEnd()
+    }
+  }
+}
+
+private object MailboxProcessor {
+  private val log = LoggerFactory.getLogger(classOf[MailboxProcessor])
+}

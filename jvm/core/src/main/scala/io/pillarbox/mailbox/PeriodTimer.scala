@@ -1,0 +1,23 @@
+package io.pillarbox.mailbox
+
+/** Sums up periods of time. Marked by the mailbox thread; `totalNanos` may be read by any. */
+final class PeriodTimer {
+  @volatile private[this] var total = 0L
+  private[this] var since = 0L
+  private[this] var running = false
+
+  /** Starts a period; without effect inside one. */
+  def markStart(): Unit = if (!running) {
+    running = true
+    since = System.nanoTime()
+  }
+
+  /** Ends the period; without effect outside one. */
+  def markEnd(): Unit = if (running) {
+    running = false
+    total += System.nanoTime() - since
+  }
+
+  /** Nanoseconds of all periods that ended. */
+  def totalNanos: Long = total
+}

@@ -1,0 +1,41 @@
+package io.pillarbox.mailbox
+
+/**
+ * The processing time of a task, and timers on it. Timers fire as mail, so never on the thread that keeps the time,
+ * in the order of their times. Mailbox thread only, except the two clocks.
+ */
+trait ProcessingTimeService {
+
+  /** Milliseconds since 1970. It never runs backwards. Any thread. */
+  def currentProcessingTime: Long
+
+  /** Nanoseconds of the same clock from an arbitrary origin, to measure with. Any thread. */
+  def nanoTime: Long
+
+  /** Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new time. */
+  def schedule(timer: ProcessingTimer, timestampMs: Long): Unit
+
+  /** The timer won't fire; false if it had fired already or was never scheduled. */
+  def cancel(timer: ProcessingTimer): Boolean
+
+  /** Calls `callback` with its timestamp at that time; the timer that is returned can be cancelled. */
+  final def registerTimer(timestampMs: Long, callback: ProcessingTimeCallback): ProcessingTimer = {
+    val timer = new ProcessingTimer {
+      override def onProcessingTime(timestampMs: Long): Unit = callback.onProcessingTime(timestampMs)
+    }
+    schedule(timer, timestampMs)
+    timer
+  }
+
+  /** Timers that wait. */
+  def scheduledTimers: Int
+
+  /** Forgets all timers and arms no more. */
+  def close(): Unit
+}
+
+/** What a timer of `registerTimer` calls, on the mailbox thread. */
+trait ProcessingTimeCallback {
+  @throws[Exception]
+  def onProcessingTime(timestampMs: Long): Unit
+}

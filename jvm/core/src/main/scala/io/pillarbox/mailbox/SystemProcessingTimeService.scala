@@ -1,0 +1,81 @@
+package io.pillarbox.mailbox
+
+import java.util.concurrent.{Future, RejectedExecutionException, ScheduledThreadPoolExecutor, TimeUnit}
+
+/**
+ * Processing time by the clock of the machine: the wall clock when the service was made, from there on the monotonic
+ * one, so a clock that is set back neither delays nor repeats a timer.
+ *
+ * However many timers a task has, one wake-up is armed, on a scheduler thread that all tasks of this JVM share.
+ */
+final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailTimers(executor) {
+  import SystemProcessingTimeService._
+
+  private[this] val originNanos = System.nanoTime()
+  private[this] val originMs = System.currentTimeMillis()
+  private[this] var armed: Future[_] = _
+  private[this] var armedForMs = Long.MaxValue
+
+  override def nanoTime: Long = System.nanoTime()
+
+  override def currentProcessingTime: Long =
+    originMs + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - originNanos)
+
+  /**
+   * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer that is set
+   * and cancelled again, as the deadline of most calls is, costs the scheduler nothing.
+   */
+  private[mailbox] override def wakeAt(timestampMs: Long): Unit = if (timestampMs < armedForMs) {
+    disarm()
+    armedForMs = timestampMs
+    armed = Scheduler.schedule(wakeUp, delayNanos(timestampMs), TimeUnit.NANOSECONDS)
+  }
+
+  /** Up to the first nanosecond of that millisecond, as a timer must not fire early. */
+  private def delayNanos(timestampMs: Long): Long = {
+    val sinceOriginMs = math.max(0L, timestampMs - originMs)
+    if (sinceOriginMs > FarAwayMs) TimeUnit.MILLISECONDS.toNanos(FarAwayMs)
+    else math.max(0L, originNanos + TimeUnit.MILLISECONDS.toNanos(sinceOriginMs) - System.nanoTime())
+  }
+
+  private[this] val wakeUp: Runnable = () =>
+    try wake()
+    catch {
+      // The task has ended; its timers end with it.
+      case _: RejectedExecutionException => ()
+    }
+
+  private[mailbox] override def onWoken(): Unit = {
+    armed = null
+    armedForMs = Long.MaxValue
+  }
+
+  private def disarm(): Unit = if (armed ne null) {
+    armed.cancel(false)
+    armed = null
+  }
+
+  override def close(): Unit = {
+    disarm()
+    super.close()
+  }
+}
+
+object SystemProcessingTimeService {
+
+  /** A wake-up further away than a year is armed for a year, which keeps the arithmetic free of overflow. */
+  private val FarAwayMs = TimeUnit.DAYS.toMillis(365)
+
+  /** The one thread that keeps time in this JVM. It only sends mail, so it is never held up. */
+  private[pillarbox] lazy val Scheduler: ScheduledThreadPoolExecutor = {
+    val scheduler = new ScheduledThreadPoolExecutor(1, task => daemon(task))
+    scheduler.setRemoveOnCancelPolicy(true)
+    scheduler
+  }
+
+  private def daemon(task: Runnable): Thread = {
+    val thread = new Thread(task, "pillarbox-timer")
+    thread.setDaemon(true)
+    thread
+  }
+}

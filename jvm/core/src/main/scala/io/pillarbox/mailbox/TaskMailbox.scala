@@ -1,0 +1,275 @@
+package io.pillarbox.mailbox
+
+import java.util
+
+import scala.annotation.tailrec
+
+/**
+ * Holds the mail of one task: many threads put, one thread, the mailbox thread, takes.
+ *
+ * Guarantees:
+ *   - Mail of one sending thread is handed out in the order it was put; urgent mail before ordinary mail.
+ *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
+ *     the mail it passes over keeps its place.
+ *   - A batch, once created, is handed out as it is. Urgent mail of other threads waits for its end, and urgent
+ *     mail of the mailbox thread goes to its head at most [[TaskMailbox.UrgentBurst]] times; so urgent mail can't
+ *     starve ordinary mail. (Flink's, FLINK-39898, can.)
+ *   - A put that returns was put while the mailbox was OPEN; otherwise it throws [[MailboxClosedException]].
+ *
+ * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the mailbox
+ * thread only, and throws `IllegalStateException` on another.
+ *
+ * @param mailboxThread
+ *   the thread that takes
+ */
+final class TaskMailbox(mailboxThread: Thread) {
+  import TaskMailbox._
+
+  private[this] val inbox = new MailboxInbox(mailboxThread)
+  private[this] val batch = new MailList
+  private[this] val urgent = new MailList
+  private[this] val ordinary = new MailList
+
+  /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
+  @volatile private[this] var closed = false
+  @volatile private[this] var sampleWanted = true
+  private[this] var overtakes = 0
+  private[this] var urgentInARow = 0
+
+  /** What this mailbox measured so far. */
+  val metrics: MailboxMetrics = new MailboxMetrics
+
+  def isMailboxThread: Boolean = Thread.currentThread() eq mailboxThread
+
+  /** OPEN, QUIESCED or CLOSED; it may change right after, unless asked inside `runExclusively`. */
+  def state: State = inbox.state
+
+  /** Mails that wait. Exact when nothing moves, a recent value otherwise. */
+  def size: Int = batch.size + urgent.size + ordinary.size + inbox.size
+
+  /** Whether there is any mail: one volatile read at most. */
+  def hasMail: Boolean = {
+    checkThread()
+    !batch.isEmpty || !urgent.isEmpty || !ordinary.isEmpty || inbox.hasMail
+  }
+
+  /**
+   * Adds a mail. Never blocks, except for the time that another thread is in `runExclusively`.
+   *
+   * @throws MailboxClosedException if the mailbox is not OPEN
+   */
+  def put(mail: Mail): Unit = {
+    if (sampleWanted) stamp(mail)
+    if (mail.options.urgent && goesIntoBatch) {
+      overtakes += 1
+      batch.addUrgent(mail)
+    } else inbox.push(mail)
+  }
+
+  private def goesIntoBatch: Boolean =
+    isMailboxThread && !batch.isEmpty && overtakes < UrgentBurst && (inbox.state eq State.Open)
+
+  private def stamp(mail: Mail): Unit = {
+    sampleWanted = false
+    mail.putNanos = System.nanoTime() | 1L
+  }
+
+  /**
+   * The oldest mail of at least `priority`; sleeps until there is one.
+   *
+   * @throws InterruptedException if interrupted before or during the sleep; no mail is lost
+   * @throws MailboxClosedException if CLOSED, also by another thread during the sleep, or if QUIESCED and without
+   *   such mail, since none can arrive
+   */
+  @throws[InterruptedException]
+  def take(priority: Int): Mail = {
+    var mail = tryTake(priority)
+    while (mail eq null) {
+      if (inbox.state eq State.Quiesced)
+        throw new MailboxClosedException(State.Quiesced, s"hold mail of priority $priority or more", "OPEN")
+      inbox.await(this)
+      mail = tryTake(priority)
+    }
+    mail
+  }
+
+  /**
+   * The oldest mail of at least `priority`, or null.
+   *
+   * @throws MailboxClosedException if CLOSED
+   */
+  def tryTake(priority: Int): Mail = poll(priority, asSent = false)
+
+  /**
+   * As `tryTake`, but deferrable mail counts with the priority of its sender. For the end of input, where a
+   * deferred mail that is passed over is lost (FLINK-39481).
+   */
+  def tryTakeWithDeferred(priority: Int): Mail = poll(priority, asSent = true)
+
+  private def poll(priority: Int, asSent: Boolean): Mail = {
+    checkThread()
+    checkNotClosed()
+    val first = batch.pollFirst(priority, asSent)
+    if (first ne null) first
+    else {
+      absorb()
+      pollQueued(priority, asSent)
+    }
+  }
+
+  private def pollQueued(priority: Int, asSent: Boolean): Mail = {
+    val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority, asSent) else null
+    if (favoured ne null) {
+      urgentInARow += 1
+      favoured
+    } else {
+      urgentInARow = 0
+      val mail = ordinary.pollFirst(priority, asSent)
+      if (mail ne null) mail else urgent.pollFirst(priority, asSent)
+    }
+  }
+
+  /** Makes a batch of all mail there is, unless one is still in use; true if the batch has mail. */
+  def createBatch(): Boolean = {
+    checkThread()
+    if (!batch.isEmpty) true
+    else {
+      absorb()
+      if (urgent.isEmpty && ordinary.isEmpty) false
+      else {
+        overtakes = 0
+        batch.takeAllOf(urgent)
+        batch.takeAllOf(ordinary)
+        true
+      }
+    }
+  }
+
+  /**
+   * The next mail of the batch, or null at its end.
+   *
+   * @throws MailboxClosedException if CLOSED
+   */
+  def tryTakeFromBatch(): Mail = {
+    checkThread()
+    checkNotClosed()
+    batch.pollFirst()
+  }
+
+  /** Removes and returns all mail in order: the batch, then the rest, urgent mail first. */
+  def drain(): util.List[Mail] = {
+    checkThread()
+    absorb()
+    takeLists()
+  }
+
+  private def takeLists(): util.List[Mail] = {
+    val all = new util.ArrayList[Mail](size)
+    batch.takeAllOf(urgent)
+    batch.takeAllOf(ordinary)
+    while (!batch.isEmpty) all.add(batch.pollFirst())
+    all
+  }
+
+  /** Refuses new mail from now on, still hands out what it has. Without effect if not OPEN. */
+  def quiesce(): Unit = {
+    checkThread()
+    if (inbox.state eq State.Open) sort(inbox.seal(MailboxInbox.Quiesced))
+  }
+
+  /**
+   * Refuses puts and takes from now on, and wakes the mailbox thread if it waits in `take`.
+   *
+   * Called by the mailbox thread it returns all mail that is left, in order, a second time none. Called by another
+   * thread it returns the mail that the mailbox thread had not taken over; a later call by the mailbox thread
+   * returns the rest. So each mail is returned once.
+   */
+  def close(): util.List[Mail] = {
+    closed = true
+    val left = inbox.seal(MailboxInbox.Closed)
+    if (isMailboxThread) {
+      sort(left)
+      takeLists()
+    } else oldestFirst(left)
+  }
+
+  /**
+   * Runs `action` while no other thread can put mail or change the state, so that a check of the state and a put
+   * are one step. Other threads' puts wait: keep it short.
+   */
+  def runExclusively(action: Runnable): Unit = inbox.exclusively(action)
+
+  /** Runs a mail and counts it. Whatever it throws is let through. */
+  private[mailbox] def run(mail: Mail): Unit = {
+    val put = mail.putNanos
+    if (put != 0L) metrics.recordLatency(System.nanoTime() - put)
+    // The volatile write is what a sample costs, so it is paid once in that many mails.
+    if ((metrics.countMail() & (SampleEvery - 1)) == 0) sampleWanted = true
+    mail.run()
+  }
+
+  private def absorb(): Unit = sort(inbox.takeAll())
+
+  private def sort(newestFirst: Mail): Unit = if (newestFirst ne null) {
+    var mail = reverse(newestFirst, null)
+    while (mail ne null) {
+      val following = mail.next
+      if (mail.options.urgent) urgent.addLast(mail) else ordinary.addLast(mail)
+      mail = following
+    }
+  }
+
+  @tailrec private def reverse(mail: Mail, done: Mail): Mail =
+    if (mail eq null) done
+    else {
+      val older = mail.next
+      mail.next = done
+      reverse(older, mail)
+    }
+
+  private def oldestFirst(newestFirst: Mail): util.List[Mail] = {
+    val all = new util.ArrayList[Mail]
+    var mail = reverse(newestFirst, null)
+    while (mail ne null) {
+      all.add(mail)
+      mail = mail.next
+    }
+    all
+  }
+
+  private def checkThread(): Unit = if (!isMailboxThread) refuseThread()
+
+  private def refuseThread(): Nothing = throw new IllegalStateException(
+    s"Only the mailbox thread '${mailboxThread.getName}' may take mail, but this is thread " +
+      s"'${Thread.currentThread().getName}': send a mail instead."
+  )
+
+  private def checkNotClosed(): Unit =
+    if (closed) throw new MailboxClosedException(State.Closed, "hand out mail", "OPEN or QUIESCED")
+}
+
+object TaskMailbox {
+
+  /** The priority of the task itself and of deferrable mail: only the loop takes it, no operator's yield. */
+  val MinPriority: Int = -1
+
+  /** The priority of control mail: every taker takes it. */
+  val MaxPriority: Int = Int.MaxValue
+
+  /** How many urgent mails may run in a row while ordinary mail waits. */
+  val UrgentBurst: Int = 64
+
+  /** One mail in so many is measured for latency. */
+  private val SampleEvery = 32L
+
+  /** The life of a mailbox; it only ever goes forward. */
+  sealed abstract class State(name: String, val acceptsMail: Boolean) {
+    override def toString: String = name
+  }
+
+  object State {
+    case object Open extends State("OPEN", acceptsMail = true)
+    case object Quiesced extends State("QUIESCED", acceptsMail = false)
+    case object Closed extends State("CLOSED", acceptsMail = false)
+  }
+}

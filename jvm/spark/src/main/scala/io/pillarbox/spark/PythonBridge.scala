@@ -1,0 +1,77 @@
+package io.pillarbox.spark
+
+import java.util.{Properties, UUID}
+
+import scala.util.Using
+
+import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
+import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, PillarboxStrategy}
+import org.apache.spark.api.python.PythonFunction
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter}
+import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+
+/** What Python calls, and the only class that it calls. Runs on the driver. */
+object PythonBridge {
+
+  private lazy val build: Properties =
+    Using.resource(getClass.getResourceAsStream("/io/pillarbox/version.properties")) { in =>
+      val properties = new Properties
+      properties.load(in)
+      properties
+    }
+
+  /** This jar's version; the Python package must have the same. */
+  def version: String = build.getProperty("version")
+
+  /** The Spark version that this jar was built for. */
+  def sparkVersion: String = build.getProperty("spark")
+
+  /** The struct that `on_error="column"` adds. */
+  val ErrorType: StructType = new StructType()
+    .add("kind", StringType)
+    .add("message", StringType)
+    .add("attempts", IntegerType)
+    .add("elapsed_ms", LongType)
+
+  /** A DataFrame that calls a Python function for each row of `df`.
+    *
+    * @param specJson
+    *   an [[AsyncIOSpec]] as JSON
+    */
+  def asyncIO(df: DataFrame, function: PythonFunction, specJson: String): DataFrame =
+    plan(df, AsyncIOFunction.Python(function, PythonWorkers.currentArtifactId), specJson)
+
+  /** The same for an `io.pillarbox.async.AsyncFunction[Row, Row]` that the spec names by class. */
+  def asyncIOByClass(df: DataFrame, specJson: String): DataFrame = {
+    val spec = AsyncIOSpec.fromJson(specJson)
+    val className = spec.className.getOrElse(
+      throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
+    )
+    plan(df, AsyncIOFunction.Jvm(className, spec.options), specJson)
+  }
+
+  private def plan(df: DataFrame, function: AsyncIOFunction, specJson: String): DataFrame = {
+    val spec = AsyncIOSpec.fromJson(specJson)
+    val child = SparkAdapter.analyzedPlan(df)
+    PillarboxStrategy.register(df.sparkSession)
+    val node = AsyncIO(spec, function, inputs(df, spec), results(spec), UUID.randomUUID().toString, child)
+    // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
+    val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
+    SparkAdapter.ofRows(df, Project(columns, node))
+  }
+
+  private def inputs(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] = {
+    val output = SparkAdapter.analyzedPlan(df).output
+    if (spec.inputs.isEmpty) output
+    else spec.inputs.map(name => SparkAdapter.resolve(df, name))
+  }
+
+  private def results(spec: AsyncIOSpec): Seq[Attribute] = {
+    val returned = spec.returns.map(field => AttributeReference(field.name, field.dataType)())
+    if (spec.onError == OnError.Column) returned :+ AttributeReference(spec.errorColumn, ErrorType)()
+    else returned
+  }
+}

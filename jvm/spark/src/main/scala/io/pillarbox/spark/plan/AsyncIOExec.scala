@@ -1,0 +1,54 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.{AsyncIOSpec, AsyncIOTask}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.SQLMetric
+
+/** Runs [[AsyncIO]]: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
+  * of rows in a partition too when the operator is ordered.
+  */
+final case class AsyncIOExec(
+    spec: AsyncIOSpec,
+    function: AsyncIOFunction,
+    inputs: Seq[Attribute],
+    results: Seq[Attribute],
+    operatorId: String,
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output ++ results
+
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+
+  override lazy val references: AttributeSet = AttributeSet(inputs)
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override def outputOrdering: Seq[SortOrder] = if (spec.ordered) child.outputOrdering else Nil
+
+  override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext)
+
+  override protected def stringArgs: Iterator[Any] = spec.summary.iterator
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val task = AsyncIOTask(
+      spec,
+      function,
+      operatorId,
+      BindReferences.bindReferences(inputs, child.output),
+      child.output,
+      results,
+      conf.sessionLocalTimeZone,
+      conf.arrowUseLargeVarTypes,
+      conf.arrowMaxRecordsPerBatch,
+      metrics
+    )
+    child.execute().mapPartitions(task.run, preservesPartitioning = true)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): AsyncIOExec = copy(child = newChild)
+}

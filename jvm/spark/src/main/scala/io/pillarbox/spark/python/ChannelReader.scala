@@ -1,0 +1,55 @@
+package io.pillarbox.spark.python
+
+/** The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel. */
+final private[python] class ChannelReader(
+    name: String,
+    frames: FrameReader,
+    newDecoder: () => ResultDecoder,
+    listener: ChannelListener,
+    onEnd: Boolean => Unit,
+    onError: Throwable => Unit
+) extends Thread(name) {
+  setDaemon(true)
+
+  override def run(): Unit = {
+    val decoder = newDecoder()
+    try while (handle(frames.read(), decoder)) {}
+    catch { case t: Throwable => onError(t) }
+    finally decoder.close()
+  }
+
+  /** False once nothing more can come. */
+  private def handle(frame: Frame, decoder: ResultDecoder): Boolean = frame.kind match {
+    case Frame.Results =>
+      listener.onResults(decoder.decode(frame))
+      true
+    case Frame.Failures =>
+      failures(frame)
+      true
+    case Frame.End =>
+      onEnd(frame.body.get() == 1)
+      false
+    case Frame.Fatal => throw ChannelReader.fatal(frame)
+    case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")
+  }
+
+  private def failures(frame: Frame): Unit = {
+    val n = frame.body.getInt
+    var i = 0
+    while (i < n) {
+      val id = frame.body.getLong
+      val attempt = frame.body.getInt
+      val retryable = (frame.body.get() & 1) != 0
+      val retryAfter = frame.body.getLong
+      val failure =
+        new PythonCallException(frame.readText(), frame.readText(), frame.readText(), retryable, retryAfter)
+      listener.onFailure(id, attempt, failure)
+      i += 1
+    }
+  }
+}
+
+private[python] object ChannelReader {
+  def fatal(frame: Frame): PythonWorkerException =
+    new PythonWorkerException(frame.readText(), frame.readText(), frame.readText())
+}

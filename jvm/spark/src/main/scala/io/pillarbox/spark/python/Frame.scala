@@ -1,0 +1,84 @@
+package io.pillarbox.spark.python
+
+import java.io.EOFException
+import java.nio.{ByteBuffer, ByteOrder}
+import java.nio.channels.SocketChannel
+import java.nio.charset.StandardCharsets.UTF_8
+
+/** One message of the wire: a type and a body. Every integer on the wire is little-endian. */
+final class Frame(val kind: Byte, val body: ByteBuffer) {
+
+  /** Reads a length-prefixed text at the body's position. */
+  def readText(): String = {
+    val bytes = new Array[Byte](body.getInt)
+    body.get(bytes)
+    new String(bytes, UTF_8)
+  }
+}
+
+object Frame {
+  // JVM to Python
+  val Init: Byte = 'I'
+  val Calls: Byte = 'C'
+  val Group: Byte = 'G'
+  val Cancel: Byte = 'X'
+  // Python to JVM
+  val Ready: Byte = 'O'
+  val Results: Byte = 'R'
+  val Failures: Byte = 'F'
+  val Fatal: Byte = 'T'
+  // both ways
+  val End: Byte = 'E'
+
+  /** Bytes before the body: a length (of kind and body) and the kind. */
+  private val HeaderBytes = 5
+
+  def buffer(bytes: Int): ByteBuffer = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN)
+
+  /** Writes a whole frame; blocks while the peer does not read. One thread at a time. */
+  def write(channel: SocketChannel, kind: Byte, parts: ByteBuffer*): Unit = {
+    val header = buffer(HeaderBytes)
+    header.putInt(1 + parts.map(_.remaining).sum).put(kind).flip()
+    val all = (header +: parts).toArray
+    while (all(all.length - 1).hasRemaining || all.exists(_.hasRemaining)) channel.write(all)
+  }
+}
+
+/** Reads frames from a blocking channel. One thread only; a frame's body is valid until the next `read`. */
+final class FrameReader(channel: SocketChannel) {
+  private var storage = Frame.buffer(1 << 16).limit(0)
+
+  /** The next frame. Blocks.
+    *
+    * @throws EOFException
+    *   if the peer closed the channel
+    */
+  def read(): Frame = {
+    require(5)
+    val length = storage.getInt
+    val kind = storage.get()
+    require(length - 1)
+    val body = storage.slice(storage.position(), length - 1).order(ByteOrder.LITTLE_ENDIAN)
+    storage.position(storage.position() + length - 1)
+    new Frame(kind, body)
+  }
+
+  /** Makes `bytes` bytes available from the position on. */
+  private def require(bytes: Int): Unit =
+    if (storage.remaining < bytes) {
+      if (storage.capacity - storage.position() < bytes) makeRoom(bytes)
+      val end = storage.position() + bytes
+      val start = storage.position()
+      storage.position(storage.limit()).limit(storage.capacity)
+      while (storage.position() < end)
+        if (channel.read(storage) < 0) throw new EOFException("The Python worker closed the channel")
+      storage.limit(storage.position()).position(start)
+    }
+
+  private def makeRoom(bytes: Int): Unit =
+    if (storage.capacity >= bytes) storage.compact().flip()
+    else {
+      val larger = Frame.buffer(Integer.highestOneBit(bytes - 1) * 2)
+      storage = larger.put(storage).flip()
+    }
+}

@@ -1,0 +1,172 @@
+package io.pillarbox.spark.python
+
+import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.{List => JList}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.TaskContext
+import org.apache.spark.api.python.PythonFunction
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers}
+import org.apache.spark.sql.types.StructType
+
+/** What a task tells its worker at the start.
+  *
+  * @param initJson
+  *   the operator's options and the task's identity
+  * @param artifactId
+  *   the artifact set of a Connect session
+  * @param maxRowsPerFrame
+  *   rows in one frame at most
+  */
+final case class ChannelSettings(
+    name: String,
+    function: PythonFunction,
+    initJson: String,
+    inputSchema: Schema,
+    resultArrowSchema: Schema,
+    resultSchema: StructType,
+    artifactId: Option[String],
+    maxRowsPerFrame: Int
+)
+
+/** A task's connection to its Python worker: calls go out, answers come in, both at the same time.
+  *
+  * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
+  * thread and no off-heap memory of this channel is left.
+  */
+final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
+  private var worker: LeasedWorker = _
+  private var threads: Seq[Thread] = Nil
+  private val outbox = new CallOutbox
+  private val ended = new CountDownLatch(1)
+  private val failed = new AtomicBoolean
+  private val closing = new AtomicBoolean
+  private val closed = new AtomicBoolean
+  @volatile private var clean = false
+
+  /** Starts or takes over a worker, sends the function, and waits until its resource is open.
+    *
+    * @throws PythonWorkerException
+    *   if the function does not unpickle, its resource does not open, or the Python versions differ
+    */
+  def open(): Unit = {
+    worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
+    val frames = new FrameReader(worker.channel)
+    try {
+      sendInit()
+      awaitReady(frames)
+    } catch {
+      case failure: PythonFailure => throw failure
+      case _: java.io.IOException if !context.isInterrupted() => throw died()
+    }
+    start(frames)
+  }
+
+  /** Starts one call. */
+  def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
+    outbox.put(Outgoing.Call(PythonCall(elementId, attempt, row)))
+
+  /** Starts one call of the batch form for several rows. The list must not change afterwards. */
+  def callGroup(calls: JList[PythonCall]): Unit = outbox.put(Outgoing.Group(calls))
+
+  /** Cancels a call; no answer need come. */
+  def cancel(elementId: Long, attempt: Int): Unit =
+    outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
+
+  /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
+  def close(): Unit =
+    if (closed.compareAndSet(false, true) && worker != null) {
+      closing.set(true)
+      outbox.put(Outgoing.End)
+      val inTime = threads.nonEmpty && !failed.get && awaitEnd()
+      outbox.close()
+      if (inTime && clean && PythonWorkers.reuseEnabled) worker.release() else worker.destroy()
+      threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
+    }
+
+  /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
+  def abort(): Unit = {
+    closing.set(true)
+    if (worker != null) worker.destroy()
+  }
+
+  private def awaitEnd(): Boolean =
+    try ended.await(PythonChannel.CloseTimeoutMs, TimeUnit.MILLISECONDS)
+    catch {
+      case _: InterruptedException =>
+        Thread.currentThread().interrupt()
+        false
+    }
+
+  private def sendInit(): Unit = {
+    writeFully(ByteBuffer.wrap(worker.preamble(settings.function, settings.artifactId)))
+    val parts = Seq(
+      settings.initJson.getBytes(UTF_8),
+      CallEncoder.schemaMessage(settings.inputSchema),
+      CallEncoder.schemaMessage(settings.resultArrowSchema),
+      settings.function.command.toArray
+    )
+    val body = Frame.buffer(parts.map(_.length + 4).sum)
+    parts.foreach(part => body.putInt(part.length).put(part))
+    Frame.write(worker.channel, Frame.Init, body.flip())
+  }
+
+  private def writeFully(bytes: ByteBuffer): Unit = while (bytes.hasRemaining) worker.channel.write(bytes)
+
+  private def awaitReady(frames: FrameReader): Unit = {
+    val frame = frames.read()
+    frame.kind match {
+      case Frame.Ready =>
+      case Frame.Fatal => throw ChannelReader.fatal(frame)
+      case other => throw new IllegalStateException(s"The Python worker answered INIT with frame $other")
+    }
+  }
+
+  private def start(frames: FrameReader): Unit = {
+    val label = s"${settings.name} task ${context.taskAttemptId()}"
+    val writer = new ChannelWriter(
+      s"pillarbox writer $label",
+      worker.channel,
+      outbox,
+      settings.inputSchema,
+      settings.maxRowsPerFrame,
+      fail
+    )
+    val reader = new ChannelReader(
+      s"pillarbox reader $label",
+      frames,
+      () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
+      listener,
+      onEnd,
+      fail
+    )
+    threads = Seq(writer, reader)
+    threads.foreach(_.start())
+  }
+
+  private def onEnd(wasClean: Boolean): Unit = {
+    clean = wasClean
+    ended.countDown()
+  }
+
+  private def fail(cause: Throwable): Unit =
+    if (failed.compareAndSet(false, true)) {
+      ended.countDown()
+      outbox.close()
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[java.io.IOException]) died() else cause)
+    }
+
+  private def died(): PythonWorkerDiedException =
+    new PythonWorkerDiedException(worker.pid, WorkerStderr.tail(worker.pid))
+}
+
+object PythonChannel {
+
+  /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
+  val CloseTimeoutMs = 4000L
+}

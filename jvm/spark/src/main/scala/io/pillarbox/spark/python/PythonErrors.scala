@@ -1,0 +1,45 @@
+package io.pillarbox.spark.python
+
+/** A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing. */
+sealed abstract class PythonFailure(val kind: String, val text: String, val traceback: String, message: String)
+    extends RuntimeException(message, null, false, false)
+
+/** A call of the user's function that failed.
+  *
+  * @param kind
+  *   the Python exception's class name
+  * @param retryable
+  *   what the user's retry predicate says of it
+  * @param retryAfterMs
+  *   the delay that the function asked for, in ms, or -1
+  */
+final class PythonCallException(
+    kind: String,
+    text: String,
+    traceback: String,
+    val retryable: Boolean,
+    val retryAfterMs: Long
+) extends PythonFailure(kind, text, traceback, PythonFailure.message(kind, text, traceback))
+
+/** The worker can't serve this task any more: the function does not unpickle, a resource does not open, ... */
+final class PythonWorkerException(kind: String, text: String, traceback: String)
+    extends PythonFailure(kind, text, traceback, PythonFailure.message(kind, text, traceback))
+
+/** The worker process ended without a word. */
+final class PythonWorkerDiedException(pid: Long, tail: String)
+    extends PythonFailure(
+      "PYTHON_WORKER_DIED",
+      "",
+      "",
+      s"[PYTHON_WORKER_DIED] The Python worker (process $pid) ended while it served this task: killed from " +
+        "outside, by the memory limit, or by a crash in native code. Spark tries the task again." +
+        (if (tail.isEmpty) "" else s"\nThe end of its stderr:\n$tail")
+    )
+
+object PythonFailure {
+
+  private[python] def message(kind: String, text: String, traceback: String): String = {
+    val head = if (text.isEmpty) kind else s"$kind: $text"
+    if (traceback.isEmpty) head else s"$head\n${traceback.stripTrailing}"
+  }
+}

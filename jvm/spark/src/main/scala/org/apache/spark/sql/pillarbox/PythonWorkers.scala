@@ -1,0 +1,124 @@
+package org.apache.spark.sql.pillarbox
+
+import java.io.{ByteArrayOutputStream, DataOutputStream, File}
+import java.nio.channels.SocketChannel
+import java.nio.file.Path
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
+import org.apache.spark.api.python.{PythonFunction, PythonWorker, PythonWorkerUtils}
+import org.apache.spark.internal.config.{BUFFER_SIZE, EXECUTOR_CORES}
+import org.apache.spark.internal.config.Python.{PYTHON_AUTH_SOCKET_TIMEOUT, PYTHON_DAEMON_MODULE, PYTHON_USE_DAEMON, PYTHON_WORKER_REUSE}
+import org.apache.spark.resource.ResourceProfile
+
+/** One Python worker process of Spark's own pool, started with our worker module.
+  *
+  * Spark's rules for environments, `PYTHONPATH`, memory limits and reuse apply. `channel` is in blocking mode.
+  */
+final class LeasedWorker private[pillarbox] (
+    key: PythonWorkers.Key,
+    worker: PythonWorker,
+    handle: Option[ProcessHandle]
+) {
+
+  def channel: SocketChannel = worker.channel
+
+  /** The process id, or -1 where Spark does not tell it. */
+  def pid: Long = handle.fold(-1L)(_.pid())
+
+  def isAlive: Boolean = handle.forall(_.isAlive)
+
+  /** Gives the worker back to Spark's pool, where the next task finds it. */
+  def release(): Unit =
+    SparkEnv.get.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+
+  /** Ends the process. */
+  def destroy(): Unit =
+    SparkEnv.get.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+
+  /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
+  def preamble(function: PythonFunction, artifactId: Option[String]): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream
+    val out = new DataOutputStream(bytes)
+    PythonWorkerUtils.writePythonVersion(function.pythonVer, out)
+    PythonWorkerUtils.writeSparkFiles(artifactId, function.pythonIncludes.asScala.toSet, out)
+    PythonWorkerUtils.writeBroadcasts(function.broadcastVars.asScala.toSeq, worker, SparkEnv.get, out)
+    out.flush()
+    bytes.toByteArray
+  }
+}
+
+/** Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`. Written for Spark 4.2. */
+object PythonWorkers {
+
+  /** The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark". */
+  val Module = "pyspark_pillarbox"
+
+  private[pillarbox] final case class Key(exec: String, daemon: String, env: Map[String, String])
+
+  /** Whether a worker may serve another task after this one (`spark.python.worker.reuse`). */
+  def reuseEnabled: Boolean = SparkEnv.get.conf.get(PYTHON_WORKER_REUSE)
+
+  /** The folder in which each worker keeps the end of its stderr, in the file `pillarbox-stderr-<pid>`. */
+  def stderrFolder: Path = SparkEnv.get.blockManager.diskBlockManager.localDirs.head.toPath
+
+  /** The artifact set of a Spark Connect session, read on the driver. */
+  def currentArtifactId: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
+
+  /** Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
+    *
+    * @param sources
+    *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ
+    */
+  def lease(
+      function: PythonFunction,
+      sources: String,
+      artifactId: Option[String],
+      context: TaskContext
+  ): LeasedWorker = {
+    val conf = SparkEnv.get.conf
+    val env = environment(function, sources, artifactId, context)
+    val daemon = conf.get(PYTHON_DAEMON_MODULE).getOrElse("pyspark.daemon")
+    val key = Key(function.pythonExec, daemon, env)
+    val (worker, handle) =
+      SparkEnv.get.createPythonWorker(key.exec, Module, key.daemon, key.env, conf.get(PYTHON_USE_DAEMON))
+    toBlocking(worker)
+    new LeasedWorker(key, worker, handle)
+  }
+
+  private def environment(
+      function: PythonFunction,
+      sources: String,
+      artifactId: Option[String],
+      context: TaskContext
+  ): Map[String, String] = {
+    val conf = SparkEnv.get.conf
+    val own = function.envVars.asScala.toMap
+    val path = (sources +: own.get("PYTHONPATH").toSeq).mkString(File.pathSeparator)
+    val cores = Option(context.getLocalProperty(ResourceProfile.EXECUTOR_CORES_LOCAL_PROPERTY)).fold(conf.get(EXECUTOR_CORES))(_.toInt)
+    val memory = Option(context.getLocalProperty(ResourceProfile.PYSPARK_MEMORY_LOCAL_PROPERTY))
+      .map(mib => "PYSPARK_EXECUTOR_MEMORY_MB" -> (mib.toLong / cores).toString)
+    val threads = Option.when(conf.getOption("spark.executorEnv.OMP_NUM_THREADS").isEmpty)(
+      "OMP_NUM_THREADS" -> conf.get("spark.task.cpus", "1")
+    )
+    val reuse = Option.when(reuseEnabled)("SPARK_REUSE_WORKER" -> "1")
+    own ++ memory ++ threads ++ reuse ++ Map(
+      "PYTHONPATH" -> path,
+      "SPARK_LOCAL_DIRS" -> SparkEnv.get.blockManager.diskBlockManager.localDirsString.mkString(","),
+      "SPARK_AUTH_SOCKET_TIMEOUT" -> conf.get(PYTHON_AUTH_SOCKET_TIMEOUT).toString,
+      "SPARK_BUFFER_SIZE" -> conf.get(BUFFER_SIZE).toString,
+      "SPARK_JOB_ARTIFACT_UUID" -> artifactId.getOrElse("default"),
+      "SPARK_PYTHON_RUNTIME" -> "PYTHON_WORKER",
+      "PILLARBOX_STDERR_DIR" -> stderrFolder.toString
+    )
+  }
+
+  /** Spark registers the channel with a selector; two threads can only use it when it blocks. */
+  private def toBlocking(worker: PythonWorker): Unit = {
+    if (worker.selectionKey != null) worker.selectionKey.cancel()
+    if (worker.selector != null) worker.selector.close()
+    worker.channel.configureBlocking(true)
+    ()
+  }
+}

@@ -1,0 +1,85 @@
+"""The one door from Python to the JVM: everything that touches py4j is in this module."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pillarbox._version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BRIDGE = "io.pillarbox.spark.PythonBridge"
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether the session has a JVM in reach (a Spark Connect session has not)."""
+    return hasattr(spark, "_jsparkSession")
+
+
+def is_available(spark: SparkSession) -> bool:
+    """Whether the session's JVM has Pillarbox's jar on its class path."""
+    return is_classic(spark) and jar_version(spark) is not None
+
+
+def jar_version(spark: SparkSession) -> str | None:
+    """The version of the jar on the session's class path; None without a jar."""
+    bridge = _bridge(spark)
+    return None if bridge is None else str(bridge.version())
+
+
+def jar_spark_version(spark: SparkSession) -> str | None:
+    """The Spark version that the jar on the class path was built for; None without a jar."""
+    bridge = _bridge(spark)
+    return None if bridge is None else str(bridge.sparkVersion())
+
+
+def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
+    """Plans the async I/O operator over ``df``.
+
+    ``command`` is the pickled function; broadcast variables that it captured were registered with
+    the SparkContext while it was pickled, and are taken from there.
+    """
+    from pyspark.sql import DataFrame as ClassicDataFrame
+
+    spark = df.sparkSession
+    bridge = _bridge(spark)
+    if spec["mode"] == "jvm":
+        jdf = bridge.asyncIOByClass(df._jdf, json.dumps(spec))
+    else:
+        jdf = bridge.asyncIO(df._jdf, _python_function(spark, command), json.dumps(spec))
+    return ClassicDataFrame(jdf, spark)
+
+
+def _python_function(spark: SparkSession, command: bytes) -> Any:
+    sc: Any = spark.sparkContext
+    broadcasts = [variable._jbroadcast for variable in sc._pickled_broadcast_vars]
+    sc._pickled_broadcast_vars.clear()
+    return sc._jvm.SimplePythonFunction(
+        bytearray(command),
+        sc.environment,
+        sc._python_includes,
+        sc.pythonExec,
+        sc.pythonVer,
+        broadcasts,
+        sc._javaAccumulator,
+    )
+
+
+def _bridge(spark: SparkSession) -> Any:
+    """The JVM's PythonBridge, or None where the class can't be loaded."""
+    from py4j.protocol import Py4JError
+
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader.loadClass(_BRIDGE)
+    except Py4JError:
+        return None
+    return jvm.io.pillarbox.spark.PythonBridge
+
+
+def matches_package(version: str) -> bool:
+    """Whether a jar of this version belongs to this Python package."""
+    return version == __version__
