@@ -2,6 +2,8 @@ package io.pillarbox.queue
 
 import java.util.Arrays
 
+import io.pillarbox.state.serialization.Bytes
+
 /**
  * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too.
  *
@@ -113,9 +115,8 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
 
   /** Shorter keys are filled up with zeros: equal then, so the bytes decide. */
   private def leadOf(key: Array[Byte]): Long =
-    if (key.length >= keyOffset + 8) {
-      (OrderPreservingOutput.Longs.get(key, keyOffset): Long) ^ Long.MinValue
-    } else {
+    if (key.length >= keyOffset + 8) Bytes.getLong(key, keyOffset) ^ Long.MinValue
+    else {
       var lead = 0L
       for (i <- keyOffset until key.length) lead |= (key(i) & 0xffL) << (56 - 8 * (i - keyOffset))
       lead ^ Long.MinValue

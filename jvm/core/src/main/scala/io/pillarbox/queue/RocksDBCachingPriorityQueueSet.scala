@@ -1,5 +1,7 @@
 package io.pillarbox.queue
 
+import io.pillarbox.state.serialization.{InputView, OutputView}
+
 /**
  * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.
  *
@@ -17,7 +19,7 @@ package io.pillarbox.queue
  *
  * Elements handed out are read from bytes: they share nothing with the objects that were added.
  *
- * @param keyGroupWidth bytes of the key group in front of every key, see [[RocksDBCachingPriorityQueueSet.widthFor]]
+ * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
  * @param cacheCapacity how many elements the cache holds at most, at least 1
  */
 final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
@@ -33,13 +35,13 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     s"The cache of a queue needs room for at least one element, found $cacheCapacity"
   )
 
-  private val groupEnd = boundary(keyGroup + 1, keyGroupWidth)
+  private val groupEnd = OrderPreserving.keyGroupStart(keyGroup + 1, keyGroupWidth)
   private val cache = new OrderedKeyCache(cacheCapacity, keyGroupWidth)
-  private val output = new OrderPreservingOutput
-  private val input = new OrderPreservingInput
+  private val output = new OutputView(64)
+  private val input = new InputView
 
   /** All elements below this key are in the cache; `groupEnd`: all. */
-  private var coverageEnd = boundary(keyGroup, keyGroupWidth)
+  private var coverageEnd = OrderPreserving.keyGroupStart(keyGroup, keyGroupWidth)
   private var head: T = null
 
   override def peek(): T = {
@@ -98,14 +100,14 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
   }
 
   private def keyOf(element: T): Array[Byte] = {
-    output.reset()
-    output.writeKeyGroup(keyGroup, keyGroupWidth)
+    output.clear()
+    OrderPreserving.writeKeyGroup(keyGroup, keyGroupWidth, output)
     serializer.serialize(element, output)
     output.toByteArray
   }
 
   private def read(key: Array[Byte]): T = {
-    input.reset(key, keyGroupWidth)
+    input.wrap(key, keyGroupWidth, key.length - keyGroupWidth): Unit
     serializer.deserialize(input)
   }
 
@@ -148,14 +150,23 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   private def refill(): Unit = {
     val rest = scanUncached()
-    try {
-      var more = rest.advance()
-      while (more && cache.size < cacheCapacity) {
-        cache.insert(cache.size, rest.key, isStored = true)
-        more = rest.advance()
-      }
-      coverageEnd = if (more) rest.key else groupEnd
+    try coverageEnd = readInto(cache, rest)
+    catch {
+      case failure: Throwable =>
+        // Keys beyond what is covered must not stay in the cache.
+        while (!cache.isEmpty) cache.removeLast()
+        throw failure
     } finally rest.close()
+  }
+
+  /** Reads keys until the cache is full; where what it covers then ends. */
+  private def readInto(cache: OrderedKeyCache, rest: OrderedByteCursor): Array[Byte] = {
+    var more = rest.advance()
+    while (more && cache.size < cacheCapacity) {
+      cache.insert(cache.size, rest.key, isStored = true)
+      more = rest.advance()
+    }
+    if (more) rest.key else groupEnd
   }
 
   private def scanUncached(): OrderedByteCursor =
@@ -191,18 +202,6 @@ object RocksDBCachingPriorityQueueSet {
 
   /** Flink's default too; 128 key groups of 30-byte keys then cache about 1 MB. */
   val DefaultCacheCapacity: Int = 128
-
-  /**
-   * How many bytes a key group takes in a key: 1 for up to 128 key groups, else 2. By their number, not by the one
-   * at hand, so that all keys of a state agree.
-   */
-  def widthFor(maxKeyGroups: Int): Int = if (maxKeyGroups <= 128) 1 else 2
-
-  private def boundary(keyGroup: Int, width: Int): Array[Byte] = {
-    val out = new OrderPreservingOutput(width)
-    out.writeKeyGroup(keyGroup, width)
-    out.toByteArray
-  }
 
   private object EmptyCursor extends OrderedByteCursor {
     override def advance(): Boolean = false
