@@ -36,7 +36,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     if (handle == NoHandle) null
     else {
       val element = elementAt(handle)
-      val _ = takeOut(slotOf(handle, spread(element.hashCode)), handle)
+      takeOut(slotOf(handle, spread(element.hashCode)), handle)
       element
     }
   }
@@ -60,7 +60,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   final override def addAll(more: Iterable[T]): Unit =
     if (more != null && more.nonEmpty) {
       if (more.size < entryCount / BulkFraction) more.foreach { element =>
-        val _ = add(element)
+        add(element)
       }
       else
         try

@@ -26,7 +26,7 @@ final class HeapPriorityQueue[T >: Null <: HeapPriorityQueueElement](
     if (handle == NoHandle) null
     else {
       val element = elementAt(handle)
-      val _ = takeOut(element)
+      takeOut(element)
       element
     }
   }

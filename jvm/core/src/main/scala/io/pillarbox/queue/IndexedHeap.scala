@@ -94,7 +94,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
     count -= 1
     discard(handle)
     if (index <= count) {
-      val _ = siftUp(sinkHole(index), lastPriority, lastHandle)
+      siftUp(sinkHole(index), lastPriority, lastHandle)
     }
     index == 1
   }

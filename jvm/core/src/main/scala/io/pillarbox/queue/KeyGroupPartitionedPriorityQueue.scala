@@ -102,7 +102,7 @@ final class KeyGroupPartitionedPriorityQueue[T >: Null <: Prioritized](
 
   private def moved(queue: SubQueue[T]): Unit = {
     queue.refresh()
-    val _ = order.adjustModifiedElement(queue)
+    order.adjustModifiedElement(queue)
   }
 }
 

@@ -57,7 +57,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   override def add(element: T): Boolean = {
     val key = keyOf(element)
-    val _ = fillCache()
+    fillCache()
     if (isCovered(key)) addCovered(key)
     else {
       store.put(key)
@@ -67,7 +67,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   override def remove(element: T): Boolean = {
     val key = keyOf(element)
-    val _ = fillCache()
+    fillCache()
     if (isCovered(key)) removeCovered(key)
     else {
       store.delete(key)
@@ -88,7 +88,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   override def addAll(more: Iterable[T]): Unit =
     if (more != null) more.foreach { element =>
-      val _ = add(element)
+      add(element)
     }
 
   /** The elements as they are now; later changes don't show. */
@@ -107,7 +107,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
   }
 
   private def read(key: Array[Byte]): T = {
-    input.wrap(key, keyGroupWidth, key.length - keyGroupWidth): Unit
+    input.wrap(key, keyGroupWidth, key.length - keyGroupWidth)
     serializer.deserialize(input)
   }
 

@@ -32,7 +32,7 @@ private[queue] final class RocksDBWriteBuffer(columnFamilyId: Int, limitBytes: I
 
   def toByteArray: Array[Byte] = {
     val result = Arrays.copyOf(bytes, end)
-    val _ = ByteBuffer.wrap(result).order(ByteOrder.LITTLE_ENDIAN).putInt(CountOffset, count)
+    ByteBuffer.wrap(result).order(ByteOrder.LITTLE_ENDIAN).putInt(CountOffset, count)
     result
   }
 
