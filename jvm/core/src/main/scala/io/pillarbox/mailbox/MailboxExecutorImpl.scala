@@ -2,7 +2,7 @@ package io.pillarbox.mailbox
 
 import java.util.concurrent.{Callable, CompletableFuture, RejectedExecutionException, RunnableFuture}
 
-import scala.annotation.{nowarn, tailrec}
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 /**
@@ -65,17 +65,15 @@ private object MailboxExecutorImpl {
       with RunnableFuture[T]
       with ThrowingRunnable {
 
+    /** A future that was cancelled meanwhile stays so, which is no error. */
     override def run(): Unit = if (!isDone) {
-      try settle(complete(command.call()))
+      try complete(command.call())
       catch {
-        case NonFatal(error) => settle(completeExceptionally(error))
+        case NonFatal(error) => completeExceptionally(error)
         case fatal: Throwable =>
-          settle(completeExceptionally(fatal))
+          completeExceptionally(fatal)
           throw fatal
       }
     }
-
-    /** A future that was cancelled meanwhile stays so, which is no error. */
-    private def settle(@nowarn first: Boolean): Unit = ()
   }
 }

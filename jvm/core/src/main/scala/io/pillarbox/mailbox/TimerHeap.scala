@@ -38,19 +38,21 @@ private[mailbox] final class TimerHeap {
 
   /** Removes the timer; false if it was not in the heap. */
   def remove(timer: ProcessingTimer): Boolean = {
-    val index = timer.heapIndex
-    val present = index != ProcessingTimer.NotScheduled
-    if (present) {
-      timer.heapIndex = ProcessingTimer.NotScheduled
-      count -= 1
-      val last = heap(count)
-      heap(count) = null
-      if (last ne timer) {
-        siftUp(index, last)
-        siftDown(last.heapIndex, last)
-      }
-    }
+    val present = timer.isScheduled
+    if (present) unlink(timer)
     present
+  }
+
+  private def unlink(timer: ProcessingTimer): Unit = {
+    val index = timer.heapIndex
+    timer.heapIndex = ProcessingTimer.NotScheduled
+    count -= 1
+    val last = heap(count)
+    heap(count) = null
+    if (last ne timer) {
+      siftUp(index, last)
+      siftDown(last.heapIndex, last)
+    }
   }
 
   /** Removes and returns the earliest timer if it is due at `nowMs`, else null. */
@@ -58,7 +60,7 @@ private[mailbox] final class TimerHeap {
     if (earliestMs > nowMs || count == 0) null
     else {
       val timer = heap(0)
-      remove(timer)
+      unlink(timer)
       timer
     }
 

@@ -6,11 +6,10 @@ import scala.util.Using
 
 import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
 import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, PillarboxStrategy}
-import org.apache.spark.api.python.PythonFunction
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
-import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter}
+import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
 
 /** What Python calls, and the only class that it calls. Runs on the driver. */
@@ -36,13 +35,16 @@ object PythonBridge {
     .add("attempts", IntegerType)
     .add("elapsed_ms", LongType)
 
-  /** A DataFrame that calls a Python function for each row of `df`.
-    *
-    * @param specJson
-    *   an [[AsyncIOSpec]] as JSON
-    */
-  def asyncIO(df: DataFrame, function: PythonFunction, specJson: String): DataFrame =
-    plan(df, AsyncIOFunction.Python(function, PythonWorkers.currentArtifactId), specJson)
+  /**
+   * A DataFrame that calls a Python function for each row of `df`.
+   *
+   * @param function
+   *   PySpark's `SimplePythonFunction`
+   * @param specJson
+   *   an [[AsyncIOSpec]] as JSON
+   */
+  def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
+    plan(df, AsyncIOFunction.Python(UserFunction.of(function), PythonWorkers.currentArtifactId), specJson)
 
   /** The same for an `io.pillarbox.async.AsyncFunction[Row, Row]` that the spec names by class. */
   def asyncIOByClass(df: DataFrame, specJson: String): DataFrame = {

@@ -1,22 +1,30 @@
 package io.pillarbox.spark.plan
 
-import org.apache.spark.sql.{SparkSession, Strategy}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /** Plans our logical nodes. */
-object PillarboxStrategy extends Strategy {
+object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO =>
-      AsyncIOExec(node.spec, node.function, node.inputs, node.results, node.operatorId, planLater(node.child)) :: Nil
+      AsyncIOExec(
+        node.spec,
+        node.function,
+        node.inputs,
+        node.results,
+        node.operatorId,
+        planLater(node.child)
+      ) :: Nil
     case _ => Nil
   }
 
   /** Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one). */
   def register(session: SparkSession): Unit = session.synchronized {
-    val experimental = session.experimental
-    if (!experimental.extraStrategies.contains(this))
+    val experimental = SparkAdapter.experimental(session)
+    if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this
   }
 }

@@ -41,15 +41,20 @@ final private[python] class ChannelReader(
       val attempt = frame.body.getInt
       val retryable = (frame.body.get() & 1) != 0
       val retryAfter = frame.body.getLong
-      val failure =
-        new PythonCallException(frame.readText(), frame.readText(), frame.readText(), retryable, retryAfter)
-      listener.onFailure(id, attempt, failure)
+      listener.onFailure(id, attempt, ChannelReader.failure(frame, retryable, retryAfter))
       i += 1
     }
   }
 }
 
 private[python] object ChannelReader {
+
+  private def failure(frame: Frame, retryable: Boolean, retryAfterMs: Long): PythonCallException = {
+    val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
+    if (retryAfterMs >= 0) new PythonRetryAfterException(kind, text, traceback, retryAfterMs)
+    else new PythonCallException(kind, text, traceback, retryable)
+  }
+
   def fatal(frame: Frame): PythonWorkerException =
     new PythonWorkerException(frame.readText(), frame.readText(), frame.readText())
 }

@@ -3,14 +3,12 @@ package io.pillarbox.spark.python
 import java.nio.channels.SocketChannel
 import java.util.{ArrayList => JArrayList}
 
-import org.apache.arrow.vector.types.pojo.Schema
-
 /** The thread that turns calls into frames and writes them, so that the mailbox thread never waits for a socket. */
 final private[python] class ChannelWriter(
     name: String,
     channel: SocketChannel,
     outbox: CallOutbox,
-    schema: Schema,
+    newEncoder: () => CallEncoder,
     maxRowsPerFrame: Int,
     onError: Throwable => Unit
 ) extends Thread(name) {
@@ -20,7 +18,7 @@ final private[python] class ChannelWriter(
   private val cancels = new JArrayList[PythonCall]
 
   override def run(): Unit = {
-    val encoder = new CallEncoder(schema)
+    val encoder = newEncoder()
     try loop(encoder)
     catch { case t: Throwable => onError(t) }
     finally encoder.close()

@@ -2,43 +2,47 @@ package io.pillarbox.spark.python
 
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.{List => JList}
-import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.{List => JList}
 
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
-import org.apache.spark.api.python.PythonFunction
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers}
+import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
 import org.apache.spark.sql.types.StructType
 
-/** What a task tells its worker at the start.
-  *
-  * @param initJson
-  *   the operator's options and the task's identity
-  * @param artifactId
-  *   the artifact set of a Connect session
-  * @param maxRowsPerFrame
-  *   rows in one frame at most
-  */
+/**
+ * What a task tells its worker at the start.
+ *
+ * @param initJson
+ *   the operator's options and the task's identity
+ * @param inputView
+ *   makes a function that picks the columns to send from a row; used by one thread
+ * @param artifactId
+ *   the artifact set of a Connect session
+ * @param maxRowsPerFrame
+ *   rows in one frame at most
+ */
 final case class ChannelSettings(
     name: String,
-    function: PythonFunction,
+    function: UserFunction,
     initJson: String,
     inputSchema: Schema,
+    inputView: () => InternalRow => InternalRow,
     resultArrowSchema: Schema,
     resultSchema: StructType,
     artifactId: Option[String],
     maxRowsPerFrame: Int
 )
 
-/** A task's connection to its Python worker: calls go out, answers come in, both at the same time.
-  *
-  * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
-  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
-  * thread and no off-heap memory of this channel is left.
-  */
+/**
+ * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
+ *
+ * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+ * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
+ * thread and no off-heap memory of this channel is left.
+ */
 final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
   private var worker: LeasedWorker = _
   private var threads: Seq[Thread] = Nil
@@ -49,11 +53,12 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   private val closed = new AtomicBoolean
   @volatile private var clean = false
 
-  /** Starts or takes over a worker, sends the function, and waits until its resource is open.
-    *
-    * @throws PythonWorkerException
-    *   if the function does not unpickle, its resource does not open, or the Python versions differ
-    */
+  /**
+   * Starts or takes over a worker, sends the function, and waits until its resource is open.
+   *
+   * @throws PythonWorkerException
+   *   if the function does not unpickle, its resource does not open, or the Python versions differ
+   */
   def open(): Unit = {
     worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
     val frames = new FrameReader(worker.channel)
@@ -109,7 +114,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       settings.initJson.getBytes(UTF_8),
       CallEncoder.schemaMessage(settings.inputSchema),
       CallEncoder.schemaMessage(settings.resultArrowSchema),
-      settings.function.command.toArray
+      settings.function.command
     )
     val body = Frame.buffer(parts.map(_.length + 4).sum)
     parts.foreach(part => body.putInt(part.length).put(part))
@@ -133,7 +138,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      settings.inputSchema,
+      () => new CallEncoder(settings.inputSchema, settings.inputView()),
       settings.maxRowsPerFrame,
       fail
     )

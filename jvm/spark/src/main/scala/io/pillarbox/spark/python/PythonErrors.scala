@@ -1,25 +1,35 @@
 package io.pillarbox.spark.python
 
-/** A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing. */
-sealed abstract class PythonFailure(val kind: String, val text: String, val traceback: String, message: String)
-    extends RuntimeException(message, null, false, false)
+import io.pillarbox.async.HasRetryDelay
 
-/** A call of the user's function that failed.
-  *
-  * @param kind
-  *   the Python exception's class name
-  * @param retryable
-  *   what the user's retry predicate says of it
-  * @param retryAfterMs
-  *   the delay that the function asked for, in ms, or -1
-  */
-final class PythonCallException(
-    kind: String,
-    text: String,
-    traceback: String,
-    val retryable: Boolean,
-    val retryAfterMs: Long
-) extends PythonFailure(kind, text, traceback, PythonFailure.message(kind, text, traceback))
+/** A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing. */
+sealed abstract class PythonFailure(
+    val kind: String,
+    val text: String,
+    val traceback: String,
+    message: String
+) extends RuntimeException(message, null, false, false)
+
+/**
+ * A call of the user's function that failed.
+ *
+ * @param kind
+ *   the Python exception's class name
+ * @param retryable
+ *   what the user's retry predicate says of it
+ */
+class PythonCallException(kind: String, text: String, traceback: String, val retryable: Boolean)
+    extends PythonFailure(kind, text, traceback, PythonFailure.message(kind, text, traceback))
+
+/**
+ * A failed call that said itself when to try again.
+ *
+ * @param retryDelayMs
+ *   in ms, at least 0
+ */
+final class PythonRetryAfterException(kind: String, text: String, traceback: String, val retryDelayMs: Long)
+    extends PythonCallException(kind, text, traceback, retryable = true)
+    with HasRetryDelay
 
 /** The worker can't serve this task any more: the function does not unpickle, a resource does not open, ... */
 final class PythonWorkerException(kind: String, text: String, traceback: String)

@@ -6,16 +6,22 @@ import java.nio.file.Path
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
-import org.apache.spark.api.python.{PythonFunction, PythonWorker, PythonWorkerUtils}
+import org.apache.spark.api.python.{PythonWorker, PythonWorkerUtils}
+import org.apache.spark.internal.config.Python.{
+  PYTHON_AUTH_SOCKET_TIMEOUT,
+  PYTHON_DAEMON_MODULE,
+  PYTHON_USE_DAEMON,
+  PYTHON_WORKER_REUSE
+}
 import org.apache.spark.internal.config.{BUFFER_SIZE, EXECUTOR_CORES}
-import org.apache.spark.internal.config.Python.{PYTHON_AUTH_SOCKET_TIMEOUT, PYTHON_DAEMON_MODULE, PYTHON_USE_DAEMON, PYTHON_WORKER_REUSE}
 import org.apache.spark.resource.ResourceProfile
+import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
 
-/** One Python worker process of Spark's own pool, started with our worker module.
-  *
-  * Spark's rules for environments, `PYTHONPATH`, memory limits and reuse apply. `channel` is in blocking mode.
-  */
+/**
+ * One Python worker process of Spark's own pool, started with our worker module.
+ *
+ * Spark's rules for environments, `PYTHONPATH`, memory limits and reuse apply. `channel` is in blocking mode.
+ */
 final class LeasedWorker private[pillarbox] (
     key: PythonWorkers.Key,
     worker: PythonWorker,
@@ -38,12 +44,13 @@ final class LeasedWorker private[pillarbox] (
     SparkEnv.get.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
   /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
-  def preamble(function: PythonFunction, artifactId: Option[String]): Array[Byte] = {
+  def preamble(function: UserFunction, artifactId: Option[String]): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
-    PythonWorkerUtils.writePythonVersion(function.pythonVer, out)
-    PythonWorkerUtils.writeSparkFiles(artifactId, function.pythonIncludes.asScala.toSet, out)
-    PythonWorkerUtils.writeBroadcasts(function.broadcastVars.asScala.toSeq, worker, SparkEnv.get, out)
+    val python = function.function
+    PythonWorkerUtils.writePythonVersion(python.pythonVer, out)
+    PythonWorkerUtils.writeSparkFiles(artifactId, python.pythonIncludes.asScala.toSet, out)
+    PythonWorkerUtils.writeBroadcasts(python.broadcastVars.asScala.toSeq, worker, SparkEnv.get, out)
     out.flush()
     bytes.toByteArray
   }
@@ -66,13 +73,14 @@ object PythonWorkers {
   /** The artifact set of a Spark Connect session, read on the driver. */
   def currentArtifactId: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
 
-  /** Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
-    *
-    * @param sources
-    *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ
-    */
+  /**
+   * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
+   *
+   * @param sources
+   *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ
+   */
   def lease(
-      function: PythonFunction,
+      function: UserFunction,
       sources: String,
       artifactId: Option[String],
       context: TaskContext
@@ -80,7 +88,7 @@ object PythonWorkers {
     val conf = SparkEnv.get.conf
     val env = environment(function, sources, artifactId, context)
     val daemon = conf.get(PYTHON_DAEMON_MODULE).getOrElse("pyspark.daemon")
-    val key = Key(function.pythonExec, daemon, env)
+    val key = Key(function.function.pythonExec, daemon, env)
     val (worker, handle) =
       SparkEnv.get.createPythonWorker(key.exec, Module, key.daemon, key.env, conf.get(PYTHON_USE_DAEMON))
     toBlocking(worker)
@@ -88,15 +96,16 @@ object PythonWorkers {
   }
 
   private def environment(
-      function: PythonFunction,
+      function: UserFunction,
       sources: String,
       artifactId: Option[String],
       context: TaskContext
   ): Map[String, String] = {
     val conf = SparkEnv.get.conf
-    val own = function.envVars.asScala.toMap
+    val own = function.environment
     val path = (sources +: own.get("PYTHONPATH").toSeq).mkString(File.pathSeparator)
-    val cores = Option(context.getLocalProperty(ResourceProfile.EXECUTOR_CORES_LOCAL_PROPERTY)).fold(conf.get(EXECUTOR_CORES))(_.toInt)
+    val cores = Option(context.getLocalProperty(ResourceProfile.EXECUTOR_CORES_LOCAL_PROPERTY))
+      .fold(conf.get(EXECUTOR_CORES))(_.toInt)
     val memory = Option(context.getLocalProperty(ResourceProfile.PYSPARK_MEMORY_LOCAL_PROPERTY))
       .map(mib => "PYSPARK_EXECUTOR_MEMORY_MB" -> (mib.toLong / cores).toString)
     val threads = Option.when(conf.getOption("spark.executorEnv.OMP_NUM_THREADS").isEmpty)(

@@ -1,0 +1,52 @@
+package io.pillarbox.async
+
+/**
+ * How an [[AsyncWaitOperator]] works.
+ *
+ * The clocks of both deadlines start when an element gets its first permit from the gate, so waiting in line before
+ * the first attempt counts for neither.
+ *
+ * @param ordered
+ *   whether rows leave in the order of their inputs; otherwise as answers come, but never past a watermark
+ * @param capacity
+ *   elements of one operator that are in flight or done and not yet emitted
+ * @param totalTimeoutMs
+ *   for an element with all its attempts and the waits between them; 0 for none
+ * @param attemptTimeoutMs
+ *   for one attempt, whose failure may be retried; 0 for none
+ * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an attempt's
+ */
+final case class AsyncOptions[IN, OUT](
+    ordered: Boolean,
+    capacity: Int,
+    totalTimeoutMs: Long,
+    attemptTimeoutMs: Long,
+    retry: AsyncRetryStrategy[OUT],
+    onFailure: FailurePolicy[IN, OUT],
+    gate: CallGate
+) {
+  require(capacity > 0, s"The capacity must be positive, not $capacity")
+  require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
+  require(
+    attemptTimeoutMs >= 0,
+    s"The attempt timeout must be positive, or 0 for none, not $attemptTimeoutMs ms"
+  )
+  require(
+    totalTimeoutMs == 0 || attemptTimeoutMs <= totalTimeoutMs,
+    s"The timeout of all attempts, $totalTimeoutMs ms, is shorter than that of one attempt, $attemptTimeoutMs ms"
+  )
+}
+
+object AsyncOptions {
+
+  /** Without deadlines, retries or a gate; a failure fails the task. */
+  def apply[IN, OUT](ordered: Boolean, capacity: Int): AsyncOptions[IN, OUT] = AsyncOptions(
+    ordered,
+    capacity,
+    totalTimeoutMs = 0L,
+    attemptTimeoutMs = 0L,
+    AsyncRetryStrategies.noRetry[OUT],
+    FailurePolicy.failTask[IN, OUT],
+    CallGate.Unlimited
+  )
+}

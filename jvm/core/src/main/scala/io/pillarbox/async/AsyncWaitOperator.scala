@@ -1,0 +1,261 @@
+package io.pillarbox.async
+
+import java.util
+
+import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
+
+/**
+ * Makes a call for every record, many at a time, and emits the answers in order or as they come.
+ *
+ * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a record;
+ * never more than the capacity is in flight, back-pressure instead; every record leaves once, is answered by the
+ * failure policy, or fails the task; until then it is part of the snapshot. A call is made at least once.
+ *
+ * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the failure policy
+ * leaves through whoever runs the mail in which it came up.
+ *
+ * @param executor
+ *   with this operator's priority; its yields run while `processElement` waits for room
+ * @param firstElementId
+ *   the id of the next new record, above that of any record ever snapshotted
+ */
+final class AsyncWaitOperator[IN, OUT](
+    function: AsyncFunction[IN, OUT],
+    options: AsyncOptions[IN, OUT],
+    executor: MailboxExecutor,
+    time: ProcessingTimeService,
+    output: AsyncOutput[IN, OUT],
+    val metrics: AsyncMetrics,
+    firstElementId: Long
+) extends AutoCloseable {
+  import AsyncWaitOperator._
+
+  private[this] val queue: StreamElementQueue[IN, OUT] =
+    if (options.ordered) new OrderedStreamElementQueue(options.capacity)
+    else new UnorderedStreamElementQueue(options.capacity)
+  private[this] val calls = new CallDriver[IN, OUT](
+    function,
+    options,
+    executor,
+    time,
+    metrics,
+    element => queue.complete(element),
+    () => onCompleted()
+  )
+  private[this] val restored = new util.ArrayDeque[StreamElement[IN]]
+  private[this] var elementIds = firstElementId
+  private[this] var onCapacity: Runnable = NoHook
+  private[this] var capacityWanted = false
+  private[this] var inputEnded = false
+  private[this] var closed = false
+
+  def this(
+      function: AsyncFunction[IN, OUT],
+      options: AsyncOptions[IN, OUT],
+      executor: MailboxExecutor,
+      time: ProcessingTimeService,
+      output: AsyncOutput[IN, OUT]
+  ) = this(function, options, executor, time, output, new AsyncMetrics, 0L)
+
+  /** Opens the function. Before everything else. */
+  @throws[Exception]
+  def open(): Unit = function.open()
+
+  /** What to run, on the mailbox thread, when there is room again after a `try…` method said that there was none. */
+  def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
+
+  /** Whether a record or watermark would be taken in now. Restored elements come first. */
+  def hasCapacity: Boolean = restored.isEmpty && queue.size < options.capacity
+
+  /** Elements taken in and not yet emitted, without those restored that wait for room. */
+  def size: Int = queue.size
+
+  /**
+   * Takes the record in; while there is no room, runs mail of at least this operator's priority.
+   *
+   * @param timestampMs
+   *   or [[AsyncOutput.NoTimestamp]]
+   * @throws InterruptedException if interrupted while waiting; the record was not taken in
+   */
+  @throws[InterruptedException]
+  def processElement(input: IN, timestampMs: Long): Unit = {
+    awaitCapacity()
+    admit(newElementId(), input, timestampMs)
+  }
+
+  /** Takes the record in if there is room; otherwise the hook runs when there is. */
+  def tryProcessElement(input: IN, timestampMs: Long): Boolean = {
+    val fits = hasCapacityOrWant()
+    if (fits) admit(newElementId(), input, timestampMs)
+    fits
+  }
+
+  /** Takes the watermark in, waiting for room as `processElement` does. */
+  @throws[InterruptedException]
+  def processWatermark(timestampMs: Long): Unit = {
+    awaitCapacity()
+    admitWatermark(timestampMs)
+  }
+
+  /** Takes the watermark in if there is room; otherwise the hook runs when there is. */
+  def tryProcessWatermark(timestampMs: Long): Boolean = {
+    val fits = hasCapacityOrWant()
+    if (fits) admitWatermark(timestampMs)
+    fits
+  }
+
+  private def hasCapacityOrWant(): Boolean = {
+    checkAcceptsInput()
+    val fits = hasCapacity
+    if (!fits) {
+      capacityWanted = true
+      metrics.capacityWait.markStart()
+    }
+    fits
+  }
+
+  private def awaitCapacity(): Unit = {
+    checkAcceptsInput()
+    if (!hasCapacity) {
+      metrics.capacityWait.markStart()
+      try while (!hasCapacity) executor.yieldMail()
+      finally metrics.capacityWait.markEnd()
+    }
+  }
+
+  private def checkAcceptsInput(): Unit = if (inputEnded || closed)
+    throw new IllegalStateException(
+      s"The async operator takes no more input: ${if (closed) "it is closed" else "its input has ended"}."
+    )
+
+  private def newElementId(): Long = {
+    val id = elementIds
+    elementIds += 1
+    id
+  }
+
+  private def admit(elementId: Long, input: IN, timestampMs: Long): Unit = {
+    val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
+    enqueue(element)
+    metrics.admitted()
+    calls.request(element)
+  }
+
+  /** Emits at once what may leave: a watermark with nothing before it is not held back until the next mail. */
+  private def admitWatermark(timestampMs: Long): Unit = {
+    enqueue(StreamElementQueueEntry.watermark(timestampMs))
+    emitCompleted()
+  }
+
+  private def enqueue(entry: StreamElementQueueEntry[IN, OUT]): Unit = if (!queue.tryPut(entry))
+    throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
+
+  /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
+  private def onCompleted(): Unit = if (!closed) {
+    calls.settleCompleted()
+    emitCompleted()
+  }
+
+  private def emitCompleted(): Unit = {
+    var emitted = 0
+    while (emitted < EmitPerMail && queue.hasCompletedElements) {
+      queue.emitCompletedElement(output)
+      emitted += 1
+    }
+    if (queue.hasCompletedElements) calls.inbox.runAgain()
+    if (emitted > 0) onRoom()
+  }
+
+  private def onRoom(): Unit = {
+    if (!restored.isEmpty) feedRestored()
+    if (capacityWanted && hasCapacity) {
+      capacityWanted = false
+      metrics.capacityWait.markEnd()
+      onCapacity.run()
+    }
+  }
+
+  /** No more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
+  def endInputReached(): Unit = inputEnded = true
+
+  /** Whether everything that was taken in has been emitted. */
+  def isDrained: Boolean = queue.isEmpty && restored.isEmpty
+
+  /**
+   * Ends the input and waits, running mail, until everything has been emitted. Waiting retries are tried to their end,
+   * each after its delay. (Flink cuts them short.)
+   *
+   * @throws InterruptedException if interrupted while waiting
+   */
+  @throws[InterruptedException]
+  def endInput(): Unit = {
+    endInputReached()
+    while (!isDrained) executor.yieldMail()
+  }
+
+  /** Everything not yet emitted, in the order in which it came. */
+  def snapshotState(): util.List[StreamElement[IN]] = {
+    val elements = new util.ArrayList[StreamElement[IN]](queue.size + restored.size)
+    queue.foreach {
+      case record: InFlightElement[IN, OUT] =>
+        elements.add(StreamElement.Record(record.elementId, record.input, record.timestampMs))
+        ()
+      case watermark =>
+        elements.add(StreamElement.Watermark(watermark.timestampMs))
+        ()
+    }
+    elements.addAll(restored)
+    elements
+  }
+
+  /** The id that the next new record gets; to be kept beside the snapshot. */
+  def nextElementId: Long = elementIds
+
+  /**
+   * Calls again what a snapshot held, in its order and before any new input. It may be more than the capacity: the
+   * rest waits for room, without blocking. Attempts and deadlines start anew, ids stay.
+   */
+  def restore(elements: util.List[StreamElement[IN]]): Unit = {
+    restored.addAll(elements)
+    elements.forEach {
+      case StreamElement.Record(id, _, _) => elementIds = math.max(elementIds, id + 1)
+      case StreamElement.Watermark(_) => ()
+    }
+    feedRestored()
+  }
+
+  private def feedRestored(): Unit = {
+    while (!restored.isEmpty && queue.size < options.capacity) restored.pollFirst() match {
+      case StreamElement.Record(id, input, timestampMs) => admit(id, input, timestampMs)
+      case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
+    }
+    // By mail: emitting here would come back here for every watermark.
+    if (queue.hasCompletedElements) calls.inbox.runAgain()
+  }
+
+  /** For completing many futures of this operator at once. Any thread; one batch is for one thread. */
+  def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
+
+  /**
+   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing is emitted any more; the
+   * second call has no effect.
+   */
+  override def close(): Unit = if (!closed) {
+    closed = true
+    calls.close()
+    queue.foreach {
+      case record: InFlightElement[IN, OUT] => calls.abandon(record)
+      case _ => ()
+    }
+    metrics.capacityWait.markEnd()
+    function.close()
+  }
+}
+
+object AsyncWaitOperator {
+
+  /** Elements that one mail emits at most. */
+  private[pillarbox] val EmitPerMail: Int = 64
+
+  private val NoHook: Runnable = () => ()
+}

@@ -1,0 +1,89 @@
+package io.pillarbox.async
+
+import java.util
+import java.util.concurrent.atomic.AtomicReference
+
+/**
+ * One attempt of one element, and the future given to the function for it.
+ *
+ * The reference is null until someone wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by the
+ * mailbox thread. So an answer and a deadline exclude each other. `kind` is written by the winner only, and read after
+ * the hand-over through the inbox, which orders the two.
+ */
+private[async] final class CallAttempt[IN, OUT](
+    inbox: CompletionInbox,
+    val element: InFlightElement[IN, OUT],
+    override val attempt: Int,
+    val startNanos: Long
+) extends AtomicReference[AnyRef]
+    with ResultFuture[OUT] {
+  import CallAttempt._
+
+  private[this] var kind: Int = _
+
+  /** The attempt that was completed before this one; a link of the inbox. */
+  private[async] var next: CallAttempt[_, _] = _
+
+  override def complete(results: util.Collection[OUT]): Unit = if (claim(results)) handOver()
+
+  override def completeOne(result: OUT): Unit = if (claimOne(result)) handOver()
+
+  override def completeExceptionally(error: Throwable): Unit = if (claimError(error)) handOver()
+
+  private def handOver(): Unit = inbox.push(this)
+
+  private[async] def claim(results: util.Collection[OUT]): Boolean =
+    if (results eq null) claimError(nullAnswer("complete", "an empty collection to emit nothing"))
+    else win(results, Rows)
+
+  private[async] def claimOne(result: OUT): Boolean = {
+    val row = result.asInstanceOf[AnyRef]
+    if (row eq null)
+      claimError(nullAnswer("completeOne", "complete with an empty collection to emit nothing"))
+    else win(row, OneRow)
+  }
+
+  private[async] def claimError(error: Throwable): Boolean =
+    win(if (error eq null) nullAnswer("completeExceptionally", "an exception") else error, Failure)
+
+  private def nullAnswer(method: String, instead: String): Throwable = new NullPointerException(
+    s"$method(null) was called on the future of element $elementId, attempt $attempt: use $instead."
+  )
+
+  private def win(answer: AnyRef, answerKind: Int): Boolean = {
+    // A plain look first: a late answer need not take the cache line for itself.
+    val won = (getPlain eq null) && compareAndSet(null, answer)
+    if (won) kind = answerKind
+    won
+  }
+
+  /** Mailbox thread: no answer is wanted any more; false if there is one. */
+  def abandon(): Boolean = compareAndSet(null, Abandoned)
+
+  def belongsTo(other: CompletionInbox): Boolean = inbox eq other
+
+  override def isDone: Boolean = get ne null
+
+  def isFailure: Boolean = kind == Failure
+
+  def isOneRow: Boolean = kind == OneRow
+
+  def error: Throwable = get.asInstanceOf[Throwable]
+
+  def row: OUT = get.asInstanceOf[OUT]
+
+  def rows: util.Collection[OUT] = get.asInstanceOf[util.Collection[OUT]]
+
+  override def elementId: Long = element.elementId
+
+  override def elapsedMs: Long = element.elapsedMs
+
+  override def toString: String = s"element $elementId, attempt $attempt"
+}
+
+private[async] object CallAttempt {
+  private val Rows = 1
+  private val OneRow = 2
+  private val Failure = 3
+  private val Abandoned = new Object
+}

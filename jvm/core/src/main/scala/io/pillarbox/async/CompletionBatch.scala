@@ -1,0 +1,55 @@
+package io.pillarbox.async
+
+import java.util
+
+/**
+ * Completes many futures of one operator in one step: for a reader thread that gets many answers at once.
+ *
+ * The first completion of a future still wins at the moment of its `complete…` call; what it causes follows
+ * `flush`. For one thread at a time; may be reused after `flush`.
+ */
+final class CompletionBatch[OUT] private[async] (inbox: CompletionInbox) {
+  private[this] var newest: CallAttempt[_, _] = _
+  private[this] var oldest: CallAttempt[_, _] = _
+
+  /** As [[ResultFuture.complete]]. */
+  def complete(future: ResultFuture[OUT], results: util.Collection[OUT]): Unit = {
+    val attempt = own(future)
+    if (attempt.claim(results)) add(attempt)
+  }
+
+  /** As [[ResultFuture.completeOne]]. */
+  def completeOne(future: ResultFuture[OUT], result: OUT): Unit = {
+    val attempt = own(future)
+    if (attempt.claimOne(result)) add(attempt)
+  }
+
+  /** As [[ResultFuture.completeExceptionally]]. */
+  def completeExceptionally(future: ResultFuture[OUT], error: Throwable): Unit = {
+    val attempt = own(future)
+    if (attempt.claimError(error)) add(attempt)
+  }
+
+  private def own(future: ResultFuture[OUT]): CallAttempt[_, OUT] = future match {
+    case attempt: CallAttempt[_, OUT @unchecked] if attempt.belongsTo(inbox) => attempt
+    case other =>
+      throw new IllegalArgumentException(
+        s"$other is not a future of the operator that made this batch: use a batch for each operator."
+      )
+  }
+
+  private def add(attempt: CallAttempt[_, _]): Unit = {
+    attempt.next = newest
+    if (oldest eq null) oldest = attempt
+    newest = attempt
+  }
+
+  /** Hands all over, with at most one mail. */
+  def flush(): Unit = if (newest ne null) {
+    val first = newest
+    val last = oldest
+    newest = null
+    oldest = null
+    inbox.pushChain(first, last)
+  }
+}

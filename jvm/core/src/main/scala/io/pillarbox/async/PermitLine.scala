@@ -1,0 +1,81 @@
+package io.pillarbox.async
+
+import java.util
+import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.atomic.AtomicInteger
+
+import io.pillarbox.mailbox.MailboxExecutor
+
+/**
+ * The elements of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however many
+ * elements wait. Mailbox thread only; just the waiter itself runs on any thread.
+ *
+ * @param start
+ *   starts the attempt of an element that has got its permit
+ */
+private[async] final class PermitLine[IN, OUT](
+    gate: CallGate,
+    executor: MailboxExecutor,
+    start: InFlightElement[IN, OUT] => Unit
+) {
+  import PermitLine._
+
+  private[this] val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
+  private[this] val ticket = new Ticket
+
+  /** Starts the element now, or when its turn has come and there is a permit. */
+  def enter(element: InFlightElement[IN, OUT]): Unit = {
+    line.addLast(element)
+    if (ticket.get == Idle) advance()
+  }
+
+  private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
+
+  /** Elements whose total deadline passed in line have left it. */
+  private def dropGone(): Boolean = {
+    while (!line.isEmpty && line.peekFirst().phase != InFlightElement.Waiting) line.pollFirst()
+    !line.isEmpty
+  }
+
+  private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
+    if (dropGone()) start(line.pollFirst()) else gate.release()
+    advance()
+  }
+
+  /** Leaves the line at the gate; a permit that was granted and not used goes back. */
+  def close(): Unit = {
+    line.clear()
+    val state = ticket.getAndSet(Closed)
+    if (state == Granted) gate.release()
+    // If it has left the line, a permit is on its way to the ticket, which finds the line closed and sends it back.
+    else if (state == InLine) CallDriver.ignore(gate.cancel(ticket))
+  }
+
+  /** The waiter at the gate. Its state tells who owns a permit that arrives: a closed line sends it straight back. */
+  private final class Ticket extends AtomicInteger(Idle) with Runnable {
+
+    def acquire(): Boolean = {
+      set(InLine)
+      val granted = gate.tryAcquire(this)
+      if (granted) set(Idle)
+      granted
+    }
+
+    override def run(): Unit =
+      if (compareAndSet(InLine, Granted)) tell() else gate.release()
+
+    private def tell(): Unit =
+      try executor.execute(() => onGranted(), "an async call has its permit")
+      catch {
+        // The task has ended and `close` gives the permit back.
+        case _: RejectedExecutionException => ()
+      }
+  }
+}
+
+private object PermitLine {
+  private val Idle = 0
+  private val InLine = 1
+  private val Granted = 2
+  private val Closed = 3
+}

@@ -1,0 +1,62 @@
+package io.pillarbox.spark.async
+
+import java.util.{ArrayDeque, Collection => JCollection}
+
+import io.pillarbox.async.AsyncOutput
+import io.pillarbox.spark.plan.AsyncIOMetrics
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
+import org.apache.spark.sql.types.StructType
+
+/**
+ * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
+ *
+ * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
+ */
+final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], context: TaskContext)
+    extends Iterator[InternalRow]
+    with AsyncOutput[InternalRow, InternalRow] {
+
+  private val mailboxes = TaskMailboxes.of(context)
+  private val priority = mailboxes.nextPriority()
+  private val readyInputs = new ArrayDeque[InternalRow]
+  private val readyResults = new ArrayDeque[InternalRow]
+  private val joined = new JoinedRow
+  private val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
+  private var driver: OperatorDriver = _
+  private var started = false
+
+  override def hasNext: Boolean = {
+    if (!started) start()
+    while (readyInputs.isEmpty && !isFinished) driver.step()
+    !readyInputs.isEmpty
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
+    task.metrics(AsyncIOMetrics.OutputRows) += 1
+    toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
+  }
+
+  override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit =
+    results.forEach(result => emitOne(row, timestampMs, result))
+
+  override def emitOne(row: InternalRow, timestampMs: Long, result: InternalRow): Unit = {
+    readyInputs.add(row)
+    readyResults.add(result)
+  }
+
+  /** In Spark the watermark is the query's, between micro-batches, and no element of a plan. */
+  override def emitWatermark(timestampMs: Long): Unit = ()
+
+  private def isFinished: Boolean = driver == null || driver.isFinished
+
+  private def start(): Unit = {
+    started = true
+    if (input.hasNext) {
+      driver = new OperatorDriver(task, input, this, mailboxes.ofCurrentThread(), priority, context)
+      driver.open()
+    }
+  }
+}

@@ -1,0 +1,114 @@
+package io.pillarbox.spark.async
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, CallGate}
+import io.pillarbox.spark.plan.AsyncIOFunction
+import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types.StructType
+
+/**
+ * What the tasks of one async I/O operator need, made on the driver and sent to them.
+ *
+ * @param childSchema
+ *   of the rows that come in, all of which go out again
+ * @param inputOrdinals
+ *   the columns that the function is given
+ * @param resultSchema
+ *   the columns that are added, the error column included
+ */
+final case class AsyncIOTask(
+    spec: AsyncIOSpec,
+    function: AsyncIOFunction,
+    operatorId: String,
+    childSchema: StructType,
+    inputOrdinals: Seq[Int],
+    resultSchema: StructType,
+    timeZone: String,
+    largeVarTypes: Boolean,
+    maxRowsPerFrame: Int,
+    metrics: Map[String, SQLMetric]
+) {
+
+  /** The columns that the function is given. */
+  val inputSchema: StructType = StructType(inputOrdinals.map(childSchema.fields(_)))
+
+  /** The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty one. */
+  def run(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    new AsyncIOIterator(this, input, TaskContext.get())
+
+  /** A function that shows the input columns of a row; each thread needs its own. */
+  def inputView(): InternalRow => InternalRow =
+    if (inputOrdinals == childSchema.indices) identity
+    else {
+      val view = ProjectingInternalRow(inputSchema, inputOrdinals.toIndexedSeq)
+      row => {
+        view.project(row)
+        view
+      }
+    }
+
+  /** The core operator's options. Any gate that elements wait for comes with the way of calling. */
+  def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
+    val text = new RowText(inputSchema)
+    val view = inputView()
+    AsyncOptions(
+      spec.ordered,
+      spec.capacity,
+      spec.timeoutMs,
+      spec.attemptTimeoutMs,
+      retryStrategy,
+      new RowFailurePolicy(spec, row => text.of(view(row))),
+      gate
+    )
+  }
+
+  private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(
+    AsyncRetryStrategies.noRetry[InternalRow]
+  ) { retry =>
+    AsyncRetryStrategies
+      .exponentialBackoff[InternalRow](
+        retry.maxAttempts,
+        retry.backoffMs,
+        math.max(retry.maxBackoffMs, retry.backoffMs),
+        retry.multiplier,
+        retry.jitter
+      )
+      .ifException {
+        case call: PythonCallException => call.retryable
+        case _ => true
+      }
+  }
+
+  /** What the channel tells the worker. */
+  def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings =
+    ChannelSettings(
+      spec.name,
+      python.function,
+      initJson(context),
+      SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
+      () => inputView(),
+      SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
+      resultSchema,
+      python.artifactId,
+      maxRowsPerFrame
+    )
+
+  private def initJson(context: TaskContext): String = {
+    val mapper = new ObjectMapper
+    val init = mapper.readTree(spec.json).asInstanceOf[ObjectNode]
+    init.put("call_id_prefix", CallIdentity.prefix(operatorId, spec, context))
+    init.put("input_schema", inputSchema.json)
+    init
+      .putObject("task")
+      .put("partition", context.partitionId())
+      .put("stage", context.stageId())
+      .put("attempt", context.attemptNumber())
+      .put("task_attempt_id", context.taskAttemptId())
+    mapper.writeValueAsString(init)
+  }
+}

@@ -1,0 +1,80 @@
+package io.pillarbox.spark.async
+
+import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
+import io.pillarbox.mailbox._
+import io.pillarbox.spark.python.PythonFailure
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
+
+/**
+ * Runs one async operator on the thread that pulls its rows, from the first row to the end of the task.
+ *
+ * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
+ * more rows, the default action is suspended and the thread sleeps on the mailbox.
+ */
+final private class OperatorDriver(
+    task: AsyncIOTask,
+    input: Iterator[InternalRow],
+    output: AsyncOutput[InternalRow, InternalRow],
+    mailbox: TaskMailbox,
+    priority: Int,
+    context: TaskContext
+) {
+  private val processor =
+    new MailboxProcessor(controller => takeInput(controller), mailbox, false, TaskActionExecutor.Immediate)
+  private val executor = processor.mailboxExecutor(priority)
+  private val timers = new SystemProcessingTimeService(executor)
+  private val metrics = new AsyncMetrics
+  private val calls = TaskCalls.of(task, context, timers, error => processor.reportThrowable(error))
+  private val operator =
+    new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
+  private var pending: InternalRow = _
+  private var suspension: MailboxDefaultAction.Suspension = _
+  private var inputEnded = false
+
+  calls.connect(operator)
+  operator.onCapacityAvailable(() => suspension.resume())
+  context.addTaskCompletionListener[Unit](_ => close())
+
+  /** Opens the function: starts the Python worker, opens its resource. Blocks. */
+  def open(): Unit = translating(operator.open())
+
+  /** Whether all rows have been taken, called and emitted. */
+  def isFinished: Boolean = inputEnded && operator.isDrained
+
+  /** One step; sleeps if there is nothing to do. */
+  def step(): Unit = {
+    TaskKills.check(context)
+    translating(processor.runMailboxStepBlocking())
+  }
+
+  private def takeInput(controller: MailboxDefaultAction.Controller): Unit =
+    if (pending != null || input.hasNext) {
+      val row = if (pending != null) pending else input.next().copy()
+      pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row
+      if (pending != null) suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
+    } else {
+      inputEnded = true
+      operator.endInputReached()
+      suspension = controller.suspendDefaultAction()
+    }
+
+  /** Shows the user's errors as such, and the end of a killed task as a kill. */
+  private def translating(body: => Unit): Unit =
+    try body
+    catch {
+      case failure: PythonFailure =>
+        throw UserErrors.failure(s"async_io(${task.spec.name}): ${failure.getMessage}", failure)
+      case interrupted: InterruptedException =>
+        TaskKills.check(context)
+        throw interrupted
+    }
+
+  /** Cancels what is in flight and frees the worker. Another thread than the one that pulls only stops that one. */
+  private def close(): Unit = {
+    timers.close()
+    if (mailbox.isMailboxThread) operator.close() else calls.abort()
+    TaskMetrics.publish(task.metrics, metrics, mailbox.metrics)
+  }
+}

@@ -1,0 +1,91 @@
+package io.pillarbox.spark.async
+
+import java.util.Arrays
+import java.util.concurrent.ConcurrentHashMap
+
+import io.pillarbox.async.{AsyncFunction, CompletionBatch, ResultFuture}
+import io.pillarbox.spark.python._
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * Calls a Python function over a channel. The mailbox thread starts and cancels calls, the channel's reader thread
+ * completes them.
+ *
+ * @param noMatch
+ *   the row of nulls that stands for "no match"
+ * @param fatal
+ *   told when the worker can't go on; any thread
+ */
+class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
+    extends AsyncFunction[InternalRow, InternalRow]
+    with ChannelListener {
+
+  protected var channel: PythonChannel = _
+  private var batch: CompletionBatch[InternalRow] = _
+  private val pending = new ConcurrentHashMap[java.lang.Long, ResultFuture[InternalRow]]
+
+  /** Says where calls go and how answers come back; before the channel opens. */
+  def connect(to: PythonChannel, answers: CompletionBatch[InternalRow]): Unit = {
+    channel = to
+    batch = answers
+  }
+
+  override def open(): Unit = channel.open()
+
+  override def close(): Unit = channel.close()
+
+  override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
+    register(future)
+    channel.call(future.elementId, future.attempt, input)
+  }
+
+  override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
+    if (pending.remove(future.elementId, future)) channel.cancel(future.elementId, future.attempt)
+
+  protected def register(future: ResultFuture[InternalRow]): Unit = pending.put(future.elementId, future)
+
+  override def onResults(results: CallResults): Unit = {
+    var next = 0
+    var i = 0
+    while (i < results.elementIds.length) {
+      val count = results.counts(i)
+      val future = take(results.elementIds(i), results.attempts(i))
+      if (future != null) {
+        complete(future, results.rows, next, count)
+        settled(future.elementId)
+      }
+      next += math.max(count, 0)
+      i += 1
+    }
+    batch.flush()
+  }
+
+  private def complete(
+      future: ResultFuture[InternalRow],
+      rows: Array[InternalRow],
+      from: Int,
+      count: Int
+  ): Unit =
+    if (count == 1) batch.completeOne(future, rows(from))
+    else if (count < 0) batch.completeOne(future, noMatch)
+    else batch.complete(future, Arrays.asList(Arrays.copyOfRange(rows, from, from + count): _*))
+
+  override def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
+    val future = take(elementId, attempt)
+    if (future != null) {
+      future.completeExceptionally(failure)
+      settled(elementId)
+    }
+  }
+
+  /** An attempt has its answer. On the reader thread. */
+  protected def settled(elementId: Long): Unit = ()
+
+  override def onFatal(cause: Throwable): Unit = fatal(cause)
+
+  /** The future of this attempt, or null if it was cancelled meanwhile. */
+  private def take(elementId: Long, attempt: Int): ResultFuture[InternalRow] = {
+    val future = pending.get(elementId)
+    if (future != null && future.attempt == attempt && pending.remove(elementId, future)) future else null
+  }
+}

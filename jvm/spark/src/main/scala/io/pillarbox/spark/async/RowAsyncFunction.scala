@@ -1,0 +1,100 @@
+package io.pillarbox.spark.async
+
+import java.lang.reflect.InvocationTargetException
+import java.util.{Collection => JCollection, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.async.{AsyncFunction, ResultFuture}
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.types.StructType
+
+/** Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows. */
+final class RowAsyncFunction(
+    function: AsyncFunction[Row, Row],
+    inputSchema: StructType,
+    resultSchema: StructType,
+    inputOf: InternalRow => InternalRow
+) extends AsyncFunction[InternalRow, InternalRow] {
+
+  private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
+  private val toCatalyst = CatalystTypeConverters.createToCatalystConverter(resultSchema)
+
+  override def open(): Unit = function.open()
+
+  override def close(): Unit = function.close()
+
+  override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
+    function.asyncInvoke(external(input), converting(future))
+
+  override def timeout(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
+    function.timeout(external(input), converting(future))
+
+  override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
+    function.cancel(external(input), converting(future))
+
+  private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
+
+  private def internal(row: Row): InternalRow = toCatalyst(row).asInstanceOf[InternalRow]
+
+  private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
+    override def elementId: Long = future.elementId
+    override def attempt: Int = future.attempt
+    override def elapsedMs: Long = future.elapsedMs
+    override def isDone: Boolean = future.isDone
+    override def completeOne(row: Row): Unit = convert(future.completeOne(internal(row)))
+    override def complete(rows: JCollection[Row]): Unit =
+      convert(future.complete(rows.asScala.map(internal).toSeq.asJavaCollection))
+    override def completeExceptionally(error: Throwable): Unit = future.completeExceptionally(error)
+
+    /** A row that does not fit the schema fails its own element, not the thread that completes it. */
+    private def convert(complete: => Unit): Unit =
+      try complete
+      catch { case mismatch: RuntimeException => future.completeExceptionally(mismatch) }
+  }
+}
+
+object RowAsyncFunction {
+
+  /**
+   * Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
+   * parameters.
+   *
+   * @throws IllegalArgumentException
+   *   if the class is not there, is no AsyncFunction, or has neither constructor
+   */
+  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] = {
+    val made =
+      try
+        construct(
+          Class.forName(className, true, Thread.currentThread().getContextClassLoader),
+          options.asJava
+        )
+      catch {
+        case _: ClassNotFoundException =>
+          throw new IllegalArgumentException(
+            s"The class $className is not on the executors' class path: add its jar with spark.jars or --jars."
+          )
+        case thrown: InvocationTargetException => throw thrown.getCause
+      }
+    made match {
+      case function: AsyncFunction[_, _] => function.asInstanceOf[AsyncFunction[Row, Row]]
+      case _ =>
+        throw new IllegalArgumentException(s"$className does not implement io.pillarbox.async.AsyncFunction.")
+    }
+  }
+
+  private def construct(cls: Class[_], options: JMap[String, String]): Any =
+    cls.getConstructors
+      .sortBy(-_.getParameterCount)
+      .collectFirst {
+        case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
+        case c if c.getParameterCount == 0 => c.newInstance()
+      }
+      .getOrElse(
+        throw new IllegalArgumentException(
+          s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
+        )
+      )
+}

@@ -1,0 +1,77 @@
+package io.pillarbox.spark.async
+
+import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate}
+import io.pillarbox.mailbox.ProcessingTimeService
+import io.pillarbox.spark.plan.AsyncIOFunction
+import io.pillarbox.spark.python.PythonChannel
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+
+/** How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM. */
+sealed abstract private class TaskCalls {
+
+  def function: AsyncFunction[InternalRow, InternalRow]
+
+  /** What an element waits for before its call starts. */
+  def gate: CallGate
+
+  /** Tells the function where answers go; before it is opened. */
+  def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
+
+  /** Ends the calls from another thread than the mailbox thread. */
+  def abort(): Unit
+}
+
+private object TaskCalls {
+
+  /** @param fatal told, on any thread, when no call can be made any more */
+  def of(
+      task: AsyncIOTask,
+      context: TaskContext,
+      timers: ProcessingTimeService,
+      fatal: Throwable => Unit
+  ): TaskCalls =
+    task.function match {
+      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, timers, fatal)
+      case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
+    }
+
+  final private class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
+      extends TaskCalls {
+    override val gate: CallGate = ExecutorGates.of(task.operatorId, task.spec)
+    override val function: RowAsyncFunction = new RowAsyncFunction(
+      RowAsyncFunction.instantiate(className, options),
+      task.inputSchema,
+      task.spec.returns,
+      task.inputView()
+    )
+    override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
+    override def abort(): Unit = function.close()
+  }
+
+  final private class PythonCalls(
+      task: AsyncIOTask,
+      python: AsyncIOFunction.Python,
+      context: TaskContext,
+      timers: ProcessingTimeService,
+      fatal: Throwable => Unit
+  ) extends TaskCalls {
+    private val shared = ExecutorGates.of(task.operatorId, task.spec)
+    private val noMatch = new GenericInternalRow(task.resultSchema.length)
+
+    /** In the batch form a group is one call, so the group waits for the permit and not its elements. */
+    override val gate: CallGate = if (task.spec.batchSize.isEmpty) shared else CallGate.Unlimited
+
+    override val function: PythonAsyncFunction = task.spec.batchSize match {
+      case Some(size) => new PythonGroupFunction(noMatch, fatal, size, task.spec.batchWaitMs, shared, timers)
+      case None => new PythonAsyncFunction(noMatch, fatal)
+    }
+    private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
+
+    override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
+      function.connect(channel, operator.completionBatch())
+
+    override def abort(): Unit = channel.abort()
+  }
+}

@@ -1,0 +1,10 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.spark.TaskContext
+
+/** Notices that Spark has killed a task. */
+object TaskKills {
+
+  /** @throws org.apache.spark.TaskKilledException if the task was killed */
+  def check(context: TaskContext): Unit = context.killTaskIfInterrupted()
+}

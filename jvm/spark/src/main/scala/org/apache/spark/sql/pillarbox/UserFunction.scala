@@ -1,0 +1,36 @@
+package org.apache.spark.sql.pillarbox
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.api.python.PythonFunction
+
+/**
+ * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast variables.
+ *
+ * Wraps Spark's `PythonFunction`, which is `private[spark]`.
+ */
+final class UserFunction private (private[pillarbox] val function: PythonFunction) extends Serializable {
+
+  /** The pickle. */
+  def command: Array[Byte] = function.command.toArray
+
+  /** Two functions are the same if their pickles are, so that Spark can reuse a plan's result. */
+  override def equals(other: Any): Boolean = other match {
+    case that: UserFunction => function.command == that.function.command
+    case _ => false
+  }
+
+  override def hashCode: Int = function.command.hashCode
+
+  private[pillarbox] def environment: Map[String, String] = function.envVars.asScala.toMap
+}
+
+object UserFunction {
+
+  /** @param function a `SimplePythonFunction`, as PySpark makes it */
+  def of(function: AnyRef): UserFunction = function match {
+    case python: PythonFunction => new UserFunction(python)
+    case other =>
+      throw new IllegalArgumentException(s"A PythonFunction is needed, found ${other.getClass.getName}")
+  }
+}

@@ -1,0 +1,240 @@
+"""``async_io``: one asynchronous call a row, many in flight, on a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._functions import (
+    Command,
+    JvmFunction,
+    check_function,
+    check_resource,
+    is_async,
+    name_of,
+)
+from ._options import (
+    AsyncOptions,
+    Duration,
+    check_engine,
+    parse_options,
+    refuse_for_python,
+)
+from .errors import error
+from .retry import Retry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Function = Callable[..., Any] | JvmFunction
+
+
+def async_io(
+    df: DataFrame,
+    function: Function,
+    *,
+    returns: StructType | str,
+    ordered: bool = True,
+    capacity: int = 100,
+    timeout: Duration | None = None,
+    attempt_timeout: Duration | None = None,
+    retry: Retry | None = None,
+    on_error: str = "raise",
+    error_column: str = "error",
+    resource: Callable[[], Any] | None = None,
+    max_concurrency: int | None = None,
+    rate_limit: str | None = None,
+    inputs: Sequence[str] | None = None,
+    explode: bool = False,
+    batch_size: int | None = None,
+    batch_wait: Duration | None = None,
+    name: str | None = None,
+    engine: str = "auto",
+) -> DataFrame:
+    """``df`` with the columns of ``returns`` added, answered by ``function`` for each row.
+
+    Every row is answered exactly once in the output; a call may be made more than once (retries,
+    tasks that Spark runs again), under the same :func:`call_id`. Works in batch and in Structured
+    Streaming, and with ``df.transform(pb.async_io, function, ...)``.
+
+    ``function`` is one of
+
+    - ``async def f(row)``: a coroutine a row, on one event loop a worker: it must not block;
+    - ``def f(row)``: runs in a pool of threads of the worker;
+    - with ``batch_size``: ``async def f(rows)`` or ``def f(rows)``, which returns a list with one
+      result a row, in the order of the rows;
+    - :func:`jvm_function`: a Scala or Java ``AsyncFunction`` by class name (engine "jvm" only).
+
+    With ``resource`` it takes the open resource as second parameter. A result is a dict, tuple,
+    ``Row`` or dataclass with the columns of ``returns``, the bare value where there is just one
+    column, or None for no match (nulls); with ``explode`` a list of such, one output row each.
+    Results are checked strictly against ``returns``; names of a dict that are not columns are
+    left out, columns that are missing in it are null.
+
+    Parameters
+    ----------
+    returns: the new columns, as a DDL string or StructType. They are always nullable.
+    ordered: whether output rows keep the order of the input rows within a partition.
+    capacity: rows in flight in one task, with those that are done but wait for their turn.
+    timeout: for one row, over all its attempts and the waiting between them.
+    attempt_timeout: for one attempt; what then happens is up to ``retry``.
+    retry: a :class:`Retry`; without it one attempt is made.
+    on_error: "raise" fails the task; "null" leaves the new columns null; "column" does so too and
+        adds ``error_column``: struct<kind, message, attempts, elapsed_ms>, null for good rows.
+    resource: a function without parameters that gives an (async) context manager, such as
+        ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
+        engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
+    max_concurrency: calls in flight of this operator in one executor, over all its tasks.
+    rate_limit: calls started by this operator in one executor, such as "50 per second".
+    inputs: the columns that the function sees; all by default. Others pass by untouched.
+    batch_size, batch_wait: the most rows of a batch call, and how long its first row waits for
+        company ("10ms" by default).
+    name: what plans, metrics and messages call this operator; by default the function's name.
+    engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
+        Connect), or "auto": "jvm" where the jar is loaded.
+
+    Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
+    :class:`EngineUnavailable`, before any job is started.
+    """
+    check_engine(engine)
+    check_resource(resource)
+    check_function(function, resource is not None, batch_size is not None)
+    options = parse_options(
+        ordered=ordered,
+        capacity=capacity,
+        timeout=timeout,
+        attempt_timeout=attempt_timeout,
+        retry=retry,
+        on_error=on_error,
+        error_column=error_column,
+        max_concurrency=max_concurrency,
+        rate_limit=rate_limit,
+        inputs=inputs,
+        explode=explode,
+        batch_size=batch_size,
+        batch_wait=batch_wait,
+        name=name_of(function) if name is None else name,
+    )
+    return _plan(df, function, resource, returns, options, engine)
+
+
+def _plan(
+    df: DataFrame,
+    function: Function,
+    resource: Callable[[], Any] | None,
+    returns: StructType | str,
+    options: AsyncOptions,
+    engine: str,
+) -> DataFrame:
+    from ._schema import output_schema, parse_returns, select_inputs
+
+    schema = df.schema
+    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    columns = parse_returns(returns)
+    inputs = select_inputs(schema, options.inputs, sensitive)
+    error_column = options.error_column if options.on_error == "column" else None
+    output = output_schema(schema, columns, error_column, sensitive)
+    on_jvm = _runs_on_jvm(df, function, engine)
+    if isinstance(function, JvmFunction):
+        _refuse_python_options(options, resource)
+        return _on_jvm(df, b"", _spec(options, inputs, columns, function))
+    command = Command(
+        function=function,
+        is_async=is_async(function),
+        is_batch=options.batch_size is not None,
+        resource=resource,
+        retry=options.retry,
+        input_schema=inputs,
+        returns=columns,
+    )
+    if on_jvm:
+        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command))
+    refuse_for_python(options)
+    from ._python_engine import async_io_in_python
+
+    return async_io_in_python(df, command, options, output)
+
+
+def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
+    connect = type(df).__module__.startswith("pyspark.sql.connect")
+    needs_jvm = engine == "jvm" or (isinstance(function, JvmFunction) and engine == "auto")
+    if isinstance(function, JvmFunction) and engine == "python":
+        raise error(
+            "ENGINE_UNAVAILABLE",
+            reason=f"{function.class_name} is a JVM function, and engine=python was asked for",
+            advice='Use engine="jvm".',
+        )
+    if engine == "python" or (connect and not needs_jvm):
+        return False
+    if connect:
+        raise error(
+            "ENGINE_UNAVAILABLE",
+            reason="this is a Spark Connect session, which gives no access to the driver's JVM",
+            advice='Use engine="python", or a classic session.',
+        )
+    from . import _jvm
+
+    if _jvm.is_available(df.sparkSession):
+        _check_versions(df.sparkSession)
+        return True
+    if not needs_jvm:
+        return False
+    raise error(
+        "ENGINE_UNAVAILABLE",
+        reason="the Pillarbox jar is not on the class path of this session",
+        advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
+    )
+
+
+def _check_versions(spark: SparkSession) -> None:
+    from . import _jvm
+    from ._version import __version__
+
+    jar, supported = _jvm.jar_version(spark), _jvm.jar_spark_version(spark)
+    if jar != __version__:
+        raise error("JAR_VERSION_MISMATCH", jar=jar, package=__version__)
+    if supported is not None and spark.version.split(".")[:2] != supported.split(".")[:2]:
+        line = ".".join(supported.split(".")[:2])
+        raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=line)
+
+
+def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
+    """A JVM function opens what it needs by itself, and judges results by itself."""
+    refused = {
+        "resource": resource,
+        "batch_size": options.batch_size,
+        "retry.retry_if_result": options.retry and options.retry.retry_if_result,
+    }
+    for option, value in refused.items():
+        if value is not None:
+            raise error(
+                "OPTION_NEEDS_OTHER",
+                option=option,
+                value=value,
+                condition="for a JVM function",
+                advice=f"Leave {option} out.",
+            )
+
+
+def _spec(
+    options: AsyncOptions, inputs: StructType, returns: StructType, function: Command | JvmFunction
+) -> dict[str, Any]:
+    spec = options.to_spec()
+    spec["inputs"] = inputs.names
+    spec["returns"] = returns.json()
+    if isinstance(function, JvmFunction):
+        return {
+            **spec,
+            "mode": "jvm",
+            "class_name": function.class_name,
+            "options": dict(function.options),
+        }
+    unbatched = "row" if function.is_async else "thread"
+    return {**spec, "mode": "batch" if function.is_batch else unbatched}
+
+
+def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
+    from . import _jvm
+
+    return _jvm.async_io(df, command, spec)

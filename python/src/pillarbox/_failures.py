@@ -1,0 +1,112 @@
+"""A failed attempt as data: what travels to the operator instead of an exception object."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread
+import math
+import os
+import threading
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import CodeType
+
+from .errors import PillarboxError, error
+from .retry import Retry, RetryAfter
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an attempt failed.
+
+    ``kind`` is the exception's class name, or a name of ``errors.json``; ``traceback`` shows the
+    user's frames only; ``retry_after_ms`` is -1 where the function asked for no delay of its own.
+    ``on_result`` marks an answer that ``retry_if_result`` refused.
+    """
+
+    kind: str
+    message: str
+    traceback: str = ""
+    retryable: bool = False
+    on_result: bool = False
+    retry_after_ms: int = -1
+
+
+def _folder(code: CodeType) -> str:
+    return os.path.join(os.path.dirname(code.co_filename), "")
+
+
+# Taken from code objects, since in a zip or jar there is no __file__ to rely on.
+_HIDDEN_FOLDERS = (
+    _folder(_folder.__code__),
+    _folder(asyncio.sleep.__code__),
+    _folder(concurrent.futures.thread.ThreadPoolExecutor.submit.__code__),
+)
+_HIDDEN_FILES = {threading.Thread.run.__code__.co_filename}
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return not frame.filename.startswith(_HIDDEN_FOLDERS) and frame.filename not in _HIDDEN_FILES
+
+
+def users_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
+    """The frames without Pillarbox's and asyncio's own; all of them if none would be left."""
+    all_frames = list(frames)
+    kept = [frame for frame in all_frames if _is_users(frame)]
+    return traceback.StackSummary.from_list(kept or all_frames)
+
+
+def users_traceback(problem: BaseException) -> str:
+    """The traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio."""
+    summary = traceback.TracebackException.from_exception(problem)
+    current: traceback.TracebackException | None = summary
+    seen: set[int] = set()
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        current.stack = users_frames(current.stack)
+        current = current.__cause__ or current.__context__
+    return "".join(summary.format())
+
+
+def describe(problem: BaseException, retry: Retry | None) -> Failure:
+    """What ``problem``, raised by a function, means under ``retry``."""
+    if isinstance(problem, RetryAfter):
+        return _asked_for_delay(problem, retry)
+    kind = problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
+    return Failure(
+        kind, message_of(problem), users_traceback(problem), retryable=_is_retryable(problem, retry)
+    )
+
+
+def refused_result(shown_result: str) -> Failure:
+    """An answer that ``retry_if_result`` did not accept."""
+    message = f"retry_if_result refused the result {shown_result}"
+    return Failure("RetryOnResult", message, retryable=True, on_result=True)
+
+
+def message_of(problem: BaseException) -> str:
+    """``str(problem)``, or its class where that is empty or fails."""
+    try:
+        return str(problem) or type(problem).__name__
+    except Exception:
+        return type(problem).__name__
+
+
+def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
+    if retry is None:
+        refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
+        return Failure(refusal.name, str(refusal), users_traceback(problem))
+    delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
+    return Failure(
+        "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay
+    )
+
+
+def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
+    if isinstance(problem, PillarboxError):
+        return False
+    retry_on = Exception if retry is None else retry.retry_on
+    if isinstance(retry_on, (type, tuple)):
+        return isinstance(problem, retry_on)
+    return bool(retry_on(problem))

@@ -1,0 +1,140 @@
+"""What a user may hand over as a function, and how it travels to the worker."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .errors import error, shown
+from .retry import Retry
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class JvmFunction:
+    """An ``AsyncFunction`` in Scala or Java, by class name; made by :func:`jvm_function`."""
+
+    class_name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def jvm_function(class_name: str, options: Mapping[str, str] | None = None) -> JvmFunction:
+    """A Scala or Java ``AsyncFunction[Row, Row]`` from any jar on Spark's class path.
+
+    ``options`` (strings only) are handed to it when it is opened. Needs engine="jvm".
+    """
+    if not isinstance(class_name, str) or not class_name.strip():
+        raise error(
+            "INVALID_OPTION",
+            option="class_name",
+            expected="the full name of a class",
+            value=shown(class_name),
+            example='"com.acme.Enrich"',
+        )
+    options = dict(options or {})
+    if not all(isinstance(text, str) for pair in options.items() for text in pair):
+        raise error(
+            "INVALID_OPTION",
+            option="options",
+            expected="a dict of strings",
+            value=shown(options),
+            example='{"url": "http://…"}',
+        )
+    return JvmFunction(class_name, options)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Everything of an ``async_io`` that only Python understands; pickled once, sent to workers.
+
+    ``input_schema`` holds the Spark types of the columns that the function sees, which Arrow
+    alone does not tell (user-defined types, timestamps without a zone).
+    """
+
+    function: Callable[..., Any]
+    is_async: bool
+    is_batch: bool
+    resource: Callable[[], Any] | None
+    retry: Retry | None
+    input_schema: StructType
+    returns: StructType
+
+    def dumps(self) -> bytes:
+        """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
+        from pyspark import cloudpickle
+
+        try:
+            return bytes(cloudpickle.dumps(self))  # type: ignore[no-untyped-call]
+        except Exception as problem:
+            raise error(
+                "NOT_PICKLABLE",
+                function=name_of(self.function),
+                reason=f"{type(problem).__name__}: {problem}",
+            ) from problem
+
+
+def name_of(function: object) -> str:
+    """How a function is called in messages and in plans."""
+    if isinstance(function, JvmFunction):
+        return function.class_name
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return str(name).replace("<locals>.", "")
+
+
+def is_async(function: object) -> bool:
+    """Whether calling ``function`` gives a coroutine, seen through partials and ``__call__``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.iscoroutinefunction(function):
+        return True
+    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def check_function(function: object, with_resource: bool, is_batch: bool) -> None:
+    """Raises ``InvalidFunction`` unless ``function`` can be called with the row (or the rows).
+
+    Nothing is run: only the signature is looked at.
+    """
+    if isinstance(function, JvmFunction):
+        return
+    if inspect.iscoroutine(function):
+        function.close()
+        raise error("CALLED_FUNCTION", value=shown(function))
+    if not callable(function):
+        raise error("NOT_A_FUNCTION", value=shown(function))
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise error("ASYNC_GENERATOR", function=name_of(function))
+    arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
+    _check_parameters(function, arguments)
+
+
+def check_resource(resource: object) -> None:
+    """Raises ``InvalidFunction`` unless ``resource`` can be called without arguments."""
+    if resource is None:
+        return
+    if not callable(resource):
+        raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
+    _check_parameters(resource, ())
+
+
+def _check_parameters(function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return  # a built-in that does not tell
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        name = name_of(function)
+        raise error(
+            "WRONG_PARAMETERS",
+            function=name,
+            signature=str(signature),
+            call=f"{name}({', '.join(arguments)})",
+        ) from None

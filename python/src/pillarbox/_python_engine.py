@@ -1,0 +1,217 @@
+"""engine="python": ``async_io`` over ``mapInArrow``, with nothing of ours in the JVM.
+
+The event loop runs in a thread beside Spark's, so that calls go on while Spark reads or writes.
+Spark's thread (a generator) and the loop meet in one queue of notices and in
+``call_soon_threadsafe``; neither touches the other's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from ._functions import Command
+from ._options import BLOCKED_LOOP_MS, AsyncOptions
+from ._python_operator import AsyncOperator
+from ._python_output import OutputBuffer, OutputBuilder
+from ._rows import RowReader
+from ._worker.process import new_event_loop
+from ._worker.resources import ResourceCache
+from ._worker.runner import MOST_THREADS, CallRunner
+from ._worker.session import exit_error
+from ._worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_STOP_LIMIT_S = 2.0
+
+Notice = tuple[str, Any]
+
+
+def async_io_in_python(
+    df: DataFrame, command: Command, options: AsyncOptions, output: StructType
+) -> DataFrame:
+    """``df`` with ``async_io`` applied by Python workers. Plans only, starts no job."""
+    from ._ship import forget_broadcasts, ship_package
+
+    command.dumps()  # an error now, naming the function, not in the middle of planning
+    forget_broadcasts(df.sparkSession)
+    ship_package(df.sparkSession)
+    names = df.schema.names
+    chosen = names if options.inputs is None else command.input_schema.names
+    columns = [names.index(name) for name in chosen]
+    operator_id = f"{options.name}-{crc32(output.json().encode()):08x}"
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prefix = call_id_prefix(operator_id)
+        task = PythonTask(command, options, columns, output.names, prefix)
+        yield from task.run(batches)
+
+    return df.mapInArrow(run, output)
+
+
+def call_id_prefix(operator_id: str) -> str:
+    """Tells this operator and partition apart from others, alike whenever the task is run again.
+
+    In a streaming query its id and the number of the micro-batch are part of it.
+    """
+    from pyspark.taskcontext import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return operator_id
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    parts = [query, batch] if query else []
+    return "-".join([*(str(part) for part in parts), operator_id, str(context.partitionId())])
+
+
+class PythonTask:
+    """One task: its own loop thread, resource and operator."""
+
+    def __init__(
+        self,
+        command: Command,
+        options: AsyncOptions,
+        input_columns: list[int],
+        names: list[str],
+        prefix: str,
+        blocked_ms: int = BLOCKED_LOOP_MS,
+    ) -> None:
+        self._command = command
+        self._options = options
+        self._input_columns = input_columns
+        self._names = names
+        self._prefix = prefix
+        self._blocked_ms = blocked_ms
+        self._notices: SimpleQueue[Notice] = SimpleQueue()
+        self._loop = new_event_loop()
+        self._hangs = False
+        self._runner: CallRunner | None = None
+        self._operator: AsyncOperator
+        self._resources = ResourceCache()
+        self._thread = threading.Thread(target=self._run_loop, name="pillarbox-loop", daemon=True)
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output of the task. Closing the generator cancels what is in flight."""
+        self._thread.start()
+        assert self._thread.ident is not None
+        watchdog = Watchdog(self._loop, self._thread.ident, self._blocked_ms, self._on_blocked)
+        try:
+            self._on_loop(self._start())
+            while True:
+                kind, value = self._notices.get()
+                if kind == "ready":
+                    watchdog.start()
+                elif kind == "chunk":
+                    yield from value
+                elif kind == "want":
+                    self._answer(next(batches, None))
+                elif kind == "failed":
+                    raise value
+                else:
+                    return
+        finally:
+            watchdog.stop()
+            self._stop()
+
+    def _answer(self, batch: pa.RecordBatch | None) -> None:
+        if batch is None:
+            self._loop.call_soon_threadsafe(self._operator.end_input)
+        else:
+            self._loop.call_soon_threadsafe(self._operator.feed, batch)
+
+    def _fail(self, problem: BaseException) -> None:
+        self._notices.put(("failed", problem))
+
+    def _on_blocked(self, problem: BaseException) -> None:
+        self._hangs = True
+        self._fail(problem)
+
+    def _notify(self, kind: str, value: Any = None) -> None:
+        self._notices.put((kind, value))
+
+    def _on_loop(self, work: Awaitable[None]) -> None:
+        """Runs ``work`` on the loop's thread; its failure fails the task."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except BaseException as problem:
+                self._exited(problem)
+
+        asyncio.run_coroutine_threadsafe(guarded(), self._loop)
+
+    async def _start(self) -> None:
+        resource = None
+        if self._command.resource is not None:
+            resource = await self._resources.get("resource", self._command.resource)
+        buffer = self._buffer()
+
+        def finished() -> None:
+            buffer.flush()
+            self._notify("done")
+
+        self._operator = AsyncOperator(
+            self._options,
+            RowReader(self._command.input_schema),
+            self._input_columns,
+            emit=buffer.add,
+            want_input=lambda: self._notify("want"),
+            finished=finished,
+            exited=self._exited,
+        )
+        self._runner = CallRunner(
+            self._command,
+            resource,
+            self._operator,
+            prefix=self._prefix,
+            max_threads=min(self._options.capacity, MOST_THREADS),
+        )
+        self._notify("ready")
+        self._operator.start(self._runner)
+
+    def _buffer(self) -> OutputBuffer:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        results = to_arrow_schema(self._command.returns, timezone="UTC")
+        builder = OutputBuilder(self._command, self._options, self._names, results)
+        raises = self._options.on_error == "raise"
+        send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731
+        return OutputBuffer(self._loop, builder, raises, send, self._fail)
+
+    def _exited(self, problem: BaseException) -> None:
+        is_exit = isinstance(problem, (SystemExit, KeyboardInterrupt))
+        self._fail(exit_error(problem) if is_exit else problem)
+
+    def _run_loop(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException as problem:  # sys.exit in a task that the function itself started
+            self._exited(problem)
+
+    def _stop(self) -> None:
+        if self._hangs:
+            return
+        if self._thread.is_alive():
+            self._on_loop(self._shut_down())
+            self._thread.join(2 * _STOP_LIMIT_S + 1)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    async def _shut_down(self) -> None:
+        try:
+            if self._runner is not None:
+                await self._runner.drain(_STOP_LIMIT_S)
+            await self._resources.close_all(_STOP_LIMIT_S)
+            await self._loop.shutdown_asyncgens()
+        finally:
+            self._loop.stop()

@@ -1,0 +1,212 @@
+"""A function's answers to one Arrow batch, with each answer's number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from ._converters import as_mapping, converter
+from .errors import PillarboxError, ResultTypeMismatch, error, shown
+
+NO_MATCH = -1
+
+# Python types that pyarrow itself turns to this Spark type exactly, or refuses.
+_DIRECT: dict[type[t.DataType], frozenset[type]] = {
+    t.LongType: frozenset({int, type(None)}),
+    t.IntegerType: frozenset({int, type(None)}),
+    t.ShortType: frozenset({int, type(None)}),
+    t.ByteType: frozenset({int, type(None)}),
+    t.DoubleType: frozenset({float, int, type(None)}),
+    t.FloatType: frozenset({float, int, type(None)}),
+    t.StringType: frozenset({str, type(None)}),
+    t.BooleanType: frozenset({bool, type(None)}),
+    t.BinaryType: frozenset({bytes, type(None)}),
+}
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``counts[i]`` rows of ``batch`` belong to answer i, in order (NO_MATCH: it was None).
+
+    Answers in ``mismatches`` (by index) have a count of 0 and no row.
+    """
+
+    counts: list[int]
+    batch: pa.RecordBatch
+    mismatches: dict[int, PillarboxError]
+
+
+class ResultEncoder:
+    """Checks answers against ``returns`` and lays them out with exactly ``arrow_schema``.
+
+    One bad answer never spoils another: it comes back in ``Encoded.mismatches``.
+    """
+
+    def __init__(self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool) -> None:
+        self._schema = arrow_schema
+        self._explode = explode
+        self._to_values = _row_shape(returns)
+        self._nulls = (None,) * len(returns.fields)
+        self._columns = [
+            _Column(spark, arrow) for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
+        ]
+
+    def encode(self, answers: Sequence[Any]) -> Encoded:
+        """All ``answers`` as one batch."""
+        mismatches: dict[int, PillarboxError] = {}
+        rows, counts = self._rows(answers, mismatches)
+        try:
+            arrays = [column.array(list(values)) for column, values in self._transposed(rows)]
+        except (PillarboxError, pa.ArrowException, ValueError, TypeError, OverflowError):
+            rows, counts = self._fitting(rows, counts, mismatches)
+            arrays = [column.converted(values) for column, values in self._transposed(rows)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return Encoded(counts, batch, mismatches)
+
+    def _transposed(self, rows: list[Any]) -> list[tuple[_Column, Sequence[Any]]]:
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(self._columns)
+        return list(zip(self._columns, columns, strict=True))
+
+    def _rows(
+        self, answers: Sequence[Any], mismatches: dict[int, PillarboxError]
+    ) -> tuple[list[Any], list[int]]:
+        rows: list[Any] = []
+        counts: list[int] = []
+        for index, answer in enumerate(answers):
+            try:
+                counts.append(self._append(answer, rows))
+            except ResultTypeMismatch as mismatch:
+                counts.append(0)
+                mismatches[index] = mismatch
+        return rows, counts
+
+    def _append(self, answer: Any, rows: list[Any]) -> int:
+        if answer is None:
+            return NO_MATCH
+        if not self._explode:
+            rows.append(self._to_values(answer))
+            return 1
+        if not isinstance(answer, list):
+            raise _shape("a list of rows, as explode=True", answer, "Return [] for no row.")
+        new = [self._nulls if one is None else self._to_values(one) for one in answer]
+        rows.extend(new)
+        return len(new)
+
+    def _fitting(
+        self, rows: list[Any], counts: list[int], mismatches: dict[int, PillarboxError]
+    ) -> tuple[list[Any], list[int]]:
+        """The rows of the answers that fit cell by cell, converted; the others as mismatches."""
+        kept: list[Any] = []
+        kept_counts: list[int] = []
+        start = 0
+        for index, count in enumerate(counts):
+            own, start = rows[start : start + max(count, 0)], start + max(count, 0)
+            try:
+                kept.extend([self._converted(row) for row in own])
+                kept_counts.append(count)
+            except ResultTypeMismatch as mismatch:
+                kept_counts.append(0)
+                mismatches[index] = mismatch
+        return kept, kept_counts
+
+    def _converted(self, row: Sequence[Any]) -> list[Any]:
+        return [column.convert(value) for column, value in zip(self._columns, row, strict=True)]
+
+
+class _Column:
+    """One column of ``returns``."""
+
+    def __init__(self, spark: t.StructField, arrow: pa.Field) -> None:
+        self.convert = converter(spark.dataType, True, spark.name)
+        self._type = arrow.type
+        self._direct = _DIRECT.get(type(spark.dataType), frozenset())
+
+    def array(self, values: list[Any]) -> pa.Array:
+        if not self._direct.issuperset(map(type, values)):
+            values = [self.convert(value) for value in values]
+        return pa.array(values, type=self._type)
+
+    def converted(self, values: Sequence[Any]) -> pa.Array:
+        return pa.array(list(values), type=self._type)
+
+
+def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
+    return error(
+        "RESULT_SHAPE_MISMATCH",
+        expected=expected,
+        value=shown(answer),
+        found=type(answer).__name__,
+        advice=advice,
+    )
+
+
+def _row_shape(returns: t.StructType) -> Callable[[Any], Sequence[Any]]:
+    """A function from one answer (not None) to its values in the order of ``returns``."""
+    many = _many_columns(returns.names)
+    return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
+
+
+def _many_columns(names: list[str]) -> Callable[[Any], Sequence[Any]]:
+    all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
+    expected = f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+
+    def values(answer: Any) -> Sequence[Any]:
+        if type(answer) is dict:
+            try:
+                return all_of(answer)
+            except KeyError:
+                pass
+        named = as_mapping(answer)
+        if named is not None:
+            if not named or any(name in named for name in names):
+                return [named.get(name) for name in names]
+            raise _shape(expected, answer, "None of its names is a column of returns.")
+        if isinstance(answer, tuple) and len(answer) == len(names):
+            return answer
+        raise _shape(expected, answer, _advice(answer))
+
+    return values
+
+
+def _advice(answer: object) -> str:
+    if isinstance(answer, list):
+        return "For several rows of one input row, pass explode=True."
+    return "Return None for no match."
+
+
+def _one_column(
+    column: t.StructField, as_row: Callable[[Any], Sequence[Any]]
+) -> Callable[[Any], Sequence[Any]]:
+    """For one column the bare value will do, so what could be either is told by the schema.
+
+    A map is always the value. A struct is the value, unless the answer wraps it as the row
+    ``{name: value}`` and the struct has no field of that name.
+    """
+    name, kind = column.name, column.dataType
+
+    def values(answer: Any) -> Sequence[Any]:
+        named = None if type(answer) in _SCALARS else as_mapping(answer)
+        if named is not None:
+            wraps = list(named) == [name] if isinstance(kind, _CAN_BE_NAMED) else True
+            inside = isinstance(kind, t.StructType) and name in kind.names
+            if isinstance(kind, t.MapType) and isinstance(answer, dict):
+                return (answer,)
+            return as_row(answer) if wraps and not inside else (answer,)
+        if isinstance(answer, tuple) and len(answer) == 1 and not _is_single_struct(kind):
+            return answer
+        return (answer,)
+
+    return values
+
+
+_SCALARS = frozenset({int, float, str, bool, bytes})
+_CAN_BE_NAMED = (t.StructType, t.MapType, t.UserDefinedType)
+
+
+def _is_single_struct(kind: t.DataType) -> bool:
+    return isinstance(kind, t.StructType) and len(kind.fields) == 1

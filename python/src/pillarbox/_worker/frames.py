@@ -1,0 +1,178 @@
+"""The frames of the channel: ``u32 length, u8 type, body``, little-endian, both ways."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .._failures import Failure
+from ..errors import error
+
+INIT, CALLS, GROUP, CANCEL, END = b"ICGXE"
+READY, RESULTS, FAILURES, FATAL = b"ORFT"
+
+_HEADER = struct.Struct("<IB")
+_FAILURE = struct.Struct("<qiBq")
+
+
+class FrameBuffer:
+    """Cuts what arrives on a socket into frames; a large frame costs one copy, however it comes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._wanted = 4
+
+    def feed(self, data: bytes) -> list[tuple[int, memoryview]]:
+        """The frames that are complete with ``data``: pairs of type and body."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size < self._wanted:
+            return []
+        joined = data if len(self._parts) == 1 else b"".join(self._parts)
+        return self._cut(memoryview(joined))
+
+    def _cut(self, view: memoryview) -> list[tuple[int, memoryview]]:
+        frames = []
+        start, size = 0, len(view)
+        self._wanted = 4
+        while size - start >= 4:
+            length = int.from_bytes(view[start : start + 4], "little")
+            if length == 0:
+                raise error("PROTOCOL_ERROR", reason="a frame without a type")
+            end = start + 4 + length
+            if end > size:
+                self._wanted = 4 + length
+                break
+            frames.append((view[start + 4], view[start + 5 : end]))
+            start = end
+        self._parts = [bytes(view[start:])] if start < size else []
+        self._size = size - start
+        return frames
+
+
+@dataclass(frozen=True)
+class Init:
+    """The first frame of a task."""
+
+    spec: dict[str, Any]
+    input_schema: pa.Schema
+    result_schema: pa.Schema
+    command: bytes
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Rows to call the function for; ``rows`` has one row an id."""
+
+    ids: Sequence[int]
+    attempts: Sequence[int]
+    rows: pa.RecordBatch
+
+
+def read_init(infile: Any) -> Init:
+    """Reads the INIT frame, blocking. EOFError if the JVM went away."""
+    length, kind = _HEADER.unpack(_exactly(infile, _HEADER.size))
+    if kind != INIT:
+        raise error("PROTOCOL_ERROR", reason=f"frame type {kind} where INIT was expected")
+    body = memoryview(_exactly(infile, length - 1))
+    blocks = []
+    start = 0
+    for _ in range(4):
+        size = int.from_bytes(body[start : start + 4], "little")
+        blocks.append(body[start + 4 : start + 4 + size])
+        start += 4 + size
+    return Init(
+        json.loads(bytes(blocks[0])),
+        pa.ipc.read_schema(pa.py_buffer(blocks[1])),
+        pa.ipc.read_schema(pa.py_buffer(blocks[2])),
+        bytes(blocks[3]),
+    )
+
+
+def _exactly(infile: Any, size: int) -> bytes:
+    data: bytes = infile.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
+    """Ids, attempts, and where in ``body`` they end."""
+    count = int.from_bytes(body[:4], "little")
+    ids_end = 4 + 8 * count
+    end = ids_end + 4 * count
+    return _numbers("q", body[4:ids_end]), _numbers("i", body[ids_end:end]), end
+
+
+def decode_calls(body: memoryview, schema: pa.Schema) -> Calls:
+    """The body of CALLS or GROUP."""
+    ids, attempts, end = decode_ids(body)
+    # Arrow wants its buffers aligned; a copy of the message is.
+    rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
+    return Calls(ids, attempts, rows)
+
+
+def encode(kind: int, *parts: bytes | memoryview) -> bytes:
+    """A whole frame."""
+    return b"".join((_HEADER.pack(1 + sum(map(len, parts)), kind), *parts))
+
+
+def encode_results(
+    ids: Sequence[int], attempts: Sequence[int], counts: Sequence[int], batch: pa.RecordBatch
+) -> bytes:
+    """RESULTS: the rows of ``batch`` belong to the ids in order, ``counts[i]`` each."""
+    return encode(
+        RESULTS,
+        len(ids).to_bytes(4, "little"),
+        _packed("q", ids),
+        _packed("i", attempts),
+        _packed("i", counts),
+        memoryview(batch.serialize()),
+    )
+
+
+def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
+    """FAILURES: ``(id, attempt, failure)`` each."""
+    parts = [len(failures).to_bytes(4, "little")]
+    for element_id, attempt, failure in failures:
+        flags = failure.retryable | failure.on_result << 1
+        parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
+        parts.append(_texts(failure.kind, failure.message, failure.traceback))
+    return encode(FAILURES, *parts)
+
+
+def encode_fatal(kind: str, message: str, traceback: str) -> bytes:
+    """FATAL: the task can't go on."""
+    return encode(FATAL, _texts(kind, message, traceback))
+
+
+def _texts(*texts: str) -> bytes:
+    parts = []
+    for text in texts:
+        data = text.encode("utf-8", "replace")
+        parts.append(len(data).to_bytes(4, "little"))
+        parts.append(data)
+    return b"".join(parts)
+
+
+def _numbers(code: str, data: memoryview) -> array[int]:
+    numbers = array(code)
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _packed(code: str, numbers: Sequence[int]) -> bytes:
+    packed = array(code, numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()

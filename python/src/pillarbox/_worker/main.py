@@ -1,0 +1,96 @@
+"""Serves one task: Spark's preamble, INIT, then a session. Called again for the next task."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, BinaryIO
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.taskcontext import TaskContext
+from pyspark.worker_util import (
+    check_python_version,
+    setup_broadcasts,
+    setup_memory_limits,
+    setup_spark_files,
+)
+
+from .._failures import message_of
+from .._functions import Command
+from ..errors import error
+from .channel import Channel
+from .frames import read_init
+from .process import WorkerProcess, current
+from .session import Reported, Session, exit_error, send_fatal
+
+
+def main(infile: BinaryIO, outfile: BinaryIO) -> None:
+    """Returns if the worker may serve another task; raises SystemExit(-1) if it must end.
+
+    An end of ``infile`` where a task would begin is how Spark lets an idle worker go.
+    """
+    process = current()
+    process.handle_signals()
+    channel = Channel(infile.fileno(), process.loop)
+    try:
+        clean = _serve(infile, process, channel)
+    except EOFError:
+        clean = False
+    except BaseException as problem:
+        print(f"Pillarbox worker: {message_of(problem)}", file=sys.stderr, flush=True)
+        clean = False
+    finally:
+        TaskContext._setTaskContext(None)  # type: ignore[arg-type]
+        channel.close()
+    if not clean:
+        process.close()
+        sys.exit(-1)
+
+
+def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
+    try:
+        _read_preamble(infile)
+        init = read_init(infile)
+        _set_task_context(init.spec["task"])
+        key = process.key(init.command)
+        command = process.command(key, init.command)
+        session = Session(process.loop, channel, init, command)
+        return session.run(_opener(process, key, command))
+    except (EOFError, Reported):
+        raise
+    except BaseException as problem:
+        is_exit = isinstance(problem, (SystemExit, KeyboardInterrupt))
+        reported = exit_error(problem) if is_exit else problem
+        send_fatal(channel, reported, problem.__cause__ or problem)
+        raise
+
+
+def _opener(process: WorkerProcess, key: Any, command: Command) -> Callable[[], Awaitable[Any]]:
+    async def open_resource() -> Any:
+        if command.resource is None:
+            return None
+        return await process.resources.get(key, command.resource)
+
+    return open_resource
+
+
+def _read_preamble(infile: BinaryIO) -> None:
+    setup_memory_limits(int(os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB", "-1")))
+    try:
+        check_python_version(infile)
+    except PySparkRuntimeError as problem:
+        raise error("PYTHON_VERSION_MISMATCH", reason=message_of(problem)) from None
+    setup_spark_files(infile)
+    setup_broadcasts(infile)
+
+
+def _set_task_context(task: dict[str, Any]) -> None:
+    TaskContext._setTaskContext(None)  # type: ignore[arg-type]
+    TaskContext(
+        stageId=task["stage"],
+        partitionId=task["partition"],
+        attemptNumber=task["attempt"],
+        taskAttemptId=task["task_attempt_id"],
+        localProperties={},
+    )

@@ -1,0 +1,129 @@
+"""What lives as long as the worker process: the event loop, loaded functions, open resources."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from types import FrameType
+
+from .._failures import message_of
+from .._functions import Command
+from ..errors import error
+from .resources import ResourceCache
+
+_KEPT_COMMANDS = 64
+_CLOSE_LIMIT_S = 3.0
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop where that is installed, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class WorkerProcess:
+    """One a process; used by its main thread, a task at a time."""
+
+    def __init__(self) -> None:
+        self.loop = new_event_loop()
+        self.resources = ResourceCache()
+        self._commands: OrderedDict[Hashable, Command] = OrderedDict()
+        self._terminating = False
+
+    def key(self, pickled: bytes) -> Hashable:
+        """Tells functions apart, and the same function with other broadcast files too."""
+        from pyspark.core.broadcast import _broadcastRegistry
+
+        broadcasts = sorted(
+            (bid, str(getattr(b, "_path", None))) for bid, b in _broadcastRegistry.items()
+        )
+        return hashlib.sha256(pickled).digest(), tuple(broadcasts)
+
+    def command(self, key: Hashable, pickled: bytes) -> Command:
+        """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+        if key not in self._commands:
+            self._commands[key] = _load(pickled)
+        self._commands.move_to_end(key)
+        while len(self._commands) > _KEPT_COMMANDS:
+            self._commands.popitem(last=False)
+        return self._commands[key]
+
+    def handle_signals(self) -> None:
+        """SIGTERM and SIGHUP (the daemon going down) close the resources first. Idempotent."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_signal)
+            signal.signal(signal.SIGHUP, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._terminating:
+            return
+        self._terminating = True
+        # If the loop hangs or a close does, the process ends all the same.
+        last_resort = threading.Timer(_CLOSE_LIMIT_S + 1, os._exit, [128 + number])
+        last_resort.daemon = True
+        last_resort.start()
+        if self.loop.is_running():
+            self.loop.call_soon_threadsafe(self._leave, 128 + number)
+        else:
+            self.close()
+            os._exit(128 + number)
+
+    def _leave(self, code: int) -> None:
+        async def close_and_exit() -> None:
+            await self.resources.close_all(_CLOSE_LIMIT_S)
+            os._exit(code)
+
+        self._leaving = self.loop.create_task(close_and_exit())
+
+    def close(self) -> None:
+        """Closes resources and the loop, within bounded time."""
+        if self.loop.is_closed():
+            return
+        self.loop.run_until_complete(self._close())
+        self.loop.close()
+
+    async def _close(self) -> None:
+        await self.resources.close_all(_CLOSE_LIMIT_S)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others, timeout=1.0)
+        await self.loop.shutdown_asyncgens()
+
+
+def _load(pickled: bytes) -> Command:
+    from pyspark import cloudpickle
+    from pyspark.core.broadcast import Broadcast
+
+    try:
+        command = cloudpickle.loads(pickled)
+        if isinstance(command, Broadcast):  # as Spark sends commands over 1 MB
+            command = cloudpickle.loads(command.value)
+    except BaseException as problem:
+        raise error(
+            "FUNCTION_LOAD_FAILED", kind=type(problem).__name__, reason=message_of(problem)
+        ) from problem
+    if not isinstance(command, Command):
+        raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
+    return command
+
+
+_process: WorkerProcess | None = None
+
+
+def current() -> WorkerProcess:
+    """The one of this process, made at the first call (after the daemon's fork)."""
+    global _process
+    if _process is None or _process.loop.is_closed():
+        _process = WorkerProcess()
+    return _process

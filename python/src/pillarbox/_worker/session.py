@@ -1,0 +1,222 @@
+"""One task in the worker, from READY to END: frames in, calls, frames out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from array import array
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .._failures import Failure, describe, message_of, users_traceback
+from .._functions import Command
+from .._results import ResultEncoder
+from .._rows import RowReader
+from ..errors import PillarboxError, error
+from . import frames
+from .channel import Channel
+from .runner import MOST_THREADS, CallRunner
+from .watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from .frames import Init
+
+_STOP_LIMIT_S = 2.0
+_SEND_LIMIT_S = 5.0
+
+
+class Reported(Exception):
+    """The task can't go on, and the JVM has been told why."""
+
+
+class Session:
+    """Implements ``Outcomes``: answers are gathered and sent as one frame a turn of the loop.
+
+    One answer alone goes out at once, many that end in the same turn travel together. Lives on
+    the loop's thread; only the watchdog's alarm comes from another one.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, channel: Channel, init: Init, command: Command
+    ) -> None:
+        self._loop = loop
+        self._channel = channel
+        self._spec = init.spec
+        self._command = command
+        self._input_schema = init.input_schema
+        self._reader = RowReader(command.input_schema)
+        self._encoder = ResultEncoder(command.returns, init.result_schema, init.spec["explode"])
+        self._frames = frames.FrameBuffer()
+        self._ids = array("q")
+        self._attempts = array("i")
+        self._answers: list[Any] = []
+        self._failures: list[tuple[int, int, Failure]] = []
+        self._flush_planned = False
+        self._clean: bool | None = None
+        self._runner: CallRunner
+        self._handlers: dict[int, Callable[[memoryview], None]] = {
+            frames.CALLS: self._on_calls,
+            frames.GROUP: self._on_group,
+            frames.CANCEL: self._on_cancel,
+            frames.END: self._on_end,
+        }
+
+    def run(self, open_resource: Callable[[], Any]) -> bool:
+        """Serves the task; whether the worker may be used again.
+
+        Raises ``EOFError`` if the JVM went away, ``Reported`` if the task can't go on, and the
+        error of ``open_resource``, which nobody has been told yet.
+        """
+        try:
+            self._loop.run_until_complete(self._start(open_resource))
+            return self._serve()
+        except (SystemExit, KeyboardInterrupt) as problem:
+            # Of a task that the function started by itself.
+            raise self.fatal(exit_error(problem), problem) from problem
+
+    async def _start(self, open_resource: Callable[[], Any]) -> None:
+        resource = await open_resource()
+        most = min(self._spec["capacity"], self._spec["max_concurrency"] or MOST_THREADS)
+        self._runner = CallRunner(
+            self._command,
+            resource,
+            self,
+            prefix=self._spec["call_id_prefix"],
+            max_threads=min(most, MOST_THREADS),
+        )
+        self._channel.on_readable(self._on_readable)
+        self._channel.send(frames.encode(frames.READY))
+
+    def _serve(self) -> bool:
+        self._problem: BaseException | None = None
+        watchdog = Watchdog(
+            self._loop, threading.get_ident(), self._spec["blocked_loop_ms"], self._on_blocked
+        )
+        watchdog.start()
+        try:
+            self._loop.run_forever()
+        finally:
+            watchdog.stop()
+        if self._problem is not None:
+            raise self._problem
+        self._channel.flush(_SEND_LIMIT_S)
+        return bool(self._clean)
+
+    def stop(self, problem: BaseException) -> None:
+        """Ends ``run`` with ``problem`` at the end of this turn of the loop."""
+        self._problem = self._problem or problem
+        self._loop.stop()
+
+    def _on_readable(self) -> None:
+        data = self._channel.receive()
+        if data is None:
+            return
+        if not data:
+            self.stop(EOFError("the JVM closed the connection"))
+            return
+        try:
+            for kind, body in self._frames.feed(data):
+                self._handle(kind, body)
+        except Exception as problem:
+            self.stop(self.fatal(problem, problem))
+
+    def _handle(self, kind: int, body: memoryview) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
+        handler(body)
+
+    def _on_calls(self, body: memoryview) -> None:
+        calls = frames.decode_calls(body, self._input_schema)
+        start = self._runner.call
+        rows = self._reader.read(calls.rows)
+        for element_id, attempt, row in zip(calls.ids, calls.attempts, rows, strict=True):
+            start(element_id, attempt, row)
+
+    def _on_group(self, body: memoryview) -> None:
+        calls = frames.decode_calls(body, self._input_schema)
+        self._runner.group(calls.ids, calls.attempts, self._reader.read(calls.rows))
+
+    def _on_cancel(self, body: memoryview) -> None:
+        ids, attempts, _ = frames.decode_ids(body)
+        self._runner.cancel(zip(ids, attempts, strict=True))
+
+    def _on_end(self, body: memoryview) -> None:
+        self._ending = self._loop.create_task(self._end())
+
+    async def _end(self) -> None:
+        self._clean = await self._runner.drain(_STOP_LIMIT_S)
+        self._channel.send(frames.encode(frames.END, bytes([self._clean])))
+        self._loop.stop()
+
+    def completed(self, element_id: int, attempt: int, answer: Any) -> None:
+        self._ids.append(element_id)
+        self._attempts.append(attempt)
+        self._answers.append(answer)
+        if not self._flush_planned:
+            self._plan_flush()
+
+    def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
+        self._failures.append((element_id, attempt, failure))
+        if not self._flush_planned:
+            self._plan_flush()
+
+    def exited(self, problem: BaseException) -> None:
+        self.stop(self.fatal(exit_error(problem), problem))
+
+    def _plan_flush(self) -> None:
+        self._flush_planned = True
+        self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_planned = False
+        if self._answers:
+            self._flush_answers()
+        if self._failures:
+            failures, self._failures = self._failures, []
+            self._channel.send(frames.encode_failures(failures))
+
+    def _flush_answers(self) -> None:
+        ids, attempts, answers = self._ids, self._attempts, self._answers
+        self._ids, self._attempts, self._answers = array("q"), array("i"), []
+        encoded = self._encoder.encode(answers)
+        counts = encoded.counts
+        if encoded.mismatches:
+            for index, mismatch in encoded.mismatches.items():
+                failure = describe(mismatch, None)
+                self._failures.append((ids[index], attempts[index], failure))
+            kept = [index for index in range(len(ids)) if index not in encoded.mismatches]
+            ids = array("q", [ids[index] for index in kept])
+            attempts = array("i", [attempts[index] for index in kept])
+            counts = [counts[index] for index in kept]
+        if ids:
+            self._channel.send(frames.encode_results(ids, attempts, counts, encoded.batch))
+
+    def _on_blocked(self, blocked: PillarboxError) -> None:
+        # The loop's thread hangs in user code, so only leaving the process stops it.
+        self.fatal(blocked, None)
+        sys.stderr.flush()
+        os._exit(1)
+
+    def fatal(self, problem: BaseException, shown: BaseException | None) -> Reported:
+        """Tells the JVM of ``problem``, with the traceback of ``shown``."""
+        send_fatal(self._channel, problem, shown)
+        return Reported(message_of(problem))
+
+
+def send_fatal(channel: Channel, problem: BaseException, shown: BaseException | None) -> None:
+    """Sends FATAL for ``problem`` and waits until it is on its way."""
+    kind = problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
+    if isinstance(shown, (SystemExit, KeyboardInterrupt)):
+        kind = type(shown).__name__
+    trace = users_traceback(shown) if shown is not None else ""
+    channel.send(frames.encode_fatal(kind, message_of(problem), trace))
+    channel.flush(_SEND_LIMIT_S)
+
+
+def exit_error(problem: BaseException) -> PillarboxError:
+    """FUNCTION_EXITED for a SystemExit or KeyboardInterrupt out of user code."""
+    code = problem.code if isinstance(problem, SystemExit) else message_of(problem)
+    return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=str(code))

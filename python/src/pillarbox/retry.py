@@ -1,0 +1,137 @@
+"""When and after how long a failed call is tried again."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ._durations import milliseconds
+from .errors import error, shown
+
+RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+
+
+class RetryAfter(Exception):
+    """Raised inside a function: this attempt failed, try again ``seconds`` from now.
+
+    It overrides the backoff of :class:`Retry` for this attempt and is retried whatever
+    ``retry_on`` says, while attempts are left. Without ``retry=`` it is a failure like any other.
+    """
+
+    def __init__(self, seconds: float, message: str = "") -> None:
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
+            raise error(
+                "INVALID_OPTION",
+                option="seconds",
+                expected="a number of seconds, 0 or more",
+                value=shown(seconds),
+                example="2.5",
+            )
+        self.seconds = seconds
+        self.message = message
+        super().__init__(message or f"to be tried again after {seconds} s")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.seconds, self.message)
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Up to ``max_attempts`` attempts in all, the first included.
+
+    The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
+    random by at most ``jitter`` (0 to 1, a share of the delay) up or down. ``retry_on`` says which
+    exceptions are worth it: types, or a predicate; by default every ``Exception``.
+    ``retry_if_result`` is asked for each result: true means that it counts as a failure that is
+    worth another attempt; the result of the last attempt is used as it is.
+    Both predicates run in the Python worker, on the event loop, and must not block.
+    """
+
+    max_attempts: int
+    backoff: str | timedelta = "100ms"
+    multiplier: float = 2.0
+    max_backoff: str | timedelta = "30s"
+    jitter: float = 0.1
+    retry_on: RetryOn = Exception
+    retry_if_result: Callable[[Any], bool] | None = None
+
+    def __post_init__(self) -> None:
+        _check_number("max_attempts", self.max_attempts, 1, None, whole=True)
+        _check_number("multiplier", self.multiplier, 1, None)
+        _check_number("jitter", self.jitter, 0, 1)
+        backoff = milliseconds(self.backoff, "retry.backoff")
+        if milliseconds(self.max_backoff, "retry.max_backoff") < backoff:
+            raise error(
+                "INVALID_OPTION",
+                option="retry.max_backoff",
+                expected="at least retry.backoff",
+                value=shown(self.max_backoff),
+                example='"30s"',
+            )
+        if not _is_retry_on(self.retry_on):
+            raise error(
+                "INVALID_OPTION",
+                option="retry.retry_on",
+                expected="an exception type, a tuple of them, or a predicate",
+                value=shown(self.retry_on),
+                example="(TimeoutError, ConnectionError)",
+            )
+        if self.retry_if_result is not None and not callable(self.retry_if_result):
+            raise error(
+                "INVALID_OPTION",
+                option="retry.retry_if_result",
+                expected="a predicate on the result",
+                value=shown(self.retry_if_result),
+                example="lambda result: result is None",
+            )
+
+    def backoff_s(self, retry: int) -> float:
+        """The delay in seconds before the ``retry``-th retry (from 1), jitter included."""
+        spec = self.to_spec()
+        try:
+            delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
+        except OverflowError:
+            delay = math.inf
+        capped = min(delay, spec["max_backoff_ms"]) / 1000
+        return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
+
+    def to_spec(self) -> dict[str, Any]:
+        """The part that the operator needs, as JSON-able values; durations in ms."""
+        return {
+            "max_attempts": self.max_attempts,
+            "backoff_ms": milliseconds(self.backoff, "retry.backoff"),
+            "multiplier": float(self.multiplier),
+            "max_backoff_ms": milliseconds(self.max_backoff, "retry.max_backoff"),
+            "jitter": float(self.jitter),
+        }
+
+
+def _is_retry_on(value: object) -> bool:
+    if isinstance(value, tuple):
+        return bool(value) and all(_is_exception_type(one) for one in value)
+    return _is_exception_type(value) or (callable(value) and not isinstance(value, type))
+
+
+def _is_exception_type(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _check_number(
+    option: str, value: object, low: float, high: float | None, whole: bool = False
+) -> None:
+    kinds: tuple[type, ...] = (int,) if whole else (int, float)
+    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    if fits and low <= value and (high is None or value <= high):  # type: ignore[operator]
+        return
+    span = f"at least {low}" if high is None else f"between {low} and {high}"
+    raise error(
+        "INVALID_OPTION",
+        option=f"retry.{option}",
+        expected=("a whole number, " if whole else "a number, ") + span,
+        value=shown(value),
+        example="3" if whole else str(float(low)),
+    )
