@@ -96,6 +96,26 @@ final class OutputView(initialCapacity: Int = 256) {
     writeBytes(encoded)
   }
 
+  /** Opens a region that its length will stand before; returns what [[endSized]] wants. Regions nest. */
+  def beginSized(): Int = {
+    writeByte(0)
+    position
+  }
+
+  /** Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved. */
+  def endSized(start: Int): Unit = {
+    val size = position - start
+    if (size < 0x80) bytes(start - 1) = size.toByte
+    else {
+      val prefix = OutputView.varIntLength(size)
+      reserve(prefix - 1)
+      System.arraycopy(bytes, start, bytes, start - 1 + prefix, size)
+      position = start - 1
+      writeVarInt(size)
+      position += size
+    }
+  }
+
   private[this] def grow(more: Int): Unit = {
     val needed = position.toLong + more
     require(needed <= OutputView.MaxLength, s"Serialised data of $needed bytes is over the limit of 2 GiB")
@@ -106,4 +126,6 @@ final class OutputView(initialCapacity: Int = 256) {
 
 object OutputView {
   private val MaxLength = Int.MaxValue - 8L
+
+  private def varIntLength(value: Int): Int = (38 - Integer.numberOfLeadingZeros(value | 1)) / 7
 }
