@@ -2,11 +2,12 @@ package io.pillarbox.state.heap
 
 import java.util
 
-/** The elements of one key's list, in order, each with its number and, under TTL, its timestamp. Not thread-safe.
-  *
-  * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
-  * moves the others.
-  */
+/**
+ * The elements of one key's list, in order, each with its number and, under TTL, its timestamp. Not thread-safe.
+ *
+ * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
+ * moves the others.
+ */
 private[heap] final class HeapList(hasTimestamps: Boolean) {
   import HeapList.Initial
 
@@ -104,10 +105,11 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     changes += 1
   }
 
-  /** Calls `action` for each expired element, first to last; it may remove it.
-    *
-    * If timestamps don't go down along the list, only the expired ones are looked at.
-    */
+  /**
+   * Calls `action` for each expired element, first to last; it may remove it.
+   *
+   * If timestamps don't go down along the list, only the expired ones are looked at.
+   */
   def forEachUpTo(limit: Long)(action: Int => Unit): Unit = {
     var i = begin
     while (i < end && (!isMonotone || elements(i) == null || timestamp(i) <= limit)) {
@@ -148,7 +150,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     else if (numbers(at) == number && elements(at) != null) {
       elements(at) = element
       if (stamps != null) restamp(at, timestamp)
-    } else throw new IndexOutOfBoundsException(s"Element $number of a list comes behind element ${numbers(end - 1)}")
+    } else
+      throw new IndexOutOfBoundsException(
+        s"Element $number of a list comes behind element ${numbers(end - 1)}"
+      )
   }
 
   private[this] def note(number: Long): Unit = {

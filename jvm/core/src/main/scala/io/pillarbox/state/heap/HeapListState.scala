@@ -6,9 +6,10 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 
-/** A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
-  * that have something to lose.
-  */
+/**
+ * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
+ * that have something to lose.
+ */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
@@ -99,7 +100,10 @@ private[heap] final class HeapListState[K, T](
   private[this] def merged(expired: Seq[(Long, AnyRef)], alive: HeapList): Iterator[T] = {
     val rest =
       if (alive == null) Nil
-      else (alive.start until alive.end).filter(alive.element(_) != null).map(i => (alive.number(i), alive.element(i)))
+      else
+        (alive.start until alive.end)
+          .filter(alive.element(_) != null)
+          .map(i => (alive.number(i), alive.element(i)))
     (expired ++ rest).sortBy(_._1).iterator.map(_._2.asInstanceOf[T])
   }
 
@@ -190,7 +194,12 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  private[this] def writeAccessTimeChange(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit =
+  private[this] def writeAccessTimeChange(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit =
     if (!elements.isEmpty && elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
     else if (elements.isEmpty && elements.accessTimeCommitted) {
       writer.beginRemove(keyGroup)
@@ -211,7 +220,12 @@ private[heap] final class HeapListState[K, T](
     writeElements(at, Long.MinValue, keyGroup, limit, writer)
   }
 
-  private[this] def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
+  private[this] def writeAccessTime(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit = {
     writer.beginPut(keyGroup)
     writePrefix(at, keyGroup, writer)
     writer.endKey()
@@ -219,11 +233,19 @@ private[heap] final class HeapListState[K, T](
     writer.endValue()
   }
 
-  private[this] def writeElements(at: Int, from: Long, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit = {
+  private[this] def writeElements(
+      at: Int,
+      from: Long,
+      keyGroup: Int,
+      limit: Long,
+      writer: StateStreamWriter
+  ): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
-      if (elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))) {
+      if (
+        elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))
+      ) {
         writer.beginPut(keyGroup)
         writePrefix(at, keyGroup, writer)
         writer.out.writeLong(elements.number(i))
@@ -287,7 +309,8 @@ private[heap] final class HeapListState[K, T](
 
   private[this] def loadRemoval(elements: HeapList, number: Long): Unit = {
     val i = elements.firstFrom(number)
-    if (i < elements.end && elements.number(i) == number && elements.element(i) != null) elements.remove(i, Long.MinValue)
+    if (i < elements.end && elements.number(i) == number && elements.element(i) != null)
+      elements.remove(i, Long.MinValue)
   }
 
   private final class Elements(elements: HeapList) extends Iterator[T] {
@@ -297,7 +320,9 @@ private[heap] final class HeapListState[K, T](
 
     override def hasNext: Boolean = {
       if (context != backend.contextVersion || changes != elements.changes)
-        throw new ConcurrentModificationException(s"List state '${descriptor.name}' or its key changed while it was read")
+        throw new ConcurrentModificationException(
+          s"List state '${descriptor.name}' or its key changed while it was read"
+        )
       while (at < elements.end && elements.element(at) == null) at += 1
       at < elements.end
     }
