@@ -191,23 +191,21 @@ class TaskMailboxSuite extends AnyFunSuite {
     intercept[MailboxClosedException](mailbox.tryTakeFromBatch())
   }
 
-  test(
-    "close by another thread wakes the one who waits, and leaves what it had taken over to its own close"
-  ) {
-    val opened = new CompletableFuture[TaskMailbox]
+  test("close by another thread wakes the one who waits, and each mail is returned once by one of the two") {
+    val opened = new CompletableFuture[(TaskMailbox, Thread)]
     val waiter = start {
       val mailbox = mailboxOf(mail("taken over", 0))
-      opened.complete(mailbox)
+      opened.complete((mailbox, Thread.currentThread()))
       val refused = intercept[MailboxClosedException](mailbox.take(5))
       (refused.state, names(mailbox.close()))
     }
-    val mailbox = await(opened)
-    eventually("the other thread took the mail over")(mailbox.size == 1)
-    mailbox.put(mail("not taken over", 0))
-    mailbox.close()
-    val (state, left) = await(waiter)
-    assert(state == State.Closed)
-    assert(left.contains("taken over"))
+    val (mailbox, thread) = await(opened)
+    awaitSleep(thread)
+    mailbox.put(mail("put later", 0))
+    val returnedHere = names(mailbox.close())
+    val (state, returnedThere) = await(waiter)
+    assert(state == State.Closed && returnedThere.contains("taken over"))
+    assert((returnedHere ++ returnedThere).sorted == Seq("put later", "taken over"))
   }
 
   test("take sleeps until mail of its priority comes") {
