@@ -195,11 +195,13 @@ def test_nested_and_rare_types_pass_through_and_come_back(spark: SparkSession) -
         return tuple(row)[1:]
 
     given = spark.createDataFrame([row, (2, *[None] * 8)], schema)
-    same = renamed.schema.fields[1:]
-    returns = type(renamed.schema)([type(f)(f"out_{f.name}", f.dataType) for f in same])
-    found = renamed.transform(pb.async_io, echo, returns=returns, engine="jvm").orderBy("id")
-    for line in found.collect():
-        assert tuple(line[1:9]) == tuple(line[9:])
+    returns = StructType(
+        [StructField(f"out_{field.name}", field.dataType) for field in given.schema.fields[1:]]
+    )
+    found = given.transform(pb.async_io, echo, returns=returns, engine="jvm").orderBy("id")
+    first, second = found.collect()
+    assert tuple(first[1:9]) == tuple(first[9:]) == row[1:]
+    assert tuple(second[1:]) == (None,) * 16
 
 
 def test_ordered_keeps_the_order_within_a_partition(spark: SparkSession) -> None:
