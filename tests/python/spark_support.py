@@ -7,8 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,7 @@ class CallLog:
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         if not os.path.exists(self.path):
             return []
-        records = [
-            json.loads(line) for line in Path(self.path).read_text().splitlines()
-        ]
+        records = [json.loads(line) for line in Path(self.path).read_text().splitlines()]
         return [record for record in records if not kinds or record["event"] in kinds]
 
     def in_flight(self) -> int:
@@ -90,9 +88,7 @@ class Latch:
             await asyncio.sleep(0.005)
 
 
-def eventually(
-    condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S
-) -> None:
+def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
     """Waits for a condition; fails with ``what`` was waited for if it does not come true."""
     deadline = time.monotonic() + limit_s
     while not condition():
@@ -109,9 +105,21 @@ def channel_threads(spark: SparkSession) -> list[str]:
 
 
 def threads_are_gone(spark: SparkSession) -> None:
-    eventually(
-        lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}"
-    )
+    eventually(lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}")
+
+
+@contextmanager
+def own_pool(spark: SparkSession) -> Iterator[None]:
+    """Operators that are made inside get workers of their own: Spark keeps a pool an environment.
+
+    Otherwise Spark hands out any idle worker, those of earlier tests in turn.
+    """
+    environment: dict[str, str] = spark.sparkContext.environment
+    environment["PILLARBOX_TEST_POOL"] = str(time.monotonic())
+    try:
+        yield
+    finally:
+        del environment["PILLARBOX_TEST_POOL"]
 
 
 def is_running(pid: int) -> bool:
