@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 from virtual_clock import run_virtually
+from worker.driver import OPTIONS
 
 import pillarbox as pb
 from pillarbox._functions import Command, is_async
@@ -24,12 +25,7 @@ X = t.StructType().add("x", "long")
 
 
 def options_for(**options: Any) -> Any:
-    defaults = dict(
-        ordered=True, capacity=4, timeout=None, attempt_timeout=None, retry=None,
-        on_error="column", error_column="error", max_concurrency=None, rate_limit=None,
-        inputs=None, explode=False, batch_size=None, batch_wait=None, name="test",
-    )  # fmt: skip
-    return parse_options(**{**defaults, **options})
+    return parse_options(**{**OPTIONS, "capacity": 4, "on_error": "column", **options})
 
 
 @dataclass
@@ -252,9 +248,7 @@ def test_retries_back_off_and_the_last_failure_counts():
     assert result.elements[0].attempt == 4
 
 
-@pytest.mark.parametrize(
-    "retry_on", [KeyError, (KeyError, OSError), lambda e: e.args == ("k",)]
-)
+@pytest.mark.parametrize("retry_on", [KeyError, (KeyError, OSError), lambda e: e.args == ("k",)])
 def test_only_what_retry_on_names_is_tried_again(retry_on):
     calls = []
 
@@ -363,9 +357,7 @@ def test_a_member_that_timed_out_leaves_its_group_alone():
         await asyncio.sleep(4)
         return ["refuse" if row.x == 0 else "ok" for row in rows]
 
-    retry = pb.Retry(
-        2, "2s", jitter=0, retry_if_result=lambda answer: answer == "refuse"
-    )
+    retry = pb.Retry(2, "2s", jitter=0, retry_if_result=lambda answer: answer == "refuse")
     result = run(
         batch, [[0, 1, 2, 3]], capacity=2, ordered=False, batch_size=2, batch_wait="5s",
         timeout="9s", retry=retry,

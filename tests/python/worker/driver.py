@@ -26,6 +26,24 @@ from pillarbox._worker.main import main
 
 LIMIT_S = 20
 
+# What async_io passes on where the user says nothing.
+OPTIONS: dict[str, Any] = {
+    "ordered": True,
+    "capacity": 100,
+    "timeout": None,
+    "attempt_timeout": None,
+    "retry": None,
+    "on_error": "raise",
+    "error_column": "error",
+    "max_concurrency": None,
+    "rate_limit": None,
+    "inputs": None,
+    "explode": False,
+    "batch_size": None,
+    "batch_wait": None,
+    "name": "test",
+}
+
 
 def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Command:
     """What the driver's API would send for these options."""
@@ -52,14 +70,9 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    defaults: dict[str, Any] = dict(
-        ordered=True, capacity=100, timeout=None, attempt_timeout=None, retry=None,
-        on_error="raise", error_column="error", max_concurrency=None, rate_limit=None, inputs=None,
-        explode=False, batch_size=None, batch_wait=None, name="test",
-    )  # fmt: skip
     extra = {key: options.pop(key) for key in ("blocked_loop_ms",) if key in options}
     options.pop("resource", None)
-    spec = parse_options(**{**defaults, **options}).to_spec()
+    spec = parse_options(**{**OPTIONS, **options}).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
     return {**spec, "call_id_prefix": "query-3", "task": task, **extra}
 
@@ -76,7 +89,7 @@ class Worker:
 
     def preamble(self, python_version: str | None = None) -> None:
         """What Spark's PythonWorkerUtils writes (big-endian)."""
-        version = python_version or "%d.%d" % sys.version_info[:2]
+        version = python_version or ".".join(map(str, sys.version_info[:2]))
         files = os.getcwd()
         self.socket.sendall(_utf(version) + _utf(files) + struct.pack(">i", 0))
         self.socket.sendall(struct.pack(">?i", False, 0))
@@ -102,9 +115,7 @@ class Worker:
             self._returns.serialize().to_pybytes(),
             command,
         )
-        self.send(
-            b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks)
-        )
+        self.send(b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks))
 
     def start(self, function: Any, *arguments: Any, **options: Any) -> Worker:
         """INIT, and waits for READY."""
@@ -122,19 +133,14 @@ class Worker:
     def group(self, *rows: Any, ids: list[int] | None = None, attempt: int = 1) -> None:
         self.send(b"G", self._calls(rows, ids, attempt))
 
-    def _calls(
-        self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int
-    ) -> bytes:
+    def _calls(self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int) -> bytes:
         tuples = [row if isinstance(row, tuple) else (row,) for row in rows]
         columns = [
             pa.array([row[index] for row in tuples], type=field.type)
             for index, field in enumerate(self._input)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._input)
-        return (
-            _keys(ids or list(range(len(rows))), attempt)
-            + batch.serialize().to_pybytes()
-        )
+        return _keys(ids or list(range(len(rows))), attempt) + batch.serialize().to_pybytes()
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))
@@ -164,13 +170,11 @@ class Worker:
         ids = struct.unpack_from(f"<{count}q", body, 4)
         attempts = struct.unpack_from(f"<{count}i", body, 4 + 8 * count)
         counts = struct.unpack_from(f"<{count}i", body, 4 + 12 * count)
-        batch = pa.ipc.read_record_batch(
-            pa.py_buffer(body[4 + 16 * count :]), self._returns
-        )
+        batch = pa.ipc.read_record_batch(pa.py_buffer(body[4 + 16 * count :]), self._returns)
         batch.validate(full=True)
-        rows = iter(zip(*(column.to_pylist() for column in batch.columns)))
+        rows = iter([tuple(row.values()) for row in batch.to_pylist()])
         results = []
-        for element, attempt, size in zip(ids, attempts, counts):
+        for element, attempt, size in zip(ids, attempts, counts, strict=True):
             answer = None if size < 0 else [next(rows) for _ in range(size)]
             results.append((element, attempt, answer))
         assert next(rows, None) is None
@@ -272,9 +276,7 @@ def _utf(text: str) -> bytes:
 
 def _keys(ids: list[int], attempt: int) -> bytes:
     count = len(ids)
-    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(
-        f"<{count}i", *[attempt] * count
-    )
+    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(f"<{count}i", *[attempt] * count)
 
 
 def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
@@ -283,10 +285,8 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
     for _ in range(count):
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
         texts, at = _texts(body, at + 21)
-        failure = dict(zip(("kind", "message", "traceback"), texts))
-        failure.update(
-            retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay
-        )
+        failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
+        failure.update(retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay)
         failures.append((element, attempt, failure))
     assert at == len(body)
     return failures
@@ -295,7 +295,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
 def _fatal(body: bytes) -> dict[str, str]:
     texts, at = _texts(body, 0)
     assert at == len(body)
-    return dict(zip(("kind", "message", "traceback"), texts))
+    return dict(zip(("kind", "message", "traceback"), texts, strict=True))
 
 
 def _texts(body: bytes, at: int) -> tuple[list[str], int]:
