@@ -8,11 +8,10 @@ import struct
 import threading
 import time
 
+import pillarbox as pb
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import types as t
-
-import pillarbox as pb
 
 # Functions that are sent travel by value, what they reach through this module by reference: so
 # latches here are shared with the worker's thread.
@@ -50,7 +49,9 @@ def test_calls_are_answered_with_their_ids_and_attempts(worker):
     while len(results) < 3:
         kind, body = worker.receive()
         assert kind == "R"
-        results.update({(element, attempt): answer for element, attempt, answer in body})
+        results.update(
+            {(element, attempt): answer for element, attempt, answer in body}
+        )
     assert results == {(10, 4): [(2,)], (2**40, 4): [(4,)], (12, 4): [(6,)]}
 
 
@@ -101,7 +102,11 @@ def test_a_failure_tells_class_message_and_the_users_frames_only(worker):
     worker.call(1)
     (failure,) = worker.collect(1).values()
     assert (failure["kind"], failure["message"]) == ("KeyError", "'who?'")
-    assert (failure["retryable"], failure["on_result"], failure["delay"]) == (True, False, -1)
+    assert (failure["retryable"], failure["on_result"], failure["delay"]) == (
+        True,
+        False,
+        -1,
+    )
     assert failure["traceback"].count("Traceback") == 1
     assert "in fails" in failure["traceback"]
     assert "in inner" in failure["traceback"]
@@ -130,7 +135,10 @@ def test_retry_on_decides_what_is_retryable(worker):
 
     worker.start(fails, retry=pb.Retry(3, retry_on=KeyError))
     worker.call(0, 1)
-    assert {i: f["retryable"] for i, f in worker.collect(2).items()} == {0: False, 1: True}
+    assert {i: f["retryable"] for i, f in worker.collect(2).items()} == {
+        0: False,
+        1: True,
+    }
 
 
 def test_retry_after_carries_its_delay_in_ms(worker):
@@ -466,7 +474,9 @@ def test_large_frames_pass_both_ways_at_the_same_time(worker):
     text = "z" * 10_000
     sender = threading.Thread(
         target=lambda: [
-            worker.call(*((x, text) for x in range(at, at + 100)), ids=list(range(at, at + 100)))
+            worker.call(
+                *((x, text) for x in range(at, at + 100)), ids=list(range(at, at + 100))
+            )
             for at in range(0, 2000, 100)
         ]
     )

@@ -15,6 +15,7 @@ from types import FrameType
 from .._failures import message_of
 from .._functions import Command
 from ..errors import error
+from . import stderr
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
@@ -90,6 +91,7 @@ class WorkerProcess:
     def _exit(self) -> None:
         assert self._told_to_leave is not None
         sys.stderr.flush()
+        stderr.release()
         os._exit(self._told_to_leave)
 
     def close(self) -> None:
@@ -97,6 +99,7 @@ class WorkerProcess:
         if not self.loop.is_closed():
             self.loop.run_until_complete(self._closing_task())
             self.loop.close()
+            stderr.release()
 
     def _closing_task(self) -> asyncio.Task[None]:
         # One for all: a signal may come while the worker is closing anyway.

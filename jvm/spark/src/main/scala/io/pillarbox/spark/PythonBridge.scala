@@ -35,13 +35,14 @@ object PythonBridge {
     .add("attempts", IntegerType)
     .add("elapsed_ms", LongType)
 
-  /** A DataFrame that calls a Python function for each row of `df`.
-    *
-    * @param function
-    *   PySpark's `SimplePythonFunction`
-    * @param specJson
-    *   an [[AsyncIOSpec]] as JSON
-    */
+  /**
+   * A DataFrame that calls a Python function for each row of `df`.
+   *
+   * @param function
+   *   PySpark's `SimplePythonFunction`
+   * @param specJson
+   *   an [[AsyncIOSpec]] as JSON
+   */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
     plan(df, AsyncIOFunction.Python(UserFunction.of(function), PythonWorkers.currentArtifactId), specJson)
 

@@ -15,7 +15,8 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 class FrameSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("frames of any size come out as they went in, however the bytes are cut") {
-    val body = Gen.oneOf(Gen.choose(0, 40), Gen.choose(60000, 200000)).flatMap(n => Gen.listOfN(n, Gen.choose(0, 255)))
+    val body =
+      Gen.oneOf(Gen.choose(0, 40), Gen.choose(60000, 200000)).flatMap(n => Gen.listOfN(n, Gen.choose(0, 255)))
     forAll(Gen.listOfN(5, body.map(_.map(_.toByte).toArray)), Gen.choose(1, 5000), minSuccessful(20)) {
       (bodies, cut) => assert(roundTrip(bodies, cut).map(_.toSeq) == bodies.map(_.toSeq))
     }
@@ -38,18 +39,19 @@ class FrameSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private def roundTrip(bodies: List[Array[Byte]], cut: Int): List[Array[Byte]] = connected { (client, server) =>
-    val sender = new Thread(() => bodies.foreach(body => writeInPieces(client, body, cut)))
-    sender.start()
-    val reader = new FrameReader(server)
-    val received = bodies.map { _ =>
-      val frame = reader.read()
-      val bytes = new Array[Byte](frame.body.remaining)
-      frame.body.get(bytes)
-      bytes
-    }
-    sender.join()
-    received
+  private def roundTrip(bodies: List[Array[Byte]], cut: Int): List[Array[Byte]] = connected {
+    (client, server) =>
+      val sender = new Thread(() => bodies.foreach(body => writeInPieces(client, body, cut)))
+      sender.start()
+      val reader = new FrameReader(server)
+      val received = bodies.map { _ =>
+        val frame = reader.read()
+        val bytes = new Array[Byte](frame.body.remaining)
+        frame.body.get(bytes)
+        bytes
+      }
+      sender.join()
+      received
   }
 
   private def writeInPieces(channel: SocketChannel, body: Array[Byte], cut: Int): Unit = {
@@ -62,10 +64,11 @@ class FrameSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private def connected[T](body: (SocketChannel, SocketChannel) => T): T =
-    Using.resource(ServerSocketChannel.open().bind(new InetSocketAddress(InetAddress.getLoopbackAddress, 0))) {
-      listener =>
-        Using.resource(SocketChannel.open(listener.getLocalAddress)) { client =>
-          Using.resource(listener.accept())(server => body(client, server))
-        }
+    Using.resource(
+      ServerSocketChannel.open().bind(new InetSocketAddress(InetAddress.getLoopbackAddress, 0))
+    ) { listener =>
+      Using.resource(SocketChannel.open(listener.getLocalAddress)) { client =>
+        Using.resource(listener.accept())(server => body(client, server))
+      }
     }
 }

@@ -9,10 +9,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.types.StructType
 
-/** The rows of one partition with the results of their calls. Pulling it is what drives the operator.
-  *
-  * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
-  */
+/**
+ * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
+ *
+ * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
+ */
 final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], context: TaskContext)
     extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {

@@ -31,16 +31,17 @@ final case class RetrySpec(
 /** At most `permits` calls started in any `intervalMs`. */
 final case class RateSpec(permits: Int, intervalMs: Long)
 
-/** The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
-  *
-  * @param mode
-  *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
-  *   thread pool, `jvm` a class on the executor's class path
-  * @param returns
-  *   the columns that the function's result adds
-  * @param json
-  *   the very text this was read from; the worker gets it too
-  */
+/**
+ * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
+ *
+ * @param mode
+ *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
+ *   thread pool, `jvm` a class on the executor's class path
+ * @param returns
+ *   the columns that the function's result adds
+ * @param json
+ *   the very text this was read from; the worker gets it too
+ */
 final case class AsyncIOSpec(
     name: String,
     mode: String,

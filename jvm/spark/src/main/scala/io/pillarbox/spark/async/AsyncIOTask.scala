@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy}
+import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
 import org.apache.spark.TaskContext
@@ -11,15 +11,16 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.StructType
 
-/** What the tasks of one async I/O operator need, made on the driver and sent to them.
-  *
-  * @param childSchema
-  *   of the rows that come in, all of which go out again
-  * @param inputOrdinals
-  *   the columns that the function is given
-  * @param resultSchema
-  *   the columns that are added, the error column included
-  */
+/**
+ * What the tasks of one async I/O operator need, made on the driver and sent to them.
+ *
+ * @param childSchema
+ *   of the rows that come in, all of which go out again
+ * @param inputOrdinals
+ *   the columns that the function is given
+ * @param resultSchema
+ *   the columns that are added, the error column included
+ */
 final case class AsyncIOTask(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
@@ -51,7 +52,8 @@ final case class AsyncIOTask(
       }
     }
 
-  def options(gated: Boolean): AsyncOptions[InternalRow, InternalRow] = {
+  /** The core operator's options. Any gate that elements wait for comes with the way of calling. */
+  def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
     val text = new RowText(inputSchema)
     val view = inputView()
     AsyncOptions(
@@ -61,7 +63,7 @@ final case class AsyncIOTask(
       spec.attemptTimeoutMs,
       retryStrategy,
       new RowFailurePolicy(spec, row => text.of(view(row))),
-      if (gated) ExecutorGates.of(operatorId, spec) else io.pillarbox.async.CallGate.Unlimited
+      gate
     )
   }
 
@@ -83,17 +85,18 @@ final case class AsyncIOTask(
   }
 
   /** What the channel tells the worker. */
-  def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings = ChannelSettings(
-    spec.name,
-    python.function,
-    initJson(context),
-    SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
-    () => inputView(),
-    SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
-    resultSchema,
-    python.artifactId,
-    maxRowsPerFrame
-  )
+  def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings =
+    ChannelSettings(
+      spec.name,
+      python.function,
+      initJson(context),
+      SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
+      () => inputView(),
+      SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
+      resultSchema,
+      python.artifactId,
+      maxRowsPerFrame
+    )
 
   private def initJson(context: TaskContext): String = {
     val mapper = new ObjectMapper

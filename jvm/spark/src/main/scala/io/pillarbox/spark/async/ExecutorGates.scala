@@ -4,11 +4,12 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import io.pillarbox.async.{CallGate, ConcurrencyGate, RateGate}
 
-/** The limits that all tasks of one operator share in this executor, by the operator's id.
-  *
-  * They outlive a task, so that a rate holds over micro-batches; one that no task has asked for in a long time is
-  * forgotten.
-  */
+/**
+ * The limits that all tasks of one operator share in this executor, by the operator's id.
+ *
+ * They outlive a task, so that a rate holds over micro-batches; one that no task has asked for in a long time is
+ * forgotten.
+ */
 object ExecutorGates {
 
   final private class Shared(val gate: CallGate, val keepNanos: Long) {

@@ -7,14 +7,15 @@ import io.pillarbox.async.{AsyncFunction, CompletionBatch, ResultFuture}
 import io.pillarbox.spark.python._
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** Calls a Python function over a channel. The mailbox thread starts and cancels calls, the channel's reader thread
-  * completes them.
-  *
-  * @param noMatch
-  *   the row of nulls that stands for "no match"
-  * @param fatal
-  *   told when the worker can't go on; any thread
-  */
+/**
+ * Calls a Python function over a channel. The mailbox thread starts and cancels calls, the channel's reader thread
+ * completes them.
+ *
+ * @param noMatch
+ *   the row of nulls that stands for "no match"
+ * @param fatal
+ *   told when the worker can't go on; any thread
+ */
 class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
     extends AsyncFunction[InternalRow, InternalRow]
     with ChannelListener {
@@ -49,7 +50,10 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
     while (i < results.elementIds.length) {
       val count = results.counts(i)
       val future = take(results.elementIds(i), results.attempts(i))
-      if (future != null) complete(future, results.rows, next, count)
+      if (future != null) {
+        complete(future, results.rows, next, count)
+        settled(future.elementId)
+      }
       next += math.max(count, 0)
       i += 1
     }
@@ -68,8 +72,14 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
 
   override def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
     val future = take(elementId, attempt)
-    if (future != null) future.completeExceptionally(failure)
+    if (future != null) {
+      future.completeExceptionally(failure)
+      settled(elementId)
+    }
   }
+
+  /** An attempt has its answer. On the reader thread. */
+  protected def settled(elementId: Long): Unit = ()
 
   override def onFatal(cause: Throwable): Unit = fatal(cause)
 

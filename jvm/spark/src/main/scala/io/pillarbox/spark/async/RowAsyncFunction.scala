@@ -9,7 +9,6 @@ import io.pillarbox.async.{AsyncFunction, ResultFuture}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.SparkClassUtils
 
 /** Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows. */
 final class RowAsyncFunction(
@@ -58,15 +57,20 @@ final class RowAsyncFunction(
 
 object RowAsyncFunction {
 
-  /** Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
-    * parameters.
-    *
-    * @throws IllegalArgumentException
-    *   if the class is not there, is no AsyncFunction, or has neither constructor
-    */
+  /**
+   * Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
+   * parameters.
+   *
+   * @throws IllegalArgumentException
+   *   if the class is not there, is no AsyncFunction, or has neither constructor
+   */
   def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] = {
     val made =
-      try construct(SparkClassUtils.classForName[Any](className), options.asJava)
+      try
+        construct(
+          Class.forName(className, true, Thread.currentThread().getContextClassLoader),
+          options.asJava
+        )
       catch {
         case _: ClassNotFoundException =>
           throw new IllegalArgumentException(
@@ -82,12 +86,15 @@ object RowAsyncFunction {
   }
 
   private def construct(cls: Class[_], options: JMap[String, String]): Any =
-    cls.getConstructors.sortBy(-_.getParameterCount).collectFirst {
-      case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
-      case c if c.getParameterCount == 0 => c.newInstance()
-    }.getOrElse(
-      throw new IllegalArgumentException(
-        s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
+    cls.getConstructors
+      .sortBy(-_.getParameterCount)
+      .collectFirst {
+        case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
+        case c if c.getParameterCount == 0 => c.newInstance()
+      }
+      .getOrElse(
+        throw new IllegalArgumentException(
+          s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
+        )
       )
-    )
 }

@@ -26,7 +26,12 @@ sealed abstract private class TaskCalls {
 private object TaskCalls {
 
   /** @param fatal told, on any thread, when no call can be made any more */
-  def of(task: AsyncIOTask, context: TaskContext, timers: ProcessingTimeService, fatal: Throwable => Unit): TaskCalls =
+  def of(
+      task: AsyncIOTask,
+      context: TaskContext,
+      timers: ProcessingTimeService,
+      fatal: Throwable => Unit
+  ): TaskCalls =
     task.function match {
       case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, timers, fatal)
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)

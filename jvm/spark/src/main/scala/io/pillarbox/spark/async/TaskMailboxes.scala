@@ -6,19 +6,21 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.mailbox.{Mail, MailOptions, TaskActionExecutor, TaskMailbox}
 import org.apache.spark.{TaskContext, TaskKilledException}
 
-/** The mailboxes of one Spark task: one for each thread that pulls rows through our operators.
-  *
-  * Operators that are chained in a stage run on the same thread and share its mailbox, so that an operator which
-  * waits for its input still handles the answers, timeouts and retries of those below it. (Spark hands some
-  * iterators to threads of its own, hence a mailbox a thread, not a task.)
-  */
+/**
+ * The mailboxes of one Spark task: one for each thread that pulls rows through our operators.
+ *
+ * Operators that are chained in a stage run on the same thread and share its mailbox, so that an operator which
+ * waits for its input still handles the answers, timeouts and retries of those below it. (Spark hands some
+ * iterators to threads of its own, hence a mailbox a thread, not a task.)
+ */
 final class TaskMailboxes private {
   private val byThread = new ConcurrentHashMap[Thread, TaskMailbox]
   private val operators = new AtomicInteger
 
-  /** The priority of the next operator of this task. Spark makes the upstream iterator first, so a later operator is
-    * downstream and has the higher priority.
-    */
+  /**
+   * The priority of the next operator of this task. Spark makes the upstream iterator first, so a later operator is
+   * downstream and has the higher priority.
+   */
   def nextPriority(): Int = operators.getAndIncrement()
 
   /** The mailbox of the calling thread. */

@@ -4,18 +4,19 @@ import io.pillarbox.spark.async.AsyncIOSpec
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
-/** Calls an asynchronous function for each row and adds its results as columns.
-  *
-  * Not a deterministic node, and the optimiser does not know it: no filter is pushed below it, so a row that the
-  * query filters afterwards is still called. Columns that nobody needs are pruned below it.
-  *
-  * @param inputs
-  *   the child's columns that the function is given
-  * @param results
-  *   the columns that it adds
-  * @param operatorId
-  *   names this operator in every executor of the application; limits that are shared by tasks go by it
-  */
+/**
+ * Calls an asynchronous function for each row and adds its results as columns.
+ *
+ * Not a deterministic node, and the optimiser does not know it: no filter is pushed below it, so a row that the
+ * query filters afterwards is still called. Columns that nobody needs are pruned below it.
+ *
+ * @param inputs
+ *   the child's columns that the function is given
+ * @param results
+ *   the columns that it adds
+ * @param operatorId
+ *   names this operator in every executor of the application; limits that are shared by tasks go by it
+ */
 final case class AsyncIO(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,

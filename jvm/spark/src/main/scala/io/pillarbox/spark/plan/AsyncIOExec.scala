@@ -3,14 +3,16 @@ package io.pillarbox.spark.plan
 import io.pillarbox.spark.async.{AsyncIOSpec, AsyncIOTask}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, BindReferences, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/** Runs [[AsyncIO]]: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
-  * of rows in a partition too when the operator is ordered.
-  */
+/**
+ * Runs [[AsyncIO]]: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
+ * of rows in a partition too when the operator is ordered.
+ */
 final case class AsyncIOExec(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
@@ -39,9 +41,9 @@ final case class AsyncIOExec(
       spec,
       function,
       operatorId,
-      BindReferences.bindReferences(inputs, child.output),
-      child.output,
-      results,
+      DataTypeUtils.fromAttributes(child.output),
+      inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
+      DataTypeUtils.fromAttributes(results),
       conf.sessionLocalTimeZone,
       conf.arrowUseLargeVarTypes,
       conf.arrowMaxRecordsPerBatch,

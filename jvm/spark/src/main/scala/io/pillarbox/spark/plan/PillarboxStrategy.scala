@@ -10,7 +10,14 @@ object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO =>
-      AsyncIOExec(node.spec, node.function, node.inputs, node.results, node.operatorId, planLater(node.child)) :: Nil
+      AsyncIOExec(
+        node.spec,
+        node.function,
+        node.inputs,
+        node.results,
+        node.operatorId,
+        planLater(node.child)
+      ) :: Nil
     case _ => Nil
   }
 

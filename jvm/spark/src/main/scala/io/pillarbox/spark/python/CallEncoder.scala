@@ -5,10 +5,10 @@ import java.nio.ByteBuffer
 import java.nio.channels.Channels
 import java.util.{List => JList}
 
-import org.apache.arrow.vector.{VectorSchemaRoot, VectorUnloader}
 import org.apache.arrow.vector.ipc.WriteChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.{VectorSchemaRoot, VectorUnloader}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.pillarbox.SparkAdapter
@@ -16,11 +16,12 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 /** One call on its way to the worker. */
 final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
-/** Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
-  *
-  * @param view
-  *   the columns of a row that are sent
-  */
+/**
+ * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
+ *
+ * @param view
+ *   the columns of a row that are sent
+ */
 final class CallEncoder(schema: Schema, view: InternalRow => InternalRow) extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox calls")
   private val root = VectorSchemaRoot.create(schema, allocator)

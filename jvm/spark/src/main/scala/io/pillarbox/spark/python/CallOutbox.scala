@@ -12,11 +12,12 @@ private[python] object Outgoing {
   case object End extends Outgoing
 }
 
-/** Hands messages from the mailbox thread to the writer thread.
-  *
-  * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once, and
-  * under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
-  */
+/**
+ * Hands messages from the mailbox thread to the writer thread.
+ *
+ * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once, and
+ * under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
+ */
 final private[python] class CallOutbox {
   private var pending = new JArrayList[Outgoing]
   private var closed = false
@@ -30,11 +31,12 @@ final private[python] class CallOutbox {
     }
   }
 
-  /** All that waits, at least one message; `null` once closed. Blocks; the writer thread only.
-    *
-    * @param spare
-    *   an empty list to fill next
-    */
+  /**
+   * All that waits, at least one message; `null` once closed. Blocks; the writer thread only.
+   *
+   * @param spare
+   *   an empty list to fill next
+   */
   def take(spare: JArrayList[Outgoing]): JArrayList[Outgoing] = synchronized {
     while (pending.isEmpty && !closed) {
       writerWaits = true

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.python
 
 import java.io.EOFException
-import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.channels.SocketChannel
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.{ByteBuffer, ByteOrder}
 
 /** One message of the wire: a type and a body. Every integer on the wire is little-endian. */
 final class Frame(val kind: Byte, val body: ByteBuffer) {
@@ -48,11 +48,12 @@ object Frame {
 final class FrameReader(channel: SocketChannel) {
   private var storage = Frame.buffer(1 << 16).limit(0)
 
-  /** The next frame. Blocks.
-    *
-    * @throws EOFException
-    *   if the peer closed the channel
-    */
+  /**
+   * The next frame. Blocks.
+   *
+   * @throws EOFException
+   *   if the peer closed the channel
+   */
   def read(): Frame = {
     require(5)
     val length = storage.getInt

@@ -1,10 +1,11 @@
 package io.pillarbox.spark.python
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.{List => JList}
-import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.{List => JList}
 
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
@@ -12,17 +13,18 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
 import org.apache.spark.sql.types.StructType
 
-/** What a task tells its worker at the start.
-  *
-  * @param initJson
-  *   the operator's options and the task's identity
-  * @param inputView
-  *   makes a function that picks the columns to send from a row; used by one thread
-  * @param artifactId
-  *   the artifact set of a Connect session
-  * @param maxRowsPerFrame
-  *   rows in one frame at most
-  */
+/**
+ * What a task tells its worker at the start.
+ *
+ * @param initJson
+ *   the operator's options and the task's identity
+ * @param inputView
+ *   makes a function that picks the columns to send from a row; used by one thread
+ * @param artifactId
+ *   the artifact set of a Connect session
+ * @param maxRowsPerFrame
+ *   rows in one frame at most
+ */
 final case class ChannelSettings(
     name: String,
     function: UserFunction,
@@ -35,12 +37,13 @@ final case class ChannelSettings(
     maxRowsPerFrame: Int
 )
 
-/** A task's connection to its Python worker: calls go out, answers come in, both at the same time.
-  *
-  * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
-  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
-  * thread and no off-heap memory of this channel is left.
-  */
+/**
+ * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
+ *
+ * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+ * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
+ * thread and no off-heap memory of this channel is left.
+ */
 final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
   private var worker: LeasedWorker = _
   private var threads: Seq[Thread] = Nil
@@ -49,23 +52,27 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   private val failed = new AtomicBoolean
   private val closing = new AtomicBoolean
   private val closed = new AtomicBoolean
+  @volatile private var opening = false
   @volatile private var clean = false
 
-  /** Starts or takes over a worker, sends the function, and waits until its resource is open.
-    *
-    * @throws PythonWorkerException
-    *   if the function does not unpickle, its resource does not open, or the Python versions differ
-    */
+  /**
+   * Starts or takes over a worker, sends the function, and waits until its resource is open.
+   *
+   * @throws PythonWorkerException
+   *   if the function does not unpickle, its resource does not open, or the Python versions differ
+   */
   def open(): Unit = {
     worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
+    opening = true
+    // The thread waits for the worker now and sees no mail, so a kill ends the worker.
+    context.addTaskInterruptListener((_, _) => if (opening) abort())
     val frames = new FrameReader(worker.channel)
     try {
       sendInit()
       awaitReady(frames)
     } catch {
-      case failure: PythonFailure => throw failure
-      case _: java.io.IOException if !context.isInterrupted() => throw died()
-    }
+      case _: IOException if !context.isInterrupted() => throw died()
+    } finally opening = false
     start(frames)
   }
 
@@ -87,14 +94,19 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       outbox.put(Outgoing.End)
       val inTime = threads.nonEmpty && !failed.get && awaitEnd()
       outbox.close()
-      if (inTime && clean && PythonWorkers.reuseEnabled) worker.release() else worker.destroy()
-      threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
+      if (inTime && clean) worker.release() else destroyWorker()
+      joinThreads()
     }
 
   /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
   def abort(): Unit = {
     closing.set(true)
-    if (worker != null) worker.destroy()
+    if (worker != null) destroyWorker()
+  }
+
+  private def destroyWorker(): Unit = {
+    worker.destroy()
+    WorkerStderr.remove(worker.pid)
   }
 
   private def awaitEnd(): Boolean =
@@ -104,6 +116,13 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
         Thread.currentThread().interrupt()
         false
     }
+
+  /** They end by themselves now. A thread that is interrupted leaves none of them behind either. */
+  private def joinThreads(): Unit = {
+    val wasInterrupted = Thread.interrupted()
+    try threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
+    finally if (wasInterrupted) Thread.currentThread().interrupt()
+  }
 
   private def sendInit(): Unit = {
     writeFully(ByteBuffer.wrap(worker.preamble(settings.function, settings.artifactId)))
@@ -160,11 +179,11 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     if (failed.compareAndSet(false, true)) {
       ended.countDown()
       outbox.close()
-      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[java.io.IOException]) died() else cause)
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) died() else cause)
     }
 
   private def died(): PythonWorkerDiedException =
-    new PythonWorkerDiedException(worker.pid, WorkerStderr.tail(worker.pid))
+    new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 }
 
 object PythonChannel {

@@ -5,15 +5,15 @@ import java.nio.channels.Channels
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.arrow.vector.ipc.ReadChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Literal, UnsafeProjection}
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
 /** The answers of one RESULTS frame, element by element: `counts(i)` rows each, -1 for "no match". */
 final class CallResults(
@@ -23,11 +23,12 @@ final class CallResults(
     val rows: Array[InternalRow]
 )
 
-/** Turns the bodies of RESULTS frames into rows that own their bytes. One thread only; off-heap until `close`.
-  *
-  * @param schema
-  *   of the rows; columns that Arrow does not bring are null
-  */
+/**
+ * Turns the bodies of RESULTS frames into rows that own their bytes. One thread only; off-heap until `close`.
+ *
+ * @param schema
+ *   of the rows; columns that Arrow does not bring are null
+ */
 final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox results")
   private val root = VectorSchemaRoot.create(arrowSchema, allocator)
@@ -35,7 +36,8 @@ final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoC
   private val columns: Array[ColumnVector] =
     root.getFieldVectors.asScala.map(vector => new ArrowColumnVector(vector)).toArray
   private val toUnsafe = UnsafeProjection.create(schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
-    if (i < columns.length) BoundReference(i, field.dataType, nullable = true) else Literal(null, field.dataType)
+    if (i < columns.length) BoundReference(i, field.dataType, nullable = true)
+    else Literal(null, field.dataType)
   })
 
   def decode(frame: Frame): CallResults = {

@@ -2,12 +2,12 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.{classic, DataFrame, ExperimentalMethods, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.ArrowUtils
+import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 
 /** The `private[sql]` calls that the plan nodes need, besides Python workers. Written for Spark 4.2. */
 object SparkAdapter {
@@ -20,17 +20,20 @@ object SparkAdapter {
   def experimental(session: SparkSession): ExperimentalMethods = session match {
     case local: classic.SparkSession => local.experimental
     case other =>
-      throw new UnsupportedOperationException(s"The JVM engine needs a classic session, found ${other.getClass.getName}.")
+      throw new UnsupportedOperationException(
+        s"The JVM engine needs a classic session, found ${other.getClass.getName}."
+      )
   }
 
   /** The analysed plan of a DataFrame. */
   def analyzedPlan(df: DataFrame): LogicalPlan = classicOf(df).queryExecution.analyzed
 
-  /** The column called `name`, by the session's rules of case.
-    *
-    * @throws org.apache.spark.sql.AnalysisException
-    *   if there is none, or more than one
-    */
+  /**
+   * The column called `name`, by the session's rules of case.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if there is none, or more than one
+   */
   def resolve(df: DataFrame, name: String): Attribute =
     classicOf(df).resolve(QuotingUtils.quoteIdentifier(name)) match {
       case attribute: Attribute => attribute

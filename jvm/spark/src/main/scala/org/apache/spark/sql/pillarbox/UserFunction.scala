@@ -4,10 +4,11 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.api.python.PythonFunction
 
-/** A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast variables.
-  *
-  * Wraps Spark's `PythonFunction`, which is `private[spark]`.
-  */
+/**
+ * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast variables.
+ *
+ * Wraps Spark's `PythonFunction`, which is `private[spark]`.
+ */
 final class UserFunction private (private[pillarbox] val function: PythonFunction) extends Serializable {
 
   /** The pickle. */
@@ -29,6 +30,7 @@ object UserFunction {
   /** @param function a `SimplePythonFunction`, as PySpark makes it */
   def of(function: AnyRef): UserFunction = function match {
     case python: PythonFunction => new UserFunction(python)
-    case other => throw new IllegalArgumentException(s"A PythonFunction is needed, found ${other.getClass.getName}")
+    case other =>
+      throw new IllegalArgumentException(s"A PythonFunction is needed, found ${other.getClass.getName}")
   }
 }
