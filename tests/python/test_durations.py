@@ -2,9 +2,8 @@
 
 from datetime import timedelta
 
-import pytest
-
 import pillarbox as pb
+import pytest
 from pillarbox._durations import milliseconds, rate
 
 

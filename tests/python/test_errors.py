@@ -3,9 +3,8 @@
 import pickle
 import string
 
-import pytest
-
 import pillarbox as pb
+import pytest
 from pillarbox import errors
 
 

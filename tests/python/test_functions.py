@@ -3,10 +3,8 @@
 import functools
 import threading
 
-import pytest
-from pyspark.sql.types import StructType
-
 import pillarbox as pb
+import pytest
 from pillarbox._functions import (
     Command,
     check_function,
@@ -14,6 +12,7 @@ from pillarbox._functions import (
     is_async,
     name_of,
 )
+from pyspark.sql.types import StructType
 
 
 async def plain(row):
@@ -127,5 +126,5 @@ def test_names_for_plans_are_those_of_the_source():
     "arguments", [("",), (5,), ("a.B", {"n": 1}), ("a.B", {1: "n"})]
 )
 def test_a_jvm_function_takes_a_class_name_and_string_options(arguments):
-    with pytest.raises(pb.InvalidOption, match="class_name|options"):
+    with pytest.raises(pb.InvalidOption, match=r"class_name|options"):
         pb.jvm_function(*arguments)

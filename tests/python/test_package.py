@@ -6,9 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import pillarbox as pb
+import pytest
 from pillarbox import _jars
 from pillarbox._ship import _zipped
 

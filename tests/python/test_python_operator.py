@@ -6,30 +6,25 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import pillarbox as pb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import types as t
-from virtual_clock import run_virtually
-
-import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._python_operator import AsyncOperator, Element
 from pillarbox._rows import RowReader
 from pillarbox._worker.runner import CallRunner
+from pyspark.sql import types as t
+from virtual_clock import run_virtually
+from worker.driver import OPTIONS
 
 X = t.StructType().add("x", "long")
 
 
 def options_for(**options: Any) -> Any:
-    defaults = dict(
-        ordered=True, capacity=4, timeout=None, attempt_timeout=None, retry=None,
-        on_error="column", error_column="error", max_concurrency=None, rate_limit=None,
-        inputs=None, explode=False, batch_size=None, batch_wait=None, name="test",
-    )  # fmt: skip
-    return parse_options(**{**defaults, **options})
+    return parse_options(**{**OPTIONS, "capacity": 4, "on_error": "column", **options})
 
 
 @dataclass
