@@ -14,6 +14,7 @@ from types import FrameType
 from .._failures import message_of
 from .._functions import Command
 from ..errors import error
+from . import stderr
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
@@ -80,6 +81,7 @@ class WorkerProcess:
     def _leave(self, code: int) -> None:
         async def close_and_exit() -> None:
             await self.resources.close_all(_CLOSE_LIMIT_S)
+            stderr.release()
             os._exit(code)
 
         self._leaving = self.loop.create_task(close_and_exit())
@@ -90,6 +92,7 @@ class WorkerProcess:
             return
         self.loop.run_until_complete(self._close())
         self.loop.close()
+        stderr.release()
 
     async def _close(self) -> None:
         await self.resources.close_all(_CLOSE_LIMIT_S)
