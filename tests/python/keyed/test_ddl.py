@@ -1,11 +1,12 @@
 """Type strings are read as Spark reads them, without Spark."""
 
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pillarbox._ddl import parse_columns, parse_type
 from pyspark.sql import types as t
+
+import pillarbox as pb
+from pillarbox._ddl import parse_columns, parse_type
 
 COLUMNS = [
     "k string",

@@ -4,10 +4,11 @@ import datetime
 import decimal
 
 import numpy as np
-import pillarbox as pb
 import pytest
-from keyed.support import AtKeys
 from pyspark.sql import Row
+
+import pillarbox as pb
+from keyed.support import AtKeys
 
 PLAIN = [
     ("bigint", 5, 5),
@@ -141,7 +142,7 @@ def test_a_map_is_a_map():
 def test_iterating_a_map_is_not_disturbed_by_changes():
     state = AtKeys(lambda ctx: ctx.map_state("m", "int", "int")).at()
     state.put_all({1: 1, 2: 2})
-    for key in state.keys():
+    for key, _ in state.items():
         state.remove(key)
         state.put(key + 10, key)
     assert dict(state.items()) == {11: 1, 12: 2}

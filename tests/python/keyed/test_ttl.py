@@ -1,7 +1,8 @@
 """State that expires: what is seen, renewed and removed; both clocks."""
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._keyed.context import FOREVER, UNKNOWN
 from pillarbox._keyed.memory import dump

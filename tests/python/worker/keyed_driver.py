@@ -34,8 +34,8 @@ def _blob(data: bytes) -> bytes:
 
 
 def _batch(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> bytes:
-    columns = list(zip(*rows)) or [()] * len(schema)
-    arrays = [pa.array(list(c), type=f.type) for c, f in zip(columns, schema)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(list(c), type=f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()
 
 
@@ -111,7 +111,9 @@ class Keyed:
     def _cell_schema(self, state: dict[str, Any]) -> pa.Schema:
         fields = [StructField("value", StructType.fromJson(json.loads(state["type"])))]
         if state["kind"] == "map":
-            fields.insert(0, StructField("map_key", StructType.fromJson(json.loads(state["key_type"]))))
+            fields.insert(
+                0, StructField("map_key", StructType.fromJson(json.loads(state["key_type"])))
+            )
         if state["kind"] in ("list", "map"):
             fields.insert(0, StructField("key", IntegerType()))
         return arrow(StructType([*fields, StructField("ts", LongType())]))
@@ -120,7 +122,7 @@ class Keyed:
         self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
         watermark: int = NONE, processing_time: int = 0, flags: int = 0,
     ) -> int:  # fmt: skip
-        """``events`` are (kind, key index, time, row or None), ``timers`` (key index, kind, time)."""
+        """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time)."""
         self.frame_id += 1
         n, t = len(events), len(timers)
         key_rows = [key if isinstance(key, tuple) else (key,) for key in keys]
@@ -147,10 +149,18 @@ class Keyed:
         rows = self.read(body.blob(), self.out_arrow)
         changes = [self._changes(state, body.blob()) for state in self._each(body)]
         t = body.one("I")
-        timers = list(zip(body.take(f"{t}I"), body.take(f"{t}B"), body.take(f"{t}B"), body.take(f"{t}q")))
+        timers = list(
+            zip(
+                body.take(f"{t}I"),
+                body.take(f"{t}B"),
+                body.take(f"{t}B"),
+                body.take(f"{t}q"),
+                strict=True,
+            )
+        )
         fired = body.one("I")
         body.done()
-        return dict(id=frame_id, rows=rows, changes=changes, timers=timers, fired=fired)
+        return {"id": frame_id, "rows": rows, "changes": changes, "timers": timers, "fired": fired}
 
     def _each(self, body: Body) -> list[dict[str, Any]]:
         assert body.one("I") == len(self.states)
@@ -172,7 +182,7 @@ class Keyed:
             return []
         batch = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
         batch.validate(full=True)
-        return list(zip(*(column.to_pylist() for column in batch.columns)))
+        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
 class KeyedInProcess(Keyed, InProcess):
@@ -215,7 +225,7 @@ class Store:
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [
             self._blob(keys, state, schema)
-            for state, schema in zip(self.worker.states, self.worker.cell_schemas)
+            for state, schema in zip(self.worker.states, self.worker.cell_schemas, strict=True)
         ]
 
     def _blob(self, keys: list[Any], state: dict[str, Any], schema: pa.Schema) -> bytes:
@@ -253,7 +263,7 @@ class Store:
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired += update["fired"]
-        for state, changes in zip(self.worker.states, update["changes"]):
+        for state, changes in zip(self.worker.states, update["changes"], strict=True):
             for slot, *change in changes:
                 cell = (state["name"], keys[slot])
                 getattr(self, "_" + state["kind"], self._value)(cell, *change)
