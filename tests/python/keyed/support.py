@@ -31,7 +31,11 @@ class AtKeys:
         self.runtime.begin(self.space.keys)
 
     def at(
-        self, key: Any = "a", now: int = 0, watermark: int = UNKNOWN, timestamp: int | None = None
+        self,
+        key: Any = "a",
+        now: int = 0,
+        watermark: int = UNKNOWN,
+        timestamp: int | None = None,
     ) -> Any:
         self.runtime.set_clocks(watermark, now)
         self.runtime.context.timestamp = timestamp

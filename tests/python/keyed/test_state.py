@@ -44,7 +44,9 @@ def test_a_value_is_read_as_it_would_come_back_from_storage(type, written, read)
 def test_a_timestamp_in_the_hour_that_comes_twice_is_kept_apart():
     state = value_of("timestamp").at()
     for utc_hour in (0, 1):
-        moment = datetime.datetime(2026, 10, 25, utc_hour, 30, tzinfo=datetime.timezone.utc)
+        moment = datetime.datetime(
+            2026, 10, 25, utc_hour, 30, tzinfo=datetime.timezone.utc
+        )
         state.update(moment)
         assert state.value().astimezone(datetime.timezone.utc) == moment
         state.update(state.value())
@@ -66,7 +68,9 @@ def test_a_timestamp_in_the_hour_that_comes_twice_is_kept_apart():
         ("array<int>", [1, "x"], "state s[] must be int"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_at_once_and_changes_nothing(type, value, named):
+def test_a_value_that_does_not_fit_is_refused_at_once_and_changes_nothing(
+    type, value, named
+):
     state = value_of(type).at()
     with pytest.raises(pb.ResultTypeMismatch) as problem:
         state.update(value)
@@ -78,7 +82,11 @@ def test_keys_do_not_see_each_other_and_none_clears():
     keys = value_of("bigint")
     keys.at("a").update(1)
     keys.at(None).update(2)
-    assert (keys.at("a").value(), keys.at(None).value(), keys.at("b").value()) == (1, 2, None)
+    assert (keys.at("a").value(), keys.at(None).value(), keys.at("b").value()) == (
+        1,
+        2,
+        None,
+    )
     keys.at("a").update(None)
     assert (keys.at("a").value(), keys.at(None).value()) == (None, 2)
     keys.at(None).clear()
@@ -227,8 +235,12 @@ def test_a_name_is_one_state():
         lambda ctx: ctx.list_state("n", "bigint"),
         lambda ctx: ctx.value_state("n", "bigint", ttl="1 day"),
     ):
-        with pytest.raises(pb.StateError, match="declared as value state of bigint and again as"):
-            open_with(lambda ctx, other=other: (ctx.value_state("n", "bigint"), other(ctx)))
+        with pytest.raises(
+            pb.StateError, match="declared as value state of bigint and again as"
+        ):
+            open_with(
+                lambda ctx, other=other: (ctx.value_state("n", "bigint"), other(ctx))
+            )
 
 
 def test_state_is_declared_in_open_only():
@@ -246,9 +258,18 @@ def test_state_is_declared_in_open_only():
         (lambda ctx: ctx.value_state("n", 5), "neither a string nor a DataType"),
         (lambda ctx: ctx.value_state("n", "int", ttl=5), "ttl must be a pb.StateTtl"),
         (lambda ctx: ctx.map_state("n", "array<int>", "int"), "no equality in Python"),
-        (lambda ctx: ctx.map_state("n", "a map<int,int>", "int"), "no equality in Python"),
-        (lambda ctx: ctx.reducing_state("n", "int", 5), "must be callable with two values"),
-        (lambda ctx: ctx.aggregating_state("n", "int", max), "must be a pb.AggregateFunction"),
+        (
+            lambda ctx: ctx.map_state("n", "a map<int,int>", "int"),
+            "no equality in Python",
+        ),
+        (
+            lambda ctx: ctx.reducing_state("n", "int", 5),
+            "must be callable with two values",
+        ),
+        (
+            lambda ctx: ctx.aggregating_state("n", "int", max),
+            "must be a pb.AggregateFunction",
+        ),
         (lambda ctx: ctx.value_state("n", "interval year"), "intervals of year"),
     ],
 )

@@ -84,7 +84,9 @@ class Operator:
             out += self._send(head, END_OF_KEYS if not tail else 0)
             if tail:
                 out += self._send(tail, END_OF_KEYS)
-            self.store.cells = {k: v for k, v in self.store.cells.items() if k[1] != key}
+            self.store.cells = {
+                k: v for k, v in self.store.cells.items() if k[1] != key
+            }
             assert not self.store.timers
         return out
 
@@ -111,7 +113,10 @@ class Operator:
 
     def _send(self, events: list[Any], flags: int = 0) -> list[Any]:
         rows = self.store.run(
-            events, watermark=self.watermark, processing_time=self.processing_time, flags=flags
+            events,
+            watermark=self.watermark,
+            processing_time=self.processing_time,
+            flags=flags,
         )
         if rows and rows[0][0] == "T" and isinstance(rows[0][1], dict):
             raise WorkerEnded(rows[0][1]["message"])
