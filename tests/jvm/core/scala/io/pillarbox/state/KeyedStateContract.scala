@@ -295,8 +295,12 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       val state = backend.getOrCreate(value)
       assert(backend.getOrCreate(value) eq state)
       assertThrows[StateRegistrationException](backend.getOrCreate(list.copy(name = "value")))
-      assertThrows[StateRegistrationException](backend.getOrCreate(ValueStateDescriptor("value", Serializers.long)))
-      assertThrows[StateRegistrationException](backend.getOrCreate(value.copy(ttl = Some(StateTtlConfig(5L)))))
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(ValueStateDescriptor("value", Serializers.long))
+      )
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(value.copy(ttl = Some(StateTtlConfig(5L))))
+      )
       assertThrows[IllegalArgumentException](backend.getOrCreate(value.copy(name = "")))
     }
   }

@@ -36,7 +36,9 @@ trait StateFixture {
   }
 
   def restored[K](backend: KeyedStateBackend[K], streams: Array[Byte]*): KeyedStateBackend[K] = {
-    streams.zipWithIndex.foreach { case (bytes, i) => backend.restore(new ByteArrayInputStream(bytes), s"stream-$i") }
+    streams.zipWithIndex.foreach { case (bytes, i) =>
+      backend.restore(new ByteArrayInputStream(bytes), s"stream-$i")
+    }
     backend
   }
 
@@ -48,6 +50,7 @@ object StateFixture {
     override def createAccumulator(): (Long, Long) = (0L, 0L)
     override def add(value: Long, acc: (Long, Long)): (Long, Long) = (acc._1 + value, acc._2 + 1)
     override def getResult(acc: (Long, Long)): Double = acc._1.toDouble / acc._2
-    override def merge(left: (Long, Long), right: (Long, Long)): (Long, Long) = (left._1 + right._1, left._2 + right._2)
+    override def merge(left: (Long, Long), right: (Long, Long)): (Long, Long) =
+      (left._1 + right._1, left._2 + right._2)
   }
 }

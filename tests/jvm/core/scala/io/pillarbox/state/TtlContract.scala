@@ -305,10 +305,20 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       s.add(5L)
       clock.processingTime = 1100L
       for (_ <- 1 to 2) {
-        assert(state.value() == null && l.get().isEmpty && m.isEmpty && m.get("x").asInstanceOf[AnyRef] == null)
+        assert(
+          state.value() == null && l.get().isEmpty && m.isEmpty && m.get("x").asInstanceOf[AnyRef] == null
+        )
         s.get(): Unit
       }
-      assert(told.toSeq == Seq(("a", null, "v"), ("a", null, "l1"), ("a", null, "l2"), ("a", "x", 7L), ("a", null, 5L)))
+      assert(
+        told.toSeq == Seq(
+          ("a", null, "v"),
+          ("a", null, "l1"),
+          ("a", null, "l2"),
+          ("a", "x", 7L),
+          ("a", null, 5L)
+        )
+      )
       assert(backend.currentKey == "a")
     }
   }
@@ -336,7 +346,13 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   /** Writes under one TTL, restarts at 1090 under another, and hands out the handles. */
   private def switched(from: Option[StateTtlConfig], to: Option[StateTtlConfig])(
-      test: (ManualClock, KeyedStateBackend[String], ValueState[String], ListState[String], MapState[String, Long]) => Unit
+      test: (
+          ManualClock,
+          KeyedStateBackend[String],
+          ValueState[String],
+          ListState[String],
+          MapState[String, Long]
+      ) => Unit
   ): Unit = {
     val clock = new ManualClock(1000L)
     withBackend(clock) { first =>
@@ -359,7 +375,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("TTL switched on at a restart starts the life of old values there, and a later restart doesn't start it again") {
+  test(
+    "TTL switched on at a restart starts the life of old values there, and a later restart doesn't start it again"
+  ) {
     switched(None, ttl()) { (clock, second, v, l, m) =>
       val log = second.commit()
       assert(log.entries == 4, "the new timestamps are part of the next commit")
@@ -418,7 +436,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     assertThrows[IllegalArgumentException](StateTtlConfig.of(java.time.Duration.ofNanos(5)))
     withBackend() { backend =>
       backend.getOrCreate(ValueStateDescriptor("n", Serializers.long, ttl()))
-      assertThrows[StateRegistrationException](backend.getOrCreate(ValueStateDescriptor("n", Serializers.long)))
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(ValueStateDescriptor("n", Serializers.long))
+      )
     }
   }
 }
