@@ -3,10 +3,11 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state._
 import io.pillarbox.state.serialization._
 
-/** How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or off.
-  *
-  * @param sameBytes whether entries need no rewriting at all
-  */
+/**
+ * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or off.
+ *
+ * @param sameBytes whether entries need no rewriting at all
+ */
 private[state] final class RestorePlan[V, UK] private (
     meta: StateMeta,
     descriptor: StateDescriptor[_],
@@ -33,9 +34,10 @@ private[state] final class RestorePlan[V, UK] private (
 
 private[state] object RestorePlan {
 
-  /** @param now the time of the state's clock, for values that start their life
-    * @throws StateRegistrationException if the descriptor can't read what was written
-    */
+  /**
+   * @param now the time of the state's clock, for values that start their life
+   * @throws StateRegistrationException if the descriptor can't read what was written
+   */
   def of[V, UK](meta: StateMeta, descriptor: StateDescriptor[_], now: Long): RestorePlan[V, UK] = {
     if (meta.kind != descriptor.kind) throw StateErrors.clash(meta.name, "kind", meta.kind, descriptor.kind)
     val value = resolve[V](descriptor.valueSerializer, meta.value, meta.name, "value type")

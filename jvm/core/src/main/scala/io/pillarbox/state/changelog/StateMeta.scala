@@ -3,14 +3,15 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state._
 import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
 
-/** What a stream says of one state, so that it can be read without the program that wrote it.
-  *
-  * @param id short name within the stream
-  * @param timeCharacteristic of its TTL; 0 if the values have no timestamps
-  * @param ttl in milliseconds, 0 without TTL
-  * @param userKey the serializer of a map's keys
-  * @param nextSequence of lists: no element has this number or a greater one
-  */
+/**
+ * What a stream says of one state, so that it can be read without the program that wrote it.
+ *
+ * @param id short name within the stream
+ * @param timeCharacteristic of its TTL; 0 if the values have no timestamps
+ * @param ttl in milliseconds, 0 without TTL
+ * @param userKey the serializer of a map's keys
+ * @param nextSequence of lists: no element has this number or a greater one
+ */
 private[state] final case class StateMeta(
     id: Int,
     name: String,

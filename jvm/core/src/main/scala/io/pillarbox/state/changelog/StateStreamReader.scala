@@ -4,22 +4,24 @@ import java.io.{EOFException, InputStream}
 import java.util
 import java.util.zip.CRC32C
 
-import io.pillarbox.state.{KeyGroupRange, StateException}
 import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.state.{KeyGroupRange, StateException}
 
-/** Reads a snapshot or log. Every block is checked before anything of it is handed out.
-  *
-  * @param source names the file in errors
-  */
+/**
+ * Reads a snapshot or log. Every block is checked before anything of it is handed out.
+ *
+ * @param source names the file in errors
+ */
 private[state] final class StateStreamReader(in: InputStream, source: String) {
   private[this] val checksum = new CRC32C
   private[this] val view = new InputView
 
-  /** Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
-    *
-    * @throws StateRestoreException if the stream is damaged, cut off or of a newer version
-    */
+  /**
+   * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
+   *
+   * @throws StateRestoreException if the stream is damaged, cut off or of a newer version
+   */
   def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
     try {
       readPrelude()

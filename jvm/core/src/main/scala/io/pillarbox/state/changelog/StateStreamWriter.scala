@@ -6,11 +6,12 @@ import java.util.zip.CRC32C
 import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.serialization.OutputView
 
-/** Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
-  *
-  * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the value into
-  * `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is what a crash needs.
-  */
+/**
+ * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
+ *
+ * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the value into
+ * `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is what a crash needs.
+ */
 private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private[this] val prelude = new OutputView(256)
   private[this] val frame = new OutputView(16)
@@ -56,10 +57,17 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   }
 
   /** A record that is serialised already; null as value for a removal. */
-  def record(key: Array[Byte], keyLength: Int, value: Array[Byte], valueOffset: Int, valueLength: Int): Unit = {
-    val keyGroup = CompositeKey.keyGroup(key, 0)
+  def record(
+      key: Array[Byte],
+      keyOffset: Int,
+      keyLength: Int,
+      value: Array[Byte],
+      valueOffset: Int,
+      valueLength: Int
+  ): Unit = {
+    val keyGroup = CompositeKey.keyGroup(key, keyOffset)
     if (value == null) beginRemove(keyGroup) else beginPut(keyGroup)
-    out.writeBytes(key, 0, keyLength)
+    out.writeBytes(key, keyOffset, keyLength)
     if (value == null) endRemove()
     else {
       endKey()

@@ -3,11 +3,12 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
 
-/** The first block of a stream.
-  *
-  * @param isSnapshot all of the state, or (a log) what changed since version - 1
-  * @param version of the state once the stream has been read
-  */
+/**
+ * The first block of a stream.
+ *
+ * @param isSnapshot all of the state, or (a log) what changed since version - 1
+ * @param version of the state once the stream has been read
+ */
 private[state] final case class StreamHeader(
     isSnapshot: Boolean,
     version: Long,

@@ -2,14 +2,15 @@ package io.pillarbox.state.heap
 
 import java.util
 
-/** The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe.
-  *
-  * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the table tracks
-  * changes, an entry that a commit has seen stays as a tombstone until the next commit has told of its removal.
-  *
-  * @param hasTimestamps whether there is a column of them; Long.MaxValue where nothing may expire
-  * @param tracksChanges whether [[touch]] notes entries for the next commit
-  */
+/**
+ * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe.
+ *
+ * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the table tracks
+ * changes, an entry that a commit has seen stays as a tombstone until the next commit has told of its removal.
+ *
+ * @param hasTimestamps whether there is a column of them; Long.MaxValue where nothing may expire
+ * @param tracksChanges whether [[touch]] notes entries for the next commit
+ */
 private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: Boolean) {
   import DenseTable._
 
@@ -108,9 +109,10 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     if (dirty.length > MaxIdleDirty) dirty = new Array[Int](InitialEntries)
   }
 
-  /** Looks at the next `count` positions, round and round, and hands those with a timestamp up to `limit` to `expire`,
-    * which may free them.
-    */
+  /**
+   * Looks at the next `count` positions, round and round, and hands those with a timestamp up to `limit` to `expire`,
+   * which may free them.
+   */
   final def sweep(count: Int, limit: Long, expire: PositionAction): Unit = {
     var left = math.min(count, highWater)
     var at = cursor

@@ -8,13 +8,14 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.TypeSerializer
 
-/** Keeps state as objects on the heap. The fastest backend; state must fit into memory.
-  *
-  * Values are the caller's objects, not copies: one that is changed after it was handed over changes state without the
-  * next commit knowing.
-  *
-  * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
-  */
+/**
+ * Keeps state as objects on the heap. The fastest backend; state must fit into memory.
+ *
+ * Values are the caller's objects, not copies: one that is changed after it was handed over changes state without the
+ * next commit knowing.
+ *
+ * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
+ */
 final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
@@ -57,14 +58,18 @@ final class HeapKeyedStateBackend[K](
     checkThread()
     states.getOrElse(
       name,
-      throw new IllegalArgumentException(s"No state '$name' is registered, only ${states.keys.mkString(", ")}")
+      throw new IllegalArgumentException(
+        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
+      )
     )
   }
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     if (!tracksChanges)
-      throw new UnsupportedOperationException("This backend was made without a change log: take snapshots instead")
+      throw new UnsupportedOperationException(
+        "This backend was made without a change log: take snapshots instead"
+      )
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
     states.values.foreach { state =>
       writer.beginState(state.id)
@@ -93,7 +98,14 @@ final class HeapKeyedStateBackend[K](
   private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {
     val own = states.values.map(state => StateMeta.of(state.id, state.descriptor, state.nextSequence))
     val others = unclaimed.values.zipWithIndex.map { case (raw, i) => raw.meta.copy(id = nextId + i) }
-    StreamHeader(isSnapshot, version, keySerializer.snapshot, maxKeyGroups, keyGroupRange, (own ++ others).toSeq)
+    StreamHeader(
+      isSnapshot,
+      version,
+      keySerializer.snapshot,
+      maxKeyGroups,
+      keyGroupRange,
+      (own ++ others).toSeq
+    )
   }
 
   override protected def doRestore(in: InputStream, source: String): Unit = {

@@ -6,9 +6,10 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 
-/** A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
-  * that have something to lose.
-  */
+/**
+ * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
+ * that have something to lose.
+ */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
@@ -87,10 +88,8 @@ private[heap] final class HeapListState[K, T](
   private[this] def read(at: Int, now: Long): Iterator[T] = {
     val expired = purge(at, now)
     val alive = list(at)
-    if (alive != null && policy.renewsOnRead && now != StateClock.Unknown) {
-      val stamp = policy.stamp(now, alive.accessTime)
-      if (stamp != alive.accessTime) renew(at, alive, stamp)
-    }
+    if (alive != null && !alive.isEmpty && policy.renewsOnRead && now != StateClock.Unknown)
+      renew(at, alive, now)
     val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(alive)
     if (policy.returnsExpired && expired.nonEmpty) merged(expired, alive) else rest
   }
@@ -99,15 +98,29 @@ private[heap] final class HeapListState[K, T](
   private[this] def merged(expired: Seq[(Long, AnyRef)], alive: HeapList): Iterator[T] = {
     val rest =
       if (alive == null) Nil
-      else (alive.start until alive.end).filter(alive.element(_) != null).map(i => (alive.number(i), alive.element(i)))
+      else
+        (alive.start until alive.end)
+          .filter(alive.element(_) != null)
+          .map(i => (alive.number(i), alive.element(i)))
     (expired ++ rest).sortBy(_._1).iterator.map(_._2.asInstanceOf[T])
   }
 
-  private[this] def renew(at: Int, alive: HeapList, stamp: Long): Unit = {
-    alive.accessTime = stamp
-    alive.accessTimeChanged = true
-    table.timestamps(at) = math.max(table.timestamps(at), stamp)
-    table.touch(at)
+  /** One write for all elements; but a late record renews only those that no later one has renewed. */
+  private[this] def renew(at: Int, alive: HeapList, now: Long): Unit = {
+    val stamp = policy.stamp(now)
+    if (stamp >= alive.accessTime) {
+      if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
+        alive.accessed(stamp)
+        table.touch(at)
+      }
+    } else {
+      var i = alive.firstFrom(alive.accessedBelow)
+      while (i < alive.end) {
+        if (alive.element(i) != null && alive.ownTimestamp(i) < stamp) restamp(at, alive, i, stamp)
+        i += 1
+      }
+    }
+    table.timestamps(at) = alive.earliest
   }
 
   /** Removes the expired elements of one list, and returns them if somebody wants to see them. */
@@ -130,7 +143,7 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  /** A first timestamp is a change of the element: its record is written again under its number. */
+  /** A new timestamp of its own is a change of the element: its record is written again under its number. */
   private[this] def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
     elements.restamp(i, stamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
@@ -190,7 +203,12 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  private[this] def writeAccessTimeChange(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit =
+  private[this] def writeAccessTimeChange(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit =
     if (!elements.isEmpty && elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
     else if (elements.isEmpty && elements.accessTimeCommitted) {
       writer.beginRemove(keyGroup)
@@ -211,19 +229,33 @@ private[heap] final class HeapListState[K, T](
     writeElements(at, Long.MinValue, keyGroup, limit, writer)
   }
 
-  private[this] def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
+  private[this] def writeAccessTime(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit = {
     writer.beginPut(keyGroup)
     writePrefix(at, keyGroup, writer)
     writer.endKey()
     writer.out.writeLong(elements.accessTime)
+    writer.out.writeLong(elements.accessedBelow)
     writer.endValue()
   }
 
-  private[this] def writeElements(at: Int, from: Long, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit = {
+  private[this] def writeElements(
+      at: Int,
+      from: Long,
+      keyGroup: Int,
+      limit: Long,
+      writer: StateStreamWriter
+  ): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
-      if (elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))) {
+      if (
+        elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))
+      ) {
         writer.beginPut(keyGroup)
         writePrefix(at, keyGroup, writer)
         writer.out.writeLong(elements.number(i))
@@ -266,7 +298,9 @@ private[heap] final class HeapListState[K, T](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     elements.accessTimeCommitted = isPut
-    elements.accessTime = if (isPut && plan.keepsTimestamps) value.readLong() else Long.MinValue
+    val counts = isPut && plan.keepsTimestamps
+    elements.accessTime = if (counts) value.readLong() else Long.MinValue
+    elements.accessedBelow = if (counts) value.readLong() else Long.MinValue
     elements.accessTimeChanged = isPut && !plan.keepsTimestamps
   }
 
@@ -287,7 +321,8 @@ private[heap] final class HeapListState[K, T](
 
   private[this] def loadRemoval(elements: HeapList, number: Long): Unit = {
     val i = elements.firstFrom(number)
-    if (i < elements.end && elements.number(i) == number && elements.element(i) != null) elements.remove(i, Long.MinValue)
+    if (i < elements.end && elements.number(i) == number && elements.element(i) != null)
+      elements.remove(i, Long.MinValue)
   }
 
   private final class Elements(elements: HeapList) extends Iterator[T] {
@@ -297,7 +332,9 @@ private[heap] final class HeapListState[K, T](
 
     override def hasNext: Boolean = {
       if (context != backend.contextVersion || changes != elements.changes)
-        throw new ConcurrentModificationException(s"List state '${descriptor.name}' or its key changed while it was read")
+        throw new ConcurrentModificationException(
+          s"List state '${descriptor.name}' or its key changed while it was read"
+        )
       while (at < elements.end && elements.element(at) == null) at += 1
       at < elements.end
     }

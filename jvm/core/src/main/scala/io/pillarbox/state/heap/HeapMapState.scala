@@ -8,9 +8,10 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 
-/** Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A timestamp belongs to one
-  * entry, so expiry and clean-up never copy or scan a slots.
-  */
+/**
+ * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A timestamp belongs to one
+ * entry, so expiry and clean-up never copy or scan a slots.
+ */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
     descriptor: MapStateDescriptor[UK, UV],
@@ -52,12 +53,16 @@ private[heap] final class HeapMapState[K, UK, UV](
     if (table.values(owner) == null) table.values(owner) = new MapChain
     val at = place(owner, key, value.asInstanceOf[AnyRef])
     if (policy != null)
-      slots.timestamps(at) =
-        policy.stamp(now, if (slots.timestamps(at) == Long.MaxValue) StateClock.Unknown else slots.timestamps(at))
+      slots.timestamps(at) = policy.stamp(
+        now,
+        if (slots.timestamps(at) == Long.MaxValue) StateClock.Unknown else slots.timestamps(at)
+      )
     slots.touch(at)
   }
 
-  override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) => put(key, value) }
+  override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
+    put(key, value)
+  }
 
   override def remove(key: UK): Unit = {
     requireKey(key)
@@ -213,7 +218,12 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override protected def writeEntry(owner: Int, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit = {
+  override protected def writeEntry(
+      owner: Int,
+      keyGroup: Int,
+      limit: Long,
+      writer: StateStreamWriter
+  ): Unit = {
     var at = chain(owner).head
     while (at >= 0) {
       if (policy == null || !policy.isExpired(slots.timestamps(at), limit)) writeOne(at, keyGroup, writer)
@@ -285,7 +295,8 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def remove(): Unit = {
       check()
-      if (last == -1) throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
+      if (last == -1)
+        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
       if (last >= 0) dropEntry(last)
       last = -1
       seenChanges = changes
@@ -306,7 +317,9 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     private[this] def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(s"Map state '${descriptor.name}' or its key changed while it was read")
+        throw new ConcurrentModificationException(
+          s"Map state '${descriptor.name}' or its key changed while it was read"
+        )
   }
 
   private object Cursor {

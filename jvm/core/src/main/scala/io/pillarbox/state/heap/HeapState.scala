@@ -5,13 +5,14 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.InputView
 import io.pillarbox.state.ttl.TtlPolicy
 
-/** What the heap's handles share: the key table, the position of the current key, TTL, and writing to streams.
-  *
-  * Handles of TTL state look at the next few entries of the table on each access ([[sweep]]), so what nobody reads any more
-  * goes away at a small, fixed cost an access.
-  *
-  * @param id of the state in streams
-  */
+/**
+ * What the heap's handles share: the key table, the position of the current key, TTL, and writing to streams.
+ *
+ * Handles of TTL state look at the next few entries of the table on each access ([[sweep]]), so what nobody reads any more
+ * goes away at a small, fixed cost an access.
+ *
+ * @param id of the state in streams
+ */
 private[heap] abstract class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
@@ -87,7 +88,8 @@ private[heap] abstract class HeapState[K](
 
   final def writeAll(writer: StateStreamWriter): Unit = {
     val limit =
-      if (policy != null && policy.config.cleanup.inFullSnapshot) policy.limit(policy.now) else StateClock.Unknown
+      if (policy != null && policy.config.cleanup.inFullSnapshot) policy.limit(policy.now)
+      else StateClock.Unknown
     new KeyGroupOrder(backend.maxKeyGroups, table.highWater).forEach(
       entry => if (isAlive(entry)) keyGroupOf(entry) else -1,
       (entry, keyGroup) => writeEntry(entry, keyGroup, limit, writer)
@@ -97,13 +99,14 @@ private[heap] abstract class HeapState[K](
   protected final def keyGroupOf(entry: Int): Int =
     KeyGroups.keyGroupOf(backend.keySerializer.hash(table.key(entry)), backend.maxKeyGroups)
 
-  protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit = CompositeKey.writePrefix(
-    writer.out,
-    keyGroup,
-    table.key(entry),
-    backend.keySerializer,
-    table.namespace(entry).bytes
-  )
+  protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
+    CompositeKey.writePrefix(
+      writer.out,
+      keyGroup,
+      table.key(entry),
+      backend.keySerializer,
+      table.namespace(entry).bytes
+    )
 
   /** Takes over one restored record; `userKey` is what follows the key and namespace. */
   protected def load(

@@ -2,10 +2,11 @@ package io.pillarbox.state.heap
 
 import java.util
 
-/** Visits positions in the order of their key groups, by a counting sort: two passes, no comparison.
-  *
-  * @param positions how many there are
-  */
+/**
+ * Visits positions in the order of their key groups, by a counting sort: two passes, no comparison.
+ *
+ * @param positions how many there are
+ */
 private[heap] final class KeyGroupOrder(maxKeyGroups: Int, positions: Int) {
 
   /** @param keyGroupOf the key group of a position, -1 to leave it out */

@@ -5,10 +5,11 @@ import java.util
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.serialization.TypeSerializer
 
-/** (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. Not thread-safe.
-  *
-  * An entry whose object is null is a tombstone.
-  */
+/**
+ * (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. Not thread-safe.
+ *
+ * An entry whose object is null is a tombstone.
+ */
 private[heap] final class KeyTable[K](
     serializer: TypeSerializer[K],
     hasTimestamps: Boolean,

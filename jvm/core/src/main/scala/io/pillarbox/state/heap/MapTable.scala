@@ -4,12 +4,13 @@ import java.util
 
 import io.pillarbox.state.serialization.TypeSerializer
 
-/** All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's key in its
-  * [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
-  *
-  * The entries of one owner are a doubly linked chain in order of insertion. A value of null is a tombstone, which is no
-  * longer in the chain.
-  */
+/**
+ * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's key in its
+ * [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
+ *
+ * The entries of one owner are a doubly linked chain in order of insertion. A value of null is a tombstone, which is no
+ * longer in the chain.
+ */
 private[heap] final class MapTable[UK](
     serializer: TypeSerializer[UK],
     hasTimestamps: Boolean,

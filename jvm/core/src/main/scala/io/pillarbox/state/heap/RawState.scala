@@ -5,13 +5,14 @@ import java.util
 
 import scala.collection.mutable
 
-import io.pillarbox.state.{KeyGroupRange, Namespace}
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.InputView
+import io.pillarbox.state.{KeyGroupRange, Namespace}
 
-/** Restored records of a state that the program hasn't registered yet, as they were read. They are decoded once its
-  * descriptor is known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
-  */
+/**
+ * Restored records of a state that the program hasn't registered yet, as they were read. They are decoded once its
+ * descriptor is known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
+ */
 private[heap] final class RawState {
   private[this] val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
 
@@ -20,15 +21,17 @@ private[heap] final class RawState {
 
   def add(written: StateMeta, block: RecordBlock): Unit = blocks += ((written, block))
 
-  /** Goes through all records in order, those outside the range left out. `planFor` is asked before the first record, so that it
-    * can refuse.
-    */
+  /**
+   * Goes through all records in order, those outside the range left out. `planFor` is asked before the first record, so that it
+   * can refuse.
+   */
   def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
     val plans = (meta +: blocks.map(_._1).toSeq).distinct.map(m => m -> planFor(m)).toMap
     blocks.foreach { case (written, block) =>
       val cursor = block.cursor
       while (cursor.next())
-        if (range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset))) action(cursor, plans(written))
+        if (range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset)))
+          action(cursor, plans(written))
     }
   }
 
@@ -37,13 +40,14 @@ private[heap] final class RawState {
     val last = new util.TreeMap[ByteBuffer, ByteBuffer](RawState.byBytes)
     replay(range, identity) { (cursor, _) =>
       val key = ByteBuffer.wrap(cursor.array, cursor.keyOffset, cursor.keyLength).slice()
-      if (cursor.isPut) last.put(key, ByteBuffer.wrap(cursor.array, cursor.valueOffset, cursor.valueLength).slice()): Unit
+      if (cursor.isPut)
+        last.put(key, ByteBuffer.wrap(cursor.array, cursor.valueOffset, cursor.valueLength).slice()): Unit
       else last.remove(key): Unit
     }
     last.forEach { (key, value) =>
       val keyBytes = new Array[Byte](key.remaining)
       key.duplicate().get(keyBytes)
-      writer.record(keyBytes, keyBytes.length, value.array, value.arrayOffset, value.remaining)
+      writer.record(keyBytes, 0, keyBytes.length, value.array, value.arrayOffset, value.remaining)
     }
   }
 }

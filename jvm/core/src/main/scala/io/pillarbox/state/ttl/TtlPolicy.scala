@@ -1,13 +1,14 @@
 package io.pillarbox.state.ttl
 
-import io.pillarbox.state.{StateClock, StateTtlConfig}
 import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.{StateClock, StateTtlConfig}
 
-/** The decisions of one TTL configuration over primitive timestamps. Allocates nothing.
-  *
-  * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
-  * switched on): it never is expired, and its life starts when it is first met with a time known.
-  */
+/**
+ * The decisions of one TTL configuration over primitive timestamps. Allocates nothing.
+ *
+ * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
+ * switched on): it never is expired, and its life starts when it is first met with a time known.
+ */
 private[state] final class TtlPolicy(val config: StateTtlConfig, clock: StateClock) {
   private[this] val ttl = config.ttl
   private[this] val eventTime = config.timeCharacteristic == EventTime

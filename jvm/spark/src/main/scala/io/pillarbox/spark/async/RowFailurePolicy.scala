@@ -40,7 +40,8 @@ final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
   private def failure(input: InternalRow, cause: Throwable, attempts: Int, elapsedMs: Long): Throwable = {
     val times = if (attempts == 1) "1 attempt" else s"$attempts attempts"
     UserErrors.failure(
-      s"[ASYNC_CALL_FAILED] async_io(${spec.name}): the call failed after $times in $elapsedMs ms for the row " +
+      "ASYNC_CALL_FAILED",
+      s"async_io(${spec.name}): the call failed after $times in $elapsedMs ms for the row " +
         s"(${show(input)}). To go on without such rows use on_error=\"null\" or on_error=\"column\".\n\n" +
         RowFailurePolicy.details(cause),
       null

@@ -1,0 +1,155 @@
+"""How close to the perfect schedule each way of making slow calls comes, start-up left out.
+
+Latencies are log-normal (median 20 ms, p99 400 ms, seeded) and the same for everyone, in the same
+two partitions, with 100 calls in flight in each. The perfect schedule is simulated from the very
+same latencies. Repeats are interleaved: everyone meets the machine's good and bad moments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import DataFrame
+
+from . import pyflink_peer, report
+from .contestants import gather, ours, window
+from .measure import run, session
+from .schedule import TASKS, latencies, perfect_seconds, write
+
+PYFLINK = "PyFlink AsyncDataStream, unordered"
+FEW = 2 * TASKS
+START_UPS = 5
+Contest = dict[str, Callable[[DataFrame], DataFrame]]
+
+
+def main() -> None:
+    options = arguments()
+    spark = session(TASKS, options.engines)
+    try:
+        with tempfile.TemporaryDirectory(prefix="async-bench-") as name:
+            bench = Bench(spark, Path(name), options)
+            sizes = {
+                rows: bench.size(rows, repeats)
+                for rows, repeats in zip(options.rows, options.repeats, strict=True)
+            }
+    finally:
+        spark.stop()
+    page = document(sizes, bench.remarks, options)
+    print(page)
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "async.md").write_text(page)
+        report.bars(options.output / "async.png", sizes)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.async_end_to_end", description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000])
+    parser.add_argument("--repeats", type=int, nargs="+", default=[5, 2], help="one for each size")
+    parser.add_argument("--capacity", type=int, default=100, help="calls in flight in each task")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--engines", nargs="*", default=["jvm", "python"])
+    parser.add_argument("--no-pyflink", action="store_true")
+    parser.add_argument("--output", type=Path, help="folder to write async.md and async.png to")
+    parser.add_argument("--quick", action="store_true", help="2,000 rows once, without PyFlink")
+    options = parser.parse_args()
+    if options.quick:
+        options.rows, options.repeats, options.no_pyflink = [2_000], [1], True
+    if len(options.rows) != len(options.repeats):
+        parser.error("--repeats needs one number for each of --rows")
+    return options
+
+
+class Bench:
+    """Runs every contestant on one size after the other."""
+
+    def __init__(self, spark, folder: Path, options: argparse.Namespace) -> None:  # type: ignore[no-untyped-def]
+        self.spark, self.folder, self.options = spark, folder, options
+        self.remarks: list[str] = []
+        self.few = folder / "few"
+        write(self.few, np.zeros(FEW))
+
+    def contest(self) -> Contest:
+        capacity = self.options.capacity
+        own = {f"pb.async_io, engine {e}": ours(e, capacity) for e in self.options.engines}
+        return own | {
+            "sliding window by hand, mapInPandas": window(capacity),
+            "asyncio.gather per 1,000, mapInPandas": gather(1_000, capacity),
+            "asyncio.gather per 10,000, mapInPandas": gather(10_000, capacity),
+        }
+
+    def size(self, rows: int, repeats: int) -> list[report.Line]:
+        seconds = latencies(rows, self.options.seed)
+        many = self.folder / f"rows-{rows}"
+        write(many, seconds)
+        perfect = perfect_seconds(seconds, self.options.capacity)
+        print(f"\n{rows:,} calls; the perfect schedule takes {perfect:.2f} s", flush=True)
+        self.warm_up()
+        times: dict[str, list[float]] = {}
+        for repeat in range(repeats):
+            for who, took in self.round(many):
+                times.setdefault(who, []).append(took)
+                print(f"  {repeat + 1}/{repeats} {who}: {took:.2f} s", flush=True)
+        return [report.Line(who, rows, perfect, taken) for who, taken in times.items()]
+
+    def warm_up(self) -> None:
+        """Every way once over a few rows: the JVM compiles, Python workers start."""
+        for transform in self.contest().values():
+            for _ in range(START_UPS):
+                run(transform(self.read(self.few)), FEW, 0)
+
+    def round(self, many: Path):  # type: ignore[no-untyped-def]
+        """Each contestant once, in turn: its name and its seconds."""
+        for who, transform in self.contest().items():
+            yield who, self.seconds(transform, many)
+        if not self.options.no_pyflink:
+            try:
+                files = (self.few / "seconds.npy", many / "seconds.npy")
+                yield PYFLINK, pyflink_peer.seconds(self.options.capacity, *files)
+            except pyflink_peer.Unavailable as reason:
+                self.options.no_pyflink = True
+                self.remarks.append(f"PyFlink was not measured: {reason}")
+                print(f"  {self.remarks[-1]}", flush=True)
+
+    def seconds(self, transform: Callable[[DataFrame], DataFrame], many: Path) -> float:
+        few = transform(self.read(self.few))
+        # The shortest: one that was slow by chance would be a gift to the run it is taken from.
+        start_up = min(run(few, FEW, 0) for _ in range(START_UPS))
+        seconds = np.load(many / "seconds.npy")
+        return run(transform(self.read(many)), len(seconds), seconds.sum()) - start_up
+
+    def read(self, folder: Path) -> DataFrame:
+        frame: DataFrame = self.spark.read.parquet(*map(str, sorted(folder.glob("*.parquet"))))
+        found = frame.rdd.getNumPartitions()
+        if found != TASKS:
+            raise RuntimeError(f"{folder.name} was read as {found} partitions, {TASKS} expected")
+        return frame
+
+
+def document(
+    sizes: dict[int, list[report.Line]], remarks: list[str], options: argparse.Namespace
+) -> str:
+    parts = [
+        "# Async I/O, end to end",
+        f"Made by `python -m benchmarks.async_end_to_end` on {report.origin()}.",
+        f"Each call sleeps a log-normal time (median 20 ms, p99 400 ms, seed {options.seed}); "
+        f"{TASKS} tasks with {options.capacity} calls in flight in each; results are dropped by a "
+        "no-op sink. Start-up is left out by subtracting the shortest of five runs of four rows. "
+        "The perfect schedule is simulated from the same latencies in the same partitions: a call begins the moment a "
+        "slot is free, at no cost. asyncio.gather is held to the same capacity by a semaphore. "
+        "Medians of interleaved repeats. PyFlink runs with bundles of "
+        f"{pyflink_peer.BUNDLE:,} rows, faster here than its default.",
+        *remarks,
+        "![Speed of each way, of the perfect schedule](async.png)",
+    ]
+    for rows, lines in sizes.items():
+        parts.append(f"## {rows:,} calls\n\n{report.table(lines)}".rstrip())
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What a call costs beside its waiting: no-op calls a second, calls in flight, and memory.
+
+* No-op coroutines through Spark in one task, beside what asyncio itself does in the same run.
+* 10,000 calls in flight in one task: does it work, and how close to perfect.
+* Memory of the JVM and of the Python worker with 20,000 and with 200,000 rows: it should follow the
+  capacity, not the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pillarbox as pb
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from . import report
+from .measure import Usage, run, session, usage
+
+HELD_SECONDS = 1.0
+MB = 1_000_000
+
+
+async def no_op(row: Row) -> int:
+    return row.id
+
+
+class InFlight:
+    """Calls under way in this worker; touched by the event loop's thread only."""
+
+    now = 0
+
+
+async def hold(row: Row) -> int:
+    """Waits a second; answers how many calls were in flight when it began."""
+    InFlight.now += 1
+    seen = InFlight.now
+    try:
+        await asyncio.sleep(HELD_SECONDS)
+    finally:
+        InFlight.now -= 1
+    return seen
+
+
+async def short(row: Row) -> int:
+    await asyncio.sleep(0.001)
+    return row.id
+
+
+def main() -> None:
+    options = arguments()
+    memory = [line for engine in options.engines for line in memory_lines(engine, options)]
+    spark = session(1, options.engines)
+    try:
+        overhead = Overhead(spark, options)
+        parts = [overhead.speed(), overhead.many_in_flight(), MEMORY + "\n".join(memory)]
+    finally:
+        spark.stop()
+    title = "# Async I/O, the cost of a call\n\n"
+    made = f"Made by `python -m benchmarks.async_overhead` on {report.origin()}."
+    page = title + "\n\n".join([made, *parts]) + "\n"
+    print(page)
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "overhead.md").write_text(page)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.async_overhead", description=__doc__)
+    parser.add_argument("--calls", type=int, default=300_000, help="no-op calls of a run")
+    parser.add_argument("--rows", type=int, nargs=2, default=[20_000, 200_000], help="for memory")
+    parser.add_argument("--in-flight", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--engines", nargs="+", default=["jvm", "python"])
+    parser.add_argument("--output", type=Path, help="folder to write overhead.md to")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one repeat")
+    options = parser.parse_args()
+    if options.quick:
+        options.calls, options.rows, options.repeats = 20_000, [2_000, 20_000], 1
+    return options
+
+
+class Overhead:
+    """What is measured in one warm session, over each engine."""
+
+    def __init__(self, spark: SparkSession, options: argparse.Namespace) -> None:
+        self.spark, self.options = spark, options
+
+    def frame(
+        self, rows: int, function: Callable[[Row], object], engine: str, capacity: int = 1_000
+    ) -> DataFrame:
+        """`rows` calls in one partition, unordered."""
+        return pb.async_io(
+            self.spark.range(0, rows, 1, 1),
+            function,
+            returns="answer bigint",
+            ordered=False,
+            capacity=capacity,
+            engine=engine,
+        )
+
+    def ids(
+        self, rows: int, function: Callable[[Row], object], engine: str, capacity: int = 1_000
+    ) -> None:
+        """Run a function that answers the row's id."""
+        run(self.frame(rows, function, engine, capacity), rows, rows * (rows - 1) / 2)
+
+    def speed(self) -> str:
+        """No-op calls: a second of one task, and a second of CPU time over all processes."""
+        floors: list[float] = []
+        found: dict[str, list[Usage]] = {}
+        for engine in self.options.engines:
+            self.ids(20_000, no_op, engine)
+        for _ in range(self.options.repeats):
+            floors.append(asyncio.run(asyncio_calls_a_second(self.options.calls)))
+            for engine in self.options.engines:
+                found.setdefault(engine, []).append(self.no_ops(engine))
+        lines = [f"| asyncio alone, a task a call | {statistics.median(floors):,.0f} | |"]
+        for engine, runs in found.items():
+            a_second = statistics.median(self.options.calls / r.seconds for r in runs)
+            a_core = statistics.median(self.options.calls / r.cpu_seconds for r in runs)
+            lines.append(f"| pb.async_io, engine {engine} | {a_second:,.0f} | {a_core:,.0f} |")
+        return (
+            f"## No-op calls\n\n{self.options.calls:,} coroutines that return at once, one task, "
+            f"capacity 1,000; median of {self.options.repeats}. The last column counts the CPU "
+            "time of the JVM and of the Python worker together.\n\n"
+            "| how | calls/s of a task | calls/s of CPU time |\n|---|--:|--:|\n"
+        ) + "\n".join(lines)
+
+    def no_ops(self, engine: str) -> Usage:
+        with usage() as found:
+            self.ids(self.options.calls, no_op, engine)
+        return found
+
+    def many_in_flight(self) -> str:
+        """Two rounds of `in_flight` calls of a second each, all at once in one task."""
+        capacity = self.options.in_flight
+        rows = []
+        for engine in self.options.engines:
+            started = time.perf_counter()
+            calls = self.frame(2 * capacity, hold, engine, capacity)
+            most = calls.agg(F.max("answer")).first()[0]
+            rows.append(f"| {engine} | {most:,} | {time.perf_counter() - started:.2f} s |")
+        return (
+            f"## {capacity:,} calls in flight in one task\n\n{2 * capacity:,} calls of "
+            f"{HELD_SECONDS:.0f} s each; nothing could be faster than {2 * HELD_SECONDS:.0f} s.\n\n"
+            "| engine | most in flight | took |\n|---|--:|--:|\n"
+        ) + "\n".join(rows)
+
+    def memory(self, engine: str, capacity: int, rows: int) -> str:
+        with usage() as found:
+            self.ids(rows, short, engine, capacity)
+        worker, jvm = (f"{found.peak_bytes[kind] / MB:,.0f} MB" for kind in ("worker", "jvm"))
+        return f"| {engine} | {capacity:,} | {rows:,} | {worker} | {jvm} |"
+
+
+MEMORY = (
+    "## Memory\n\nPeak resident memory while calls of 1 ms run in one task, in a fresh session for "
+    "each engine. The JVM takes heap as it likes (limit 2 GB); the worker's figure is the telling "
+    "one.\n\n| engine | capacity | rows | worker | JVM |\n|---|--:|--:|--:|--:|\n"
+)
+
+
+def memory_lines(engine: str, options: argparse.Namespace) -> list[str]:
+    """Small capacity and few rows first: a worker's memory never shrinks."""
+    spark = session(1, options.engines)
+    try:
+        overhead = Overhead(spark, options)
+        sizes = [(c, n) for c in (100, options.in_flight) for n in options.rows]
+        return [overhead.memory(engine, capacity, rows) for capacity, rows in sizes]
+    finally:
+        spark.stop()
+
+
+async def asyncio_calls_a_second(calls: int) -> float:
+    """The floor: a task a call and an await for it, nothing else, 1,000 at a time."""
+
+    async def nothing() -> None:
+        return None
+
+    started = time.perf_counter()
+    for _ in range(calls // 1000):
+        for task in [asyncio.create_task(nothing()) for _ in range(1000)]:
+            await task
+    return calls // 1000 * 1000 / (time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    main()
