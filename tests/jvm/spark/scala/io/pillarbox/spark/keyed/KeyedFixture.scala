@@ -49,9 +49,10 @@ trait KeyedFixture extends BeforeAndAfterAll { this: Suite =>
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(e => String.valueOf(e.getMessage)).toSeq
 
   def withSettings[A](settings: (String, String)*)(body: => A): A = {
+    val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
     settings.foreach { case (key, value) => spark.conf.set(key, value) }
     try body
-    finally settings.foreach { case (key, _) => spark.conf.unset(key) }
+    finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
   }
 
   /** Input with columns k, v, ts. */
