@@ -151,18 +151,23 @@ final class AsyncWaitOperator[IN, OUT](
     throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
 
   /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
-  private def onCompleted(): Unit = if (!closed) {
-    calls.settleCompleted()
-    emitCompleted()
-  }
+  private def onCompleted(): Unit = if (!closed)
+    try {
+      calls.settleCompleted()
+      emitSome()
+    } finally calls.inbox.handled(queue.hasCompletedElements)
 
   private def emitCompleted(): Unit = {
+    emitSome()
+    if (queue.hasCompletedElements) calls.inbox.runSoon()
+  }
+
+  private def emitSome(): Unit = {
     var emitted = 0
     while (emitted < EmitPerMail && queue.hasCompletedElements) {
       queue.emitCompletedElement(output)
       emitted += 1
     }
-    if (queue.hasCompletedElements) calls.inbox.runAgain()
     if (emitted > 0) onRoom()
   }
 
@@ -230,7 +235,7 @@ final class AsyncWaitOperator[IN, OUT](
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     // By mail: emitting here would come back here for every watermark.
-    if (queue.hasCompletedElements) calls.inbox.runAgain()
+    if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
   /** For completing many futures of this operator at once. Any thread; one batch is for one thread. */

@@ -15,7 +15,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * @param finished
  *   called when an element has its rows
  * @param handler
- *   what a mail runs when attempts completed; it is to call `settleCompleted`
+ *   what a mail runs when attempts completed; it is to call `settleCompleted`, then `inbox.handled`
  */
 private[async] final class CallDriver[IN, OUT](
     function: AsyncFunction[IN, OUT],
@@ -112,7 +112,6 @@ private[async] final class CallDriver[IN, OUT](
           inbox.push(kept)
           kept = following
         }
-        inbox.runAgain()
         throw error
     }
 
@@ -188,7 +187,7 @@ private[async] final class CallDriver[IN, OUT](
   /** The timer of the element has fired. What this finishes is emitted by the next mail. */
   def onDeadline(element: InFlightElement[IN, OUT]): Unit = if (element.phase != Finished)
     try decideDeadline(element)
-    finally if (element.phase == Finished) inbox.runAgain()
+    finally if (element.phase == Finished) inbox.runSoon()
 
   private def decideDeadline(element: InFlightElement[IN, OUT]): Unit = {
     val now = time.currentProcessingTime
