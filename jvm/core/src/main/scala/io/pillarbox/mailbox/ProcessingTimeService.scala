@@ -7,10 +7,13 @@ package io.pillarbox.mailbox
 trait ProcessingTimeService {
 
   /** Milliseconds since 1970. It never runs backwards. Any thread. */
-  def currentProcessingTime: Long
+  final def currentProcessingTime: Long = processingTimeAt(nanoTime)
 
   /** Nanoseconds of the same clock from an arbitrary origin, to measure with. Any thread. */
   def nanoTime: Long
+
+  /** The processing time at a moment of `nanoTime`, so that one reading of the clock serves for both. Any thread. */
+  def processingTimeAt(nanos: Long): Long
 
   /** Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new time. */
   def schedule(timer: ProcessingTimer, timestampMs: Long): Unit

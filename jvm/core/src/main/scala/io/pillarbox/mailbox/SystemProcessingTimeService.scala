@@ -18,8 +18,8 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
 
   override def nanoTime: Long = System.nanoTime()
 
-  override def currentProcessingTime: Long =
-    originMs + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - originNanos)
+  override def processingTimeAt(nanos: Long): Long =
+    originMs + TimeUnit.NANOSECONDS.toMillis(nanos - originNanos)
 
   /**
    * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer that is set
