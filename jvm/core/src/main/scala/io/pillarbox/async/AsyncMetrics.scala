@@ -35,9 +35,10 @@ final class AsyncMetrics {
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /** Nanoseconds from the start of an attempt until the mailbox thread had its answer: of the first thousand answers,
-    * then of every sixteenth.
-    */
+  /**
+   * Nanoseconds from the start of an attempt until the mailbox thread had its answer: of the first thousand answers,
+   * then of every sixteenth.
+   */
   def callLatency: LogHistogram = latency
 
   private[async] def admitted(): Unit = {

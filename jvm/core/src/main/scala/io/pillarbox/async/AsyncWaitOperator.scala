@@ -152,23 +152,31 @@ final class AsyncWaitOperator[IN, OUT](
 
   /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
   private def onCompleted(): Unit = if (!closed)
-    try {
+    try settleAndEmit()
+    finally calls.inbox.handled(queue.hasCompletedElements)
+
+  /** Answers that come while it emits are taken along, instead of sending a mail each. */
+  private def settleAndEmit(): Unit = {
+    var budget = EmitPerMail
+    do {
       calls.settleCompleted()
-      emitSome()
-    } finally calls.inbox.handled(queue.hasCompletedElements)
+      budget -= math.max(1, emitSome(budget))
+    } while (budget > 0 && calls.inbox.hasCompleted)
+  }
 
   private def emitCompleted(): Unit = {
-    emitSome()
+    emitSome(EmitPerMail)
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
-  private def emitSome(): Unit = {
+  private def emitSome(most: Int): Int = {
     var emitted = 0
-    while (emitted < EmitPerMail && queue.hasCompletedElements) {
+    while (emitted < most && queue.hasCompletedElements) {
       queue.emitCompletedElement(output)
       emitted += 1
     }
     if (emitted > 0) onRoom()
+    emitted
   }
 
   private def onRoom(): Unit = {

@@ -7,15 +7,16 @@ import scala.annotation.tailrec
 
 import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
 
-/** Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
-  *
-  * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or an
-  * attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one is under way
-  * however many attempts complete, also while it runs.
-  *
-  * @param handler
-  *   what the mail runs; it is to call `takeAll`, and `handled` at its end
-  */
+/**
+ * Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
+ *
+ * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or an
+ * attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one is under way
+ * however many attempts complete, also while it runs.
+ *
+ * @param handler
+ *   what the mail runs; it is to call `takeAll`, and `handled` at its end
+ */
 private[async] final class CompletionInbox(executor: MailboxExecutor, handler: ThrowingRunnable)
     extends AtomicReference[AnyRef] {
   import CompletionInbox._
@@ -28,7 +29,7 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
     val seen = get()
     oldest.next = seen match {
       case attempt: CallAttempt[_, _] => attempt
-      case _                          => null
+      case _ => null
     }
     if (!compareAndSet(seen, newest)) pushChain(newest, oldest)
     else if (seen eq null) sendMail()
@@ -40,15 +41,18 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
   /** Mailbox thread, in the handler: all that completed, oldest first; null if nothing. */
   def takeAll(): CallAttempt[_, _] = getAndSet(UnderWay) match {
     case newest: CallAttempt[_, _] => reverse(newest, null)
-    case _                         => null
+    case _ => null
   }
 
-  /** Mailbox thread, at the end of the handler.
-    *
-    * @param again
-    *   the handler has left something to do; what completed meanwhile makes it run again anyway
-    */
+  /**
+   * Mailbox thread, at the end of the handler.
+   *
+   * @param again
+   *   the handler has left something to do; what completed meanwhile makes it run again anyway
+   */
   def handled(again: Boolean): Unit = if (again || !compareAndSet(UnderWay, null)) sendMail()
+
+  def hasCompleted: Boolean = get().isInstanceOf[CallAttempt[_, _]]
 
   @tailrec private def reverse(attempt: CallAttempt[_, _], done: CallAttempt[_, _]): CallAttempt[_, _] =
     if (attempt eq null) done

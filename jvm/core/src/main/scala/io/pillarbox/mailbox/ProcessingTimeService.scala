@@ -2,7 +2,8 @@ package io.pillarbox.mailbox
 
 /**
  * The processing time of a task, and timers on it. Timers fire as mail, so never on the thread that keeps the time,
- * in the order of their times. Mailbox thread only, except the two clocks.
+ * in the order of their times. Mailbox thread only, except the clocks and
+ * `close`.
  */
 trait ProcessingTimeService {
 
@@ -33,7 +34,7 @@ trait ProcessingTimeService {
   /** Timers that wait. */
   def scheduledTimers: Int
 
-  /** Forgets all timers and arms no more. */
+  /** No timer fires any more, and none is taken. Any thread. */
   def close(): Unit
 }
 
