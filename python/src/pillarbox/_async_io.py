@@ -221,7 +221,7 @@ def _spec(
     options: AsyncOptions, inputs: StructType, returns: StructType, function: Command | JvmFunction
 ) -> dict[str, Any]:
     spec = options.to_spec()
-    spec["inputs"] = inputs.names
+    spec["inputs"] = [] if options.inputs is None else inputs.names  # none named: all of them
     spec["returns"] = returns.json()
     if isinstance(function, JvmFunction):
         return {

@@ -17,7 +17,6 @@ from ._failures import Failure
 from ._options import AsyncOptions
 from ._rows import RowReader
 from ._worker.runner import CallRunner
-from .errors import error
 
 _ROWS_READ_AT_ONCE = 512
 
@@ -26,9 +25,21 @@ class Element:
     """One input row on its way: ``source`` and ``index`` say where it came from."""
 
     __slots__ = (
-        "answer", "attempt", "attempt_timer", "deadline", "done", "elapsed_ms", "failure", "id",
-        "index", "retry_timer", "row", "source", "started",
-    )  # fmt: skip
+        "answer",
+        "attempt",
+        "attempt_started",
+        "attempt_timer",
+        "deadline",
+        "done",
+        "elapsed_ms",
+        "failure",
+        "id",
+        "index",
+        "retry_timer",
+        "row",
+        "source",
+        "started",
+    )
 
     def __init__(self, element_id: int, source: pa.RecordBatch, index: int, row: Any) -> None:
         self.id = element_id
@@ -36,6 +47,7 @@ class Element:
         self.index = index
         self.row = row
         self.attempt = 0
+        self.attempt_started = 0.0
         self.started = 0.0
         self.elapsed_ms = 0
         self.done = False
@@ -163,6 +175,7 @@ class AsyncOperator:
 
     def _attempt(self, element: Element) -> None:
         element.attempt += 1
+        element.attempt_started = self._loop.time()
         if self._options.attempt_timeout_ms:
             element.attempt_timer = self._loop.call_later(
                 self._options.attempt_timeout_ms / 1000, self._on_attempt_deadline, element
@@ -219,27 +232,42 @@ class AsyncOperator:
         element.retry_timer = self._loop.call_later(delay, self._attempt, element)
 
     def _on_deadline(self, element: Element) -> None:
-        element.failure = self._give_up(element, "TIMEOUT", self._options.timeout_ms)
+        self._abandon(element)
+        element.failure = _timed_out(
+            "The call was not answered within its total timeout: "
+            f"{self._ms_since(element.started)} ms since the first attempt, in attempt "
+            f"{element.attempt}. Raise the timeout, or look at why the service is slow."
+        )
         self._finish(element)
 
     def _on_attempt_deadline(self, element: Element) -> None:
-        limit_ms = self._options.attempt_timeout_ms
-        self._attempt_failed(element, self._give_up(element, "ATTEMPT_TIMEOUT", limit_ms))
+        self._abandon(element)
+        failure = _timed_out(
+            f"Attempt {element.attempt} of the call was not answered within its attempt timeout: "
+            f"{self._ms_since(element.attempt_started)} ms. "
+            "Raise the attempt timeout, or look at why the service is slow."
+        )
+        self._attempt_failed(element, failure)
 
-    def _give_up(self, element: Element, kind: str, limit_ms: int) -> Failure:
+    def _abandon(self, element: Element) -> None:
         self.runner.cancel([(element.id, element.attempt)])
         if element in self._group:
             self._group.remove(element)
-        problem = error(kind, timeout_ms=limit_ms, attempts=element.attempt)
-        return Failure(kind, str(problem), retryable=True)
+
+    def _ms_since(self, start: float) -> int:
+        return round((self._loop.time() - start) * 1000)
 
     def _finish(self, element: Element) -> None:
         element.stop_timers()
         element.done = True
-        element.elapsed_ms = round((self._loop.time() - element.started) * 1000)
+        element.elapsed_ms = self._ms_since(element.started)
         del self._in_flight[element.id]
         if not self._options.ordered:
             self._emit(element)
         while self._order and self._order[0].done:
             self._emit(self._order.popleft())
         self._fill()
+
+
+def _timed_out(message: str) -> Failure:
+    return Failure("TimeoutError", message, retryable=True)

@@ -13,7 +13,7 @@ from ._functions import Command
 from ._options import AsyncOptions
 from ._python_operator import Element
 from ._results import NO_MATCH, ResultEncoder
-from .errors import PillarboxError, error
+from .errors import PillarboxError, error, shown
 
 _ERROR = pa.struct(
     [
@@ -99,6 +99,7 @@ class OutputBuilder:
         return error(
             "ASYNC_CALL_FAILED",
             function=self._options.name,
+            row=shown(element.row, 200),
             attempts=element.attempt,
             elapsed_ms=element.elapsed_ms,
             kind=failure.kind,

@@ -19,6 +19,7 @@ from pyspark.worker_util import (
 from .._failures import message_of
 from .._functions import Command
 from ..errors import error
+from . import stderr
 from .channel import Channel
 from .frames import read_init
 from .process import WorkerProcess, current
@@ -30,6 +31,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 
     An end of ``infile`` where a task would begin is how Spark lets an idle worker go.
     """
+    stderr.capture()
     process = current()
     process.handle_signals()
     channel = Channel(infile.fileno(), process.loop)
@@ -41,10 +43,12 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
         print(f"Pillarbox worker: {message_of(problem)}", file=sys.stderr, flush=True)
         clean = False
     finally:
+        process.leave_if_told()
         TaskContext._setTaskContext(None)  # type: ignore[arg-type]
         channel.close()
-    if not clean:
+    if not clean or not os.environ.get("SPARK_REUSE_WORKER"):
         process.close()
+    if not clean:
         sys.exit(-1)
 
 

@@ -26,7 +26,7 @@ final private class OperatorDriver(
   private val executor = processor.mailboxExecutor(priority)
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
-  private val calls = TaskCalls.of(task, context, timers, error => processor.reportThrowable(error))
+  private val calls = TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error)))
   private val operator =
     new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
   private var pending: InternalRow = _
@@ -64,12 +64,18 @@ final private class OperatorDriver(
   private def translating(body: => Unit): Unit =
     try body
     catch {
-      case failure: PythonFailure =>
-        throw UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
+      case failure: PythonFailure => throw named(failure)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
     }
+
+  /** Operators of one thread run each other's mail, so an error says by itself whose it is. */
+  private def named(error: Throwable): Throwable = error match {
+    case failure: PythonFailure =>
+      UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
+    case other => other
+  }
 
   /** Cancels what is in flight and frees the worker. Another thread than the one that pulls only stops that one. */
   private def close(): Unit = {

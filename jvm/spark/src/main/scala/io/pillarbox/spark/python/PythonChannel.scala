@@ -1,5 +1,6 @@
 package io.pillarbox.spark.python
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.atomic.AtomicBoolean
@@ -51,6 +52,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   private val failed = new AtomicBoolean
   private val closing = new AtomicBoolean
   private val closed = new AtomicBoolean
+  @volatile private var opening = false
   @volatile private var clean = false
 
   /**
@@ -61,14 +63,16 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
    */
   def open(): Unit = {
     worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
+    opening = true
+    // The thread waits for the worker now and sees no mail, so a kill ends the worker.
+    context.addTaskInterruptListener((_, _) => if (opening) abort())
     val frames = new FrameReader(worker.channel)
     try {
       sendInit()
       awaitReady(frames)
     } catch {
-      case failure: PythonFailure => throw failure
-      case _: java.io.IOException if !context.isInterrupted() => throw died()
-    }
+      case _: IOException if !context.isInterrupted() => throw died()
+    } finally opening = false
     start(frames)
   }
 
@@ -90,14 +94,19 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       outbox.put(Outgoing.End)
       val inTime = threads.nonEmpty && !failed.get && awaitEnd()
       outbox.close()
-      if (inTime && clean && PythonWorkers.reuseEnabled) worker.release() else worker.destroy()
-      threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
+      if (inTime && clean) worker.release() else destroyWorker()
+      joinThreads()
     }
 
   /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
   def abort(): Unit = {
     closing.set(true)
-    if (worker != null) worker.destroy()
+    if (worker != null) destroyWorker()
+  }
+
+  private def destroyWorker(): Unit = {
+    worker.destroy()
+    WorkerStderr.remove(worker.pid)
   }
 
   private def awaitEnd(): Boolean =
@@ -107,6 +116,13 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
         Thread.currentThread().interrupt()
         false
     }
+
+  /** They end by themselves now. A thread that is interrupted leaves none of them behind either. */
+  private def joinThreads(): Unit = {
+    val wasInterrupted = Thread.interrupted()
+    try threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
+    finally if (wasInterrupted) Thread.currentThread().interrupt()
+  }
 
   private def sendInit(): Unit = {
     writeFully(ByteBuffer.wrap(worker.preamble(settings.function, settings.artifactId)))
@@ -163,11 +179,11 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     if (failed.compareAndSet(false, true)) {
       ended.countDown()
       outbox.close()
-      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[java.io.IOException]) died() else cause)
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) died() else cause)
     }
 
   private def died(): PythonWorkerDiedException =
-    new PythonWorkerDiedException(worker.pid, WorkerStderr.tail(worker.pid))
+    new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 }
 
 object PythonChannel {

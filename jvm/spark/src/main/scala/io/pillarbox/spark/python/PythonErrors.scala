@@ -2,13 +2,14 @@ package io.pillarbox.spark.python
 
 import io.pillarbox.async.HasRetryDelay
 
-/** A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
-  *
-  * @param condition
-  *   the error's name
-  * @param kind
-  *   the Python exception's class name
-  */
+/**
+ * A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
+ *
+ * @param condition
+ *   the error's name
+ * @param kind
+ *   the Python exception's class name
+ */
 sealed abstract class PythonFailure(
     val condition: String,
     val kind: String,
@@ -17,19 +18,27 @@ sealed abstract class PythonFailure(
     message: String
 ) extends RuntimeException(message, null, false, false)
 
-/** A call of the user's function that failed.
-  *
-  * @param retryable
-  *   what the user's retry predicate says of it
-  */
+/**
+ * A call of the user's function that failed.
+ *
+ * @param retryable
+ *   what the user's retry predicate says of it
+ */
 class PythonCallException(kind: String, text: String, traceback: String, val retryable: Boolean)
-    extends PythonFailure("ASYNC_CALL_FAILED", kind, text, traceback, PythonFailure.message(kind, text, traceback))
+    extends PythonFailure(
+      "ASYNC_CALL_FAILED",
+      kind,
+      text,
+      traceback,
+      PythonFailure.message(kind, text, traceback)
+    )
 
-/** A failed call that said itself when to try again.
-  *
-  * @param retryDelayMs
-  *   in ms, at least 0
-  */
+/**
+ * A failed call that said itself when to try again.
+ *
+ * @param retryDelayMs
+ *   in ms, at least 0
+ */
 final class PythonRetryAfterException(kind: String, text: String, traceback: String, val retryDelayMs: Long)
     extends PythonCallException(kind, text, traceback, retryable = true)
     with HasRetryDelay
@@ -44,15 +53,23 @@ final class PythonWorkerException(kind: String, text: String, traceback: String)
       PythonFailure.message(kind, text, traceback)
     )
 
-/** The worker process ended without a word. */
-final class PythonWorkerDiedException(pid: Long, tail: String)
+/**
+ * The worker process ended without a word.
+ *
+ * @param memoryLimitMib
+ *   its limit, if it had one
+ * @param tail
+ *   the end of its stderr
+ */
+final class PythonWorkerDiedException(pid: Long, memoryLimitMib: Option[String], tail: String)
     extends PythonFailure(
       "PYTHON_WORKER_DIED",
       "PYTHON_WORKER_DIED",
       "",
       "",
-      s"The Python worker (process $pid) ended while it served this task: killed from outside, by the memory " +
-        "limit, or by a crash in native code. Spark tries the task again." +
+      s"The Python worker (process $pid) ended while it served this task: killed from outside, for its use of " +
+        s"memory${memoryLimitMib.fold("")(mib => s" (spark.executor.pyspark.memory allows it $mib MiB)")}, or by a " +
+        "crash in native code. Spark tries the task again, spark.task.maxFailures times at most." +
         (if (tail.isEmpty) "" else s"\nThe end of its stderr:\n$tail")
     )
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.pillarbox
 import java.io.{ByteArrayOutputStream, DataOutputStream, File}
 import java.nio.channels.SocketChannel
 import java.nio.file.Path
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.jdk.CollectionConverters._
 
@@ -27,20 +28,28 @@ final class LeasedWorker private[pillarbox] (
     worker: PythonWorker,
     handle: Option[ProcessHandle]
 ) {
+  private val returned = new AtomicBoolean
 
   def channel: SocketChannel = worker.channel
 
   /** The process id, or -1 where Spark does not tell it. */
   def pid: Long = handle.fold(-1L)(_.pid())
 
-  def isAlive: Boolean = handle.forall(_.isAlive)
+  /** The limit of its memory in MiB, if `spark.executor.pyspark.memory` sets one. */
+  def memoryLimitMib: Option[String] = key.env.get(PythonWorkers.MemoryLimit)
 
-  /** Gives the worker back to Spark's pool, where the next task finds it. */
-  def release(): Unit =
-    SparkEnv.get.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+  /**
+   * Gives a worker that is ready for another task back: to Spark's pool, where the next task finds it, or, if workers
+   * are not reused, to itself: it closes its resources and ends.
+   */
+  def release(): Unit = if (returned.compareAndSet(false, true)) {
+    if (PythonWorkers.reuseEnabled)
+      SparkEnv.get.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+    else worker.stop()
+  }
 
-  /** Ends the process. */
-  def destroy(): Unit =
+  /** Kills the process. Any thread; nothing is done the second time, when its id may belong to another one. */
+  def destroy(): Unit = if (returned.compareAndSet(false, true))
     SparkEnv.get.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
   /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
@@ -61,6 +70,9 @@ object PythonWorkers {
 
   /** The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark". */
   val Module = "pyspark_pillarbox"
+
+  /** Of PySpark's own worker: its memory in MiB. */
+  private[pillarbox] val MemoryLimit = "PYSPARK_EXECUTOR_MEMORY_MB"
 
   private[pillarbox] final case class Key(exec: String, daemon: String, env: Map[String, String])
 
@@ -107,7 +119,7 @@ object PythonWorkers {
     val cores = Option(context.getLocalProperty(ResourceProfile.EXECUTOR_CORES_LOCAL_PROPERTY))
       .fold(conf.get(EXECUTOR_CORES))(_.toInt)
     val memory = Option(context.getLocalProperty(ResourceProfile.PYSPARK_MEMORY_LOCAL_PROPERTY))
-      .map(mib => "PYSPARK_EXECUTOR_MEMORY_MB" -> (mib.toLong / cores).toString)
+      .map(mib => MemoryLimit -> (mib.toLong / cores).toString)
     val threads = Option.when(conf.getOption("spark.executorEnv.OMP_NUM_THREADS").isEmpty)(
       "OMP_NUM_THREADS" -> conf.get("spark.task.cpus", "1")
     )

@@ -1,0 +1,109 @@
+"""Keeps the end of the worker's stderr in a file, so that its last words outlive it.
+
+A process that is killed or crashes in native code can't tell the JVM why. What it wrote until then
+is in the file ``pillarbox-stderr-<pid>`` of the folder ``PILLARBOX_STDERR_DIR``, where the JVM
+finds it. What goes into the file also goes on to the original stderr, for the executor's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import threading
+
+FOLDER_VARIABLE = "PILLARBOX_STDERR_DIR"
+MAX_BYTES = 1 << 20
+_RELAY_INTERVAL_S = 0.2
+_CHUNK_BYTES = 1 << 16
+
+
+def file_of(folder: str, pid: int) -> str:
+    """Where the process ``pid`` keeps its stderr; the JVM knows the same name."""
+    return os.path.join(folder, f"pillarbox-stderr-{pid}")
+
+
+class StderrFile:
+    """Turns ``fd`` (2, but for tests) into an append-only file until ``close``.
+
+    A file and not a pipe, as what a dying process leaves in a pipe to itself is lost. A daemon
+    thread passes on to the original descriptor what is written, at most 0.2 s later, and empties
+    the file once it has grown over ``max_bytes``.
+    """
+
+    def __init__(self, path: str, fd: int = 2, max_bytes: int = MAX_BYTES) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        self._path = path
+        self._fd = fd
+        self._max_bytes = max_bytes
+        self._file = os.open(path, flags, 0o600)
+        self._original = os.dup(fd)
+        self._relayed = 0
+        self._stopped = threading.Event()
+        os.dup2(self._file, fd)
+        self._thread = threading.Thread(target=self._relay, name="pillarbox-stderr", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Passes on the rest, removes the file, and gives ``fd`` back what it was. Idempotent."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        os.dup2(self._original, self._fd)
+        self._thread.join()
+        self._pass_on()
+        os.close(self._file)
+        os.close(self._original)
+        remove(self._path)
+
+    def _relay(self) -> None:
+        while not self._stopped.wait(_RELAY_INTERVAL_S):
+            self._pass_on()
+            if self._relayed > self._max_bytes:
+                os.ftruncate(self._file, 0)
+                self._relayed = 0
+
+    def _pass_on(self) -> None:
+        while chunk := os.pread(self._file, _CHUNK_BYTES, self._relayed):
+            self._relayed += len(chunk)
+            self._write(chunk)
+
+    def _write(self, chunk: bytes) -> None:
+        # An error means that the executor no longer reads its log; the file still has it.
+        with contextlib.suppress(OSError):
+            while chunk:
+                chunk = chunk[os.write(self._original, chunk) :]
+
+
+def remove(path: str) -> None:
+    """Removes a file that may be gone already."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+_capture: StderrFile | None = None
+
+
+def capture() -> None:
+    """Begins to keep this process's stderr, once a process; crashes leave their stack in it.
+
+    Does nothing where the JVM named no folder, or one that can't be written.
+    """
+    global _capture
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if _capture is not None or not folder:
+        return
+    try:
+        _capture = StderrFile(file_of(folder, os.getpid()))
+    except OSError:
+        return
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file=2)
+
+
+def release() -> None:
+    """Ends ``capture`` at a clean exit: the file goes, as nobody needs the last words."""
+    global _capture
+    if _capture is not None:
+        _capture.close()
+        _capture = None

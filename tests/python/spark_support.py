@@ -1,0 +1,130 @@
+"""What the tests on Spark share: a log that calls write to, and looks at threads and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pillarbox as pb
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+LIMIT_S = 30.0
+
+
+def by_value(module: str) -> None:
+    """Lets functions of a test module travel to workers, which can't import it."""
+    cloudpickle.register_pickle_by_value(sys.modules[module])
+
+
+by_value(__name__)
+
+
+@dataclass(frozen=True)
+class CallLog:
+    """A file to which calls in any worker write when they start and end, in one total order."""
+
+    path: str
+
+    def write(self, event: str, **fields: Any) -> None:
+        record = {"event": event, "pid": os.getpid(), "at": time.monotonic(), **fields}
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, (json.dumps(record) + "\n").encode())
+        finally:
+            os.close(file)
+
+    @asynccontextmanager
+    async def call(self, key: Any) -> AsyncIterator[None]:
+        """Around a call: logs its start, and whether it ended or was cancelled."""
+        self.write("start", key=key, call_id=pb.call_id())
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.write("cancelled", key=key)
+            raise
+        self.write("end", key=key)
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        if not os.path.exists(self.path):
+            return []
+        records = [json.loads(line) for line in Path(self.path).read_text().splitlines()]
+        return [record for record in records if not kinds or record["event"] in kinds]
+
+    def in_flight(self) -> int:
+        return len(self.events("start")) - len(self.events("end", "cancelled"))
+
+    def most_in_flight(self) -> int:
+        now = most = 0
+        for record in self.events("start", "end", "cancelled"):
+            now += 1 if record["event"] == "start" else -1
+            most = max(most, now)
+        return most
+
+    def pids(self) -> set[int]:
+        return {record["pid"] for record in self.events()}
+
+
+@dataclass(frozen=True)
+class Latch:
+    """Holds calls in workers until the test opens it."""
+
+    path: str
+
+    def open(self) -> None:
+        Path(self.path).touch()
+
+    async def wait(self) -> None:
+        while not os.path.exists(self.path):
+            await asyncio.sleep(0.005)
+
+
+def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
+    """Waits for a condition; fails with ``what`` was waited for if it does not come true."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {limit_s} s for: {what}"
+        time.sleep(0.02)
+
+
+def channel_threads(spark: SparkSession) -> list[str]:
+    """Our threads in the JVM that belong to a task (the one timer of the JVM is for ever)."""
+    jvm: Any = spark.sparkContext._jvm
+    threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
+    names = [thread.getName() for thread in threads]
+    return [name for name in names if name.startswith("pillarbox ")]
+
+
+def threads_are_gone(spark: SparkSession) -> None:
+    eventually(lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}")
+
+
+@contextmanager
+def own_pool(spark: SparkSession) -> Iterator[None]:
+    """Operators that are made inside get workers of their own: Spark keeps a pool an environment.
+
+    Otherwise Spark hands out any idle worker, those of earlier tests in turn.
+    """
+    environment: dict[str, str] = spark.sparkContext.environment
+    environment["PILLARBOX_TEST_POOL"] = str(time.monotonic())
+    try:
+        yield
+    finally:
+        del environment["PILLARBOX_TEST_POOL"]
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

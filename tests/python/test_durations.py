@@ -1,0 +1,62 @@
+"""Durations and rates as users write them."""
+
+from datetime import timedelta
+
+import pillarbox as pb
+import pytest
+from pillarbox._durations import milliseconds, rate
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5 seconds", 5000),
+        ("100ms", 100),
+        ("5s", 5000),
+        ("1.5 s", 1500),
+        ("2 days", 172_800_000),
+        ("1 hour 30 minutes", 5_400_000),
+        ("INTERVAL 2 Weeks", 1_209_600_000),
+        ("1500us", 2),
+        (timedelta(seconds=2, microseconds=1), 2001),
+    ],
+)
+def test_a_duration_is_read_in_ms_rounded_up(text, expected):
+    assert milliseconds(text, "timeout") == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "0s", "-1s", "5", "five seconds", "5 parsecs", 5, 5.0, True, None, timedelta(0), "s",
+     timedelta(seconds=-1)],
+)  # fmt: skip
+def test_what_is_no_positive_duration_is_refused_with_the_option_and_the_value(value):
+    with pytest.raises(
+        pb.InvalidOption, match="attempt_timeout must be a positive duration"
+    ) as no:
+        milliseconds(value, "attempt_timeout")
+    assert repr(value) in str(no.value)
+    assert no.value.name == "INVALID_DURATION"
+
+
+@pytest.mark.parametrize(
+    ("text", "permits", "interval_ms"),
+    [
+        ("50 per second", 50, 1000),
+        ("50/s", 50, 1000),
+        ("1000 per 10 minutes", 1000, 600_000),
+        ("1 PER Hour", 1, 3_600_000),
+    ],
+)
+def test_a_rate_is_read_as_permits_in_an_interval(text, permits, interval_ms):
+    assert rate(text) == {"permits": permits, "interval_ms": interval_ms}
+
+
+@pytest.mark.parametrize(
+    "value", ["0 per second", "-5 per second", "50", "per second", "50 per fortnight", 50, None,
+              "50 per 0 seconds", "1.5 per second"],
+)  # fmt: skip
+def test_what_is_no_positive_rate_is_refused(value):
+    with pytest.raises(pb.InvalidOption, match="rate_limit") as no:
+        rate(value)
+    assert no.value.name == "INVALID_RATE"

@@ -1,0 +1,56 @@
+"""Errors as data: the catalogue and the types agree, and messages are whole."""
+
+import pickle
+import string
+
+import pillarbox as pb
+import pytest
+from pillarbox import errors
+
+
+def parameters_of(name):
+    entry = errors.CATALOGUE[name]
+    text = entry["message"] + entry["remedy"]
+    return {
+        field: f"<{field}>"
+        for _, field, _, _ in string.Formatter().parse(text)
+        if field
+    }
+
+
+@pytest.mark.parametrize("name", sorted(errors.CATALOGUE))
+def test_each_entry_says_what_was_wrong_and_what_to_do(name):
+    assert name == name.upper()
+    problem = errors.error(name, **parameters_of(name))
+    assert isinstance(problem, pb.PillarboxError)
+    assert type(problem).__name__ == errors.CATALOGUE[name]["type"]
+    assert str(problem).startswith(f"[{name}] ")
+    assert errors.CATALOGUE[name]["remedy"].strip()
+    for value in parameters_of(name).values():
+        assert value in str(problem)
+
+
+def test_each_public_error_type_is_listed_in_the_tree_at_the_top_of_the_module():
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and issubclass(value, pb.PillarboxError):
+            assert name in errors.__doc__
+            assert getattr(pb, name) is value
+
+
+def test_an_error_travels_between_processes():
+    problem = errors.error("INVALID_RATE", value="'x'")
+    copy = pickle.loads(pickle.dumps(problem))
+    assert (type(copy), copy.name, str(copy)) == (
+        pb.InvalidOption,
+        "INVALID_RATE",
+        str(problem),
+    )
+
+
+def test_a_value_is_shown_shortened_and_even_if_its_repr_fails():
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    assert errors.shown("x" * 500) == "'" + "x" * 98 + "…"
+    assert errors.shown(Broken()) == "<Broken whose repr failed: RuntimeError>"

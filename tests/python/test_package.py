@@ -1,0 +1,94 @@
+"""The package as executors see it."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pillarbox as pb
+import pytest
+from pillarbox import _jars
+from pillarbox._ship import _zipped
+
+HEAVY = ("pandas", "pyarrow", "aiohttp", "pyspark.pandas", "numpy")
+SOURCES = Path(pb.__file__).parents[1]
+
+
+def python(code, path):
+    environment = {**os.environ, "PYTHONPATH": str(path)}
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", code] if path is None else [sys.executable, "-c", code],
+        env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = python(
+        f"import pillarbox, sys; print(*(set({HEAVY}) & set(sys.modules)))", SOURCES
+    )
+    assert loaded == []
+
+
+def test_the_worker_runs_from_an_archive_on_the_path(tmp_path):
+    archive = tmp_path / "pillarbox.jar"
+    archive.write_bytes(_zipped())
+    with zipfile.ZipFile(archive, "a") as jar:
+        jar.write(SOURCES / "pyspark_pillarbox.py", "pyspark_pillarbox.py")
+    code = (
+        "import pyspark_pillarbox, pillarbox, pillarbox._worker.main as m;"
+        "from pillarbox.errors import error; error('INVALID_RATE', value=1);"
+        "print(pillarbox.__file__, m.__name__)"
+    )
+    where, name = python(code, archive)
+    assert where.startswith(str(archive))
+    assert name == "pillarbox._worker.main"
+
+
+def test_all_public_names_are_there_and_documented():
+    for name in pb.__all__:
+        assert getattr(pb, name) is not None
+        assert name == "__version__" or getattr(pb, name).__doc__
+
+
+class FakeBuilder:
+    def __init__(self, **options):
+        self._options = options
+
+    def config(self, key, value):
+        self._options[key] = value
+        return self
+
+
+def test_configure_adds_the_jar_to_those_named_once(monkeypatch):
+    monkeypatch.setattr(_jars, "find_jar", lambda: "/x/pillarbox.jar")
+    builder = FakeBuilder(**{"spark.jars": "/a.jar"})
+    pb.configure(pb.configure(builder))
+    assert builder._options["spark.jars"] == "/a.jar,/x/pillarbox.jar"
+
+
+def test_a_missing_jar_is_an_error_that_says_where_was_looked(monkeypatch, tmp_path):
+    package = tmp_path / "python" / "src" / "pillarbox"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
+    with pytest.raises(pb.EngineUnavailable, match="JAR_NOT_FOUND") as no:
+        pb.configure(FakeBuilder())
+    assert str(tmp_path / "target") in str(no.value)
+
+
+def test_the_bundled_jar_wins_over_a_built_one_and_the_newest_build_over_others(
+    monkeypatch, tmp_path
+):
+    package = tmp_path / "python" / "src" / "pillarbox"
+    (package / "jars").mkdir(parents=True)
+    (tmp_path / "target").mkdir()
+    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
+    for age, name in enumerate(("new", "old")):
+        jar = tmp_path / "target" / f"pillarbox-{name}.jar"
+        jar.touch()
+        os.utime(jar, (1000 - age, 1000 - age))
+    assert _jars.find_jar().endswith("target/pillarbox-new.jar")
+    (package / "jars" / "pillarbox-1.jar").touch()
+    assert _jars.find_jar().endswith("jars/pillarbox-1.jar")
