@@ -7,6 +7,9 @@ JAR := target/pillarbox-$(VERSION).jar
 JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
   $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
 
+# Spark's workers must run on the interpreter that has the packages.
+export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
+
 .PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak clean tools
 
 help: ## list the targets

@@ -13,6 +13,7 @@ release = (ROOT / "python/src/pillarbox/_version.py").read_text().split('"')[1]
 extensions = ["myst_parser", "error_catalogue"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+smartquotes = False  # they would spoil the quotes of error messages
 exclude_patterns = ["_build", "_ext"]
 
 html_theme = "furo"

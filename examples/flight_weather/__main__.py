@@ -101,8 +101,8 @@ class Demo:
         return self.verdict({"batch": ours, "stream": stream, "gather": gather})
 
     def warm_up(self) -> None:
-        """Start the Python workers, so that no phase pays for it."""
-        few = self.flights.limit(20)
+        """Start the Python workers of every task, so that no phase pays for it."""
+        few = self.flights.limit(40).repartition(TASKS)
         one_after_another(few, self.service.url).collect()
         self.ours(few).collect()
 

@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-import pytest
-from pyspark.sql import SparkSession
-
 import pillarbox as pb
+import pytest
 from pillarbox._jars import find_jar
+from pyspark.sql import SparkSession
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -41,7 +41,9 @@ def test_the_partitions_are_halves_without_gap_or_overlap() -> None:
 def test_the_perfect_schedule_of_small_cases(
     seconds: list[float], capacity: int, expected: float
 ) -> None:
-    assert perfect_seconds(np.array(seconds, float), capacity) == pytest.approx(expected)
+    assert perfect_seconds(np.array(seconds, float), capacity) == pytest.approx(
+        expected
+    )
 
 
 def test_the_perfect_schedule_is_never_below_its_two_bounds() -> None:
@@ -53,7 +55,9 @@ def test_the_perfect_schedule_is_never_below_its_two_bounds() -> None:
     assert found <= max(half.sum() / 50 for half in halves) + seconds.max()
 
 
-def test_the_window_answers_every_row_once_and_keeps_its_capacity_used_but_not_exceeded() -> None:
+def test_the_window_answers_every_row_once_and_keeps_its_capacity_used_but_not_exceeded() -> (
+    None
+):
     loop = asyncio.new_event_loop()
     most = 0
 
@@ -81,7 +85,10 @@ def test_the_window_raises_what_a_call_raises() -> None:
 
 
 def test_the_table_ranks_by_the_median_of_the_repeats() -> None:
-    lines = [Line("slow", 100, 1.0, [4.0, 2.0, 2.5]), Line("fast", 100, 1.0, [1.25, 1.0, 5.0])]
+    lines = [
+        Line("slow", 100, 1.0, [4.0, 2.0, 2.5]),
+        Line("fast", 100, 1.0, [1.25, 1.0, 5.0]),
+    ]
     rows = table(lines).splitlines()[2:]
     assert rows[0].startswith("| fast | 80 | **80.0%** | 20.0% - 100.0% |")
     assert rows[1].startswith("| slow | 40 | **40.0%** | 25.0% - 50.0% |")

@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "python/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 BLOCK = re.compile(
     r"<!-- runnable -->\n```python\n(?P<code>.*?)^```$"
     r"(?:\s*<!-- output -->\s*```text\n(?P<output>.*?)^```$)?",

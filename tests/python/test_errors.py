@@ -3,16 +3,19 @@
 import pickle
 import string
 
-import pytest
-
 import pillarbox as pb
+import pytest
 from pillarbox import errors
 
 
 def parameters_of(name):
     entry = errors.CATALOGUE[name]
     text = entry["message"] + entry["remedy"]
-    return {field: f"<{field}>" for _, field, _, _ in string.Formatter().parse(text) if field}
+    return {
+        field: f"<{field}>"
+        for _, field, _, _ in string.Formatter().parse(text)
+        if field
+    }
 
 
 @pytest.mark.parametrize("name", sorted(errors.CATALOGUE))
@@ -37,7 +40,11 @@ def test_each_public_error_type_is_listed_in_the_tree_at_the_top_of_the_module()
 def test_an_error_travels_between_processes():
     problem = errors.error("INVALID_RATE", value="'x'")
     copy = pickle.loads(pickle.dumps(problem))
-    assert (type(copy), copy.name, str(copy)) == (pb.InvalidOption, "INVALID_RATE", str(problem))
+    assert (type(copy), copy.name, str(copy)) == (
+        pb.InvalidOption,
+        "INVALID_RATE",
+        str(problem),
+    )
 
 
 def test_a_value_is_shown_shortened_and_even_if_its_repr_fails():

@@ -64,7 +64,10 @@ def test_the_check_finds_a_null_where_a_value_belongs(folder: Path) -> None:
     ("change", "message"),
     [
         (lambda rows: rows.iloc[1:], "1 missing, 0 unknown, 0 twice"),
-        (lambda rows: pd.concat([rows, rows.iloc[:1]]), "0 missing, 0 unknown, 1 twice"),
+        (
+            lambda rows: pd.concat([rows, rows.iloc[:1]]),
+            "0 missing, 0 unknown, 1 twice",
+        ),
     ],
 )
 def test_the_check_finds_rows_that_are_lost_or_doubled(
@@ -95,7 +98,9 @@ def test_a_running_service_answers_counts_and_starts_over(folder: Path) -> None:
     async def scenario() -> None:
         from aiohttp.test_utils import TestClient, TestServer
 
-        weather = service.WeatherService(service.load(folder / "weather.parquet"), seed=1)
+        weather = service.WeatherService(
+            service.load(folder / "weather.parquet"), seed=1
+        )
         async with TestClient(TestServer(weather.app())) as client:
             known = next(iter(weather.weather))
             statuses = []
@@ -104,7 +109,11 @@ def test_a_running_service_answers_counts_and_starts_over(folder: Path) -> None:
                     statuses.append(answer.status)
             assert statuses == [200, 404]
             counts = await (await client.get("/stats")).json()
-            assert (counts["requests"], counts["not_found"], counts["in_flight_max"]) == (2, 1, 1)
+            assert (
+                counts["requests"],
+                counts["not_found"],
+                counts["in_flight_max"],
+            ) == (2, 1, 1)
             timeline = await (await client.get("/stats/timeline")).json()
             assert [count for _, count in timeline] == [1, 0, 1, 0]
             assert (await client.post("/stats/reset")).status == 200
@@ -113,7 +122,9 @@ def test_a_running_service_answers_counts_and_starts_over(folder: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_ends() -> None:
+def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_ends() -> (
+    None
+):
     times = np.linspace(0, 10, 50_000)
     thin_times, thin_counts = picture.thinned(times, np.full(50_000, 200.0))
     assert len(thin_times) <= 602
@@ -123,7 +134,15 @@ def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_end
 
 
 def test_the_whole_demo_runs_and_finds_its_results_right(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flight_weather", "--rows", "400", "--sample", "20"]
+    command = [
+        sys.executable,
+        "-m",
+        "flight_weather",
+        "--rows",
+        "400",
+        "--sample",
+        "20",
+    ]
     done = subprocess.run(
         [*command, "--output", str(tmp_path)],
         cwd=ROOT / "examples",

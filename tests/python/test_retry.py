@@ -2,11 +2,10 @@
 
 import pickle
 
+import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pillarbox as pb
 
 
 @pytest.mark.parametrize(
@@ -20,7 +19,10 @@ import pillarbox as pb
         ({"max_attempts": 3, "multiplier": 0.5}, "retry.multiplier"),
         ({"max_attempts": 3, "jitter": 1.5}, "retry.jitter"),
         ({"max_attempts": 3, "jitter": -0.1}, "retry.jitter"),
-        ({"max_attempts": 3, "backoff": "1m", "max_backoff": "30s"}, "retry.max_backoff"),
+        (
+            {"max_attempts": 3, "backoff": "1m", "max_backoff": "30s"},
+            "retry.max_backoff",
+        ),
         ({"max_attempts": 3, "retry_on": "ValueError"}, "retry.retry_on"),
         ({"max_attempts": 3, "retry_on": int}, "retry.retry_on"),
         ({"max_attempts": 3, "retry_on": ()}, "retry.retry_on"),
@@ -45,15 +47,30 @@ def test_the_operator_gets_the_policy_in_ms():
 
 def test_the_backoff_grows_by_the_multiplier_up_to_its_cap():
     retry = pb.Retry(9, backoff="100ms", multiplier=2, max_backoff="1s", jitter=0)
-    assert [retry.backoff_s(n) for n in (1, 2, 3, 4, 5, 5000)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert [retry.backoff_s(n) for n in (1, 2, 3, 4, 5, 5000)] == [
+        0.1,
+        0.2,
+        0.4,
+        0.8,
+        1.0,
+        1.0,
+    ]
 
 
 @given(st.integers(1, 40), st.floats(0, 1), st.floats(1, 10))
 def test_jitter_moves_the_backoff_by_at_most_its_share(n, jitter, multiplier):
-    retry = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=jitter)
-    steady = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=0)
+    retry = pb.Retry(
+        50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=jitter
+    )
+    steady = pb.Retry(
+        50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=0
+    )
     expected = steady.backoff_s(n)
-    assert expected * (1 - jitter) * 0.999 <= retry.backoff_s(n) <= expected * (1 + jitter) * 1.001
+    assert (
+        expected * (1 - jitter) * 0.999
+        <= retry.backoff_s(n)
+        <= expected * (1 + jitter) * 1.001
+    )
 
 
 @pytest.mark.parametrize("seconds", [-1, "5", None, True, float("nan")])

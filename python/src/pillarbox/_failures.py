@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import dropwhile
 from types import CodeType
 
 from .errors import PillarboxError, error
@@ -55,6 +56,11 @@ def users_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSum
     all_frames = list(frames)
     kept = [frame for frame in all_frames if _is_users(frame)]
     return traceback.StackSummary.from_list(kept or all_frames)
+
+
+def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
+    """The user's frames out of a thread's whole stack, without those that led to the loop."""
+    return users_frames(dropwhile(_is_users, frames))
 
 
 def users_traceback(problem: BaseException) -> str:

@@ -55,6 +55,8 @@ class ResultEncoder:
         self._columns = [
             _Column(spark, arrow) for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
         ]
+        # pyarrow imports pandas with its first array: now, not on an event loop amid calls.
+        self.encode([])
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
         """All ``answers`` as one batch."""

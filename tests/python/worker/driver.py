@@ -17,14 +17,34 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
-
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._worker.main import main
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 LIMIT_S = 20
+
+# Spark's own default: a worker serves one task after another.
+os.environ["SPARK_REUSE_WORKER"] = "1"
+
+# What async_io passes on where the user says nothing.
+OPTIONS: dict[str, Any] = {
+    "ordered": True,
+    "capacity": 100,
+    "timeout": None,
+    "attempt_timeout": None,
+    "retry": None,
+    "on_error": "raise",
+    "error_column": "error",
+    "max_concurrency": None,
+    "rate_limit": None,
+    "inputs": None,
+    "explode": False,
+    "batch_size": None,
+    "batch_wait": None,
+    "name": "test",
+}
 
 
 def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Command:
@@ -52,14 +72,9 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    defaults: dict[str, Any] = dict(
-        ordered=True, capacity=100, timeout=None, attempt_timeout=None, retry=None,
-        on_error="raise", error_column="error", max_concurrency=None, rate_limit=None, inputs=None,
-        explode=False, batch_size=None, batch_wait=None, name="test",
-    )  # fmt: skip
     extra = {key: options.pop(key) for key in ("blocked_loop_ms",) if key in options}
     options.pop("resource", None)
-    spec = parse_options(**{**defaults, **options}).to_spec()
+    spec = parse_options(**{**OPTIONS, **options}).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
     return {**spec, "call_id_prefix": "query-3", "task": task, **extra}
 
@@ -76,7 +91,7 @@ class Worker:
 
     def preamble(self, python_version: str | None = None) -> None:
         """What Spark's PythonWorkerUtils writes (big-endian)."""
-        version = python_version or "%d.%d" % sys.version_info[:2]
+        version = python_version or ".".join(map(str, sys.version_info[:2]))
         files = os.getcwd()
         self.socket.sendall(_utf(version) + _utf(files) + struct.pack(">i", 0))
         self.socket.sendall(struct.pack(">?i", False, 0))
@@ -168,9 +183,9 @@ class Worker:
             pa.py_buffer(body[4 + 16 * count :]), self._returns
         )
         batch.validate(full=True)
-        rows = iter(zip(*(column.to_pylist() for column in batch.columns)))
+        rows = iter([tuple(row.values()) for row in batch.to_pylist()])
         results = []
-        for element, attempt, size in zip(ids, attempts, counts):
+        for element, attempt, size in zip(ids, attempts, counts, strict=True):
             answer = None if size < 0 else [next(rows) for _ in range(size)]
             results.append((element, attempt, answer))
         assert next(rows, None) is None
@@ -283,7 +298,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
     for _ in range(count):
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
         texts, at = _texts(body, at + 21)
-        failure = dict(zip(("kind", "message", "traceback"), texts))
+        failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
         failure.update(
             retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay
         )
@@ -295,7 +310,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
 def _fatal(body: bytes) -> dict[str, str]:
     texts, at = _texts(body, 0)
     assert at == len(body)
-    return dict(zip(("kind", "message", "traceback"), texts))
+    return dict(zip(("kind", "message", "traceback"), texts, strict=True))
 
 
 def _texts(body: bytes, at: int) -> tuple[list[str], int]:

@@ -43,6 +43,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
         print(f"Pillarbox worker: {message_of(problem)}", file=sys.stderr, flush=True)
         clean = False
     finally:
+        process.leave_if_told()
         TaskContext._setTaskContext(None)  # type: ignore[arg-type]
         channel.close()
     if not clean or not os.environ.get("SPARK_REUSE_WORKER"):

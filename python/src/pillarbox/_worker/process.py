@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -38,7 +39,8 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
         self._commands: OrderedDict[Hashable, Command] = OrderedDict()
-        self._terminating = False
+        self._told_to_leave: int | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     def key(self, pickled: bytes) -> Hashable:
         """Tells functions apart, and the same function with other broadcast files too."""
@@ -65,34 +67,45 @@ class WorkerProcess:
             signal.signal(signal.SIGHUP, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._terminating:
+        if self._told_to_leave is not None:
             return
-        self._terminating = True
+        self._told_to_leave = 128 + number
         # If the loop hangs or a close does, the process ends all the same.
         last_resort = threading.Timer(_CLOSE_LIMIT_S + 1, os._exit, [128 + number])
         last_resort.daemon = True
         last_resort.start()
         if self.loop.is_running():
-            self.loop.call_soon_threadsafe(self._leave, 128 + number)
+            self.loop.call_soon_threadsafe(self._leave)
         else:
-            self.close()
-            os._exit(128 + number)
+            self.leave_if_told()
 
-    def _leave(self, code: int) -> None:
-        async def close_and_exit() -> None:
-            await self.resources.close_all(_CLOSE_LIMIT_S)
-            stderr.release()
-            os._exit(code)
+    def _leave(self) -> None:
+        self._closing_task().add_done_callback(lambda _: self._exit())
 
-        self._leaving = self.loop.create_task(close_and_exit())
+    def leave_if_told(self) -> None:
+        """Ends the process in order if a signal has asked for it; the loop must not be running."""
+        if self._told_to_leave is not None:
+            self.loop.run_until_complete(self._closing_task())
+            self._exit()
+
+    def _exit(self) -> None:
+        assert self._told_to_leave is not None
+        sys.stderr.flush()
+        stderr.release()
+        os._exit(self._told_to_leave)
 
     def close(self) -> None:
         """Closes resources and the loop, within bounded time."""
-        if self.loop.is_closed():
-            return
-        self.loop.run_until_complete(self._close())
-        self.loop.close()
-        stderr.release()
+        if not self.loop.is_closed():
+            self.loop.run_until_complete(self._closing_task())
+            self.loop.close()
+            stderr.release()
+
+    def _closing_task(self) -> asyncio.Task[None]:
+        # One for all: a signal may come while the worker is closing anyway.
+        if self._closing is None:
+            self._closing = self.loop.create_task(self._close())
+        return self._closing
 
     async def _close(self) -> None:
         await self.resources.close_all(_CLOSE_LIMIT_S)

@@ -55,6 +55,7 @@ class Session:
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
         self._clean: bool | None = None
+        self._problem: BaseException | None = None
         self._runner: CallRunner
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
@@ -86,11 +87,10 @@ class Session:
             prefix=self._spec["call_id_prefix"],
             max_threads=min(most, MOST_THREADS),
         )
-        self._channel.on_readable(self._on_readable)
         self._channel.send(frames.encode(frames.READY))
 
     def _serve(self) -> bool:
-        self._problem: BaseException | None = None
+        self._channel.on_readable(self._on_readable)
         watchdog = Watchdog(
             self._loop, threading.get_ident(), self._spec["blocked_loop_ms"], self._on_blocked
         )

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from .._failures import users_frames
+from .._failures import called_frames
 from ..errors import PillarboxError, error
 
 _LOOKS = 5
@@ -62,6 +62,6 @@ class Watchdog:
 
     def _report(self) -> PillarboxError:
         frame = sys._current_frames().get(self._loop_thread)
-        stack = users_frames(traceback.extract_stack(frame)) if frame is not None else None
+        stack = called_frames(traceback.extract_stack(frame)) if frame is not None else None
         text = "".join(stack.format()) if stack is not None else "(the thread has ended)"
         return error("EVENT_LOOP_BLOCKED", blocked_ms=self._blocked_ms, stack=text)

@@ -1,0 +1,35 @@
+package io.pillarbox.operator
+
+import io.pillarbox.state.Namespace
+import io.pillarbox.timer.{InternalTimerService, TimerKind}
+
+/** The clocks and the timers of the current key, for functions. Times are in milliseconds since 1970. */
+final class TimerService private[operator] (internal: InternalTimerService[_]) {
+
+  def currentProcessingTime: Long = internal.currentProcessingTime
+
+  /** `Long.MinValue` before the first watermark. */
+  def currentWatermark: Long = internal.currentWatermark
+
+  /** `onTimer` is called once when the watermark reaches `time`; registering it twice is registering it once. */
+  def registerEventTimeTimer(time: Long): Unit = internal.registerEventTimeTimer(Namespace.Void, time)
+
+  /** `onTimer` is called once when processing time reaches `time`. */
+  def registerProcessingTimeTimer(time: Long): Unit =
+    internal.registerProcessingTimeTimer(Namespace.Void, time)
+
+  /** No-op if there is no such timer. */
+  def deleteEventTimeTimer(time: Long): Unit = internal.deleteEventTimeTimer(Namespace.Void, time)
+
+  /** No-op if there is no such timer. */
+  def deleteProcessingTimeTimer(time: Long): Unit = internal.deleteProcessingTimeTimer(Namespace.Void, time)
+
+  /** The times of the current key's event-time timers, ascending. */
+  def eventTimeTimers: Seq[Long] = internal.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp)
+
+  /** The times of the current key's processing-time timers, ascending. */
+  def processingTimeTimers: Seq[Long] = internal.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp)
+
+  /** Deletes all timers of the current key; how many there were. */
+  def deleteAllTimers(): Int = internal.deleteTimersOfCurrentKey()
+}

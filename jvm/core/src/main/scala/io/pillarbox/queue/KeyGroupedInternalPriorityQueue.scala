@@ -1,0 +1,14 @@
+package io.pillarbox.queue
+
+/** A queue whose elements belong to key groups, so that they can be snapshot and moved one key group at a time. */
+trait KeyGroupedInternalPriorityQueue[T <: Prioritized] extends InternalPriorityQueue[T] {
+
+  /**
+   * The elements of one key group, each once, in no order: a copy, which later changes don't reach.
+   *
+   * Asking for all key groups one after the other costs one pass over the elements, not one a key group.
+   *
+   * @throws IllegalArgumentException if the key group is not one of the queue's
+   */
+  def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]
+}

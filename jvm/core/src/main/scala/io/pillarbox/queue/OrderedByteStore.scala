@@ -1,0 +1,42 @@
+package io.pillarbox.queue
+
+/**
+ * A set of byte strings in unsigned lexicographic order: what a queue needs of RocksDB, and of anything like it.
+ *
+ * Writes may be held back until `flush`; a `scan` sees every write made before it. Keys that are passed in must
+ * not be changed afterwards. Used by one thread. Failures of the storage are [[OrderedByteStoreException]]s.
+ */
+trait OrderedByteStore {
+
+  /** Adds `key`; without effect if it is there. */
+  def put(key: Array[Byte]): Unit
+
+  /** Removes `key`; without effect if it is not there. */
+  def delete(key: Array[Byte]): Unit
+
+  /** Hands all writes to the storage, so that a checkpoint of it holds them. */
+  def flush(): Unit
+
+  /**
+   * The keys from `from` (included) to `until` (excluded) as they are now: later writes don't show.
+   *
+   * Never reads a key, or the trace of a deleted key, outside of these bounds.
+   */
+  def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor
+}
+
+/** Stands before the first key when it is made. May hold native memory: close it. */
+trait OrderedByteCursor extends AutoCloseable {
+
+  /** Moves to the next key. False at the end, for ever after. */
+  def advance(): Boolean
+
+  /** The key it stands on, a copy. Only after an `advance` that was true. */
+  def key: Array[Byte]
+
+  override def close(): Unit
+}
+
+/** The storage under a queue failed: the message says which one and at what. */
+final class OrderedByteStoreException(message: String, cause: Throwable)
+    extends RuntimeException(message, cause)

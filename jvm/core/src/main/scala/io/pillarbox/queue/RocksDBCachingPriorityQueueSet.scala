@@ -1,0 +1,211 @@
+package io.pillarbox.queue
+
+import io.pillarbox.state.serialization.{InputView, OutputView}
+
+/**
+ * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.
+ *
+ * A key in the store is the key group, then the element's order-preserving bytes; a duplicate is an element with
+ * the same bytes. The one invariant that everything rests on: '''the cache holds exactly the elements below
+ * `coverageEnd`'''. So
+ *   - an add or remove below it needs no read to know whether the element is there, and one above it can't change
+ *     the head while the cache is not empty;
+ *   - `coverageEnd` is also where reading goes on, past the tombstones of all that was polled: it only moves up
+ *     when the store was read, and comes down when the cache evicts, so no element is ever below it unseen;
+ *   - the store is read only when the cache is empty and does not cover everything.
+ *
+ * Elements that come and go within the cache never reach the store: what it lacks is written when evicted, and by
+ * [[flush]], which must come before a checkpoint of the store. Writes are batched by the store.
+ *
+ * Elements handed out are read from bytes: they share nothing with the objects that were added.
+ *
+ * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
+ * @param cacheCapacity how many elements the cache holds at most, at least 1
+ */
+final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
+    keyGroup: Int,
+    keyGroupWidth: Int,
+    serializer: OrderPreservingSerializer[T],
+    store: OrderedByteStore,
+    cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
+) extends InternalPriorityQueue[T] {
+  import RocksDBCachingPriorityQueueSet._
+  require(
+    cacheCapacity > 0,
+    s"The cache of a queue needs room for at least one element, found $cacheCapacity"
+  )
+
+  private val groupEnd = OrderPreserving.keyGroupStart(keyGroup + 1, keyGroupWidth)
+  private val cache = new OrderedKeyCache(cacheCapacity, keyGroupWidth)
+  private val output = new OutputView(64)
+  private val input = new InputView
+
+  /** All elements below this key are in the cache; `groupEnd`: all. */
+  private var coverageEnd = OrderPreserving.keyGroupStart(keyGroup, keyGroupWidth)
+  private var head: T = null
+
+  override def peek(): T = {
+    if (head == null && fillCache()) head = read(cache.first)
+    head
+  }
+
+  override def poll(): T = {
+    val first = peek()
+    if (first != null) removeCached(0)
+    first
+  }
+
+  override def add(element: T): Boolean = {
+    val key = keyOf(element)
+    fillCache()
+    if (isCovered(key)) addCovered(key)
+    else {
+      store.put(key)
+      false
+    }
+  }
+
+  override def remove(element: T): Boolean = {
+    val key = keyOf(element)
+    fillCache()
+    if (isCovered(key)) removeCovered(key)
+    else {
+      store.delete(key)
+      false
+    }
+  }
+
+  override def isEmpty: Boolean = !fillCache()
+
+  /** Counts the keys of the store that are not cached: O(n) beyond the cache. */
+  override def size: Int = {
+    val rest = scanUncached()
+    var count = cache.size
+    try while (rest.advance()) count += 1
+    finally rest.close()
+    count
+  }
+
+  override def addAll(more: Iterable[T]): Unit =
+    if (more != null) more.foreach { element =>
+      add(element)
+    }
+
+  /** The elements as they are now; later changes don't show. */
+  override def iterator: CloseableIterator[T] = new SnapshotIterator(cache.toArray, scanUncached())
+
+  override def flush(): Unit = {
+    cache.markAllStored(key => store.put(key))
+    store.flush()
+  }
+
+  private def keyOf(element: T): Array[Byte] = {
+    output.clear()
+    OrderPreserving.writeKeyGroup(keyGroup, keyGroupWidth, output)
+    serializer.serialize(element, output)
+    output.toByteArray
+  }
+
+  private def read(key: Array[Byte]): T = {
+    input.wrap(key, keyGroupWidth, key.length - keyGroupWidth)
+    serializer.deserialize(input)
+  }
+
+  private def isCovered(key: Array[Byte]): Boolean =
+    (coverageEnd eq groupEnd) || java.util.Arrays.compareUnsigned(key, coverageEnd) < 0
+
+  private def addCovered(key: Array[Byte]): Boolean = {
+    val found = cache.search(key)
+    found < 0 && {
+      cache.insert(-found - 1, key, isStored = false)
+      if (cache.isOverLimit) evictLast()
+      if (found == -1) head = null
+      found == -1
+    }
+  }
+
+  private def removeCovered(key: Array[Byte]): Boolean = {
+    val found = cache.search(key)
+    if (found >= 0) removeCached(found)
+    found == 0
+  }
+
+  private def removeCached(index: Int): Unit = {
+    if (cache.isStored(index)) store.delete(cache(index))
+    cache.remove(index)
+    if (index == 0) head = null
+  }
+
+  private def evictLast(): Unit = {
+    coverageEnd = cache.last
+    if (!cache.isStored(cache.size - 1)) store.put(coverageEnd)
+    cache.removeLast()
+  }
+
+  /** True if there is a first element; it is in the cache then. */
+  private def fillCache(): Boolean = {
+    if (cache.isEmpty && (coverageEnd ne groupEnd)) refill()
+    !cache.isEmpty
+  }
+
+  private def refill(): Unit = {
+    val rest = scanUncached()
+    try coverageEnd = readInto(cache, rest)
+    catch {
+      case failure: Throwable =>
+        // Keys beyond what is covered must not stay in the cache.
+        while (!cache.isEmpty) cache.removeLast()
+        throw failure
+    } finally rest.close()
+  }
+
+  /** Reads keys until the cache is full; where what it covers then ends. */
+  private def readInto(cache: OrderedKeyCache, rest: OrderedByteCursor): Array[Byte] = {
+    var more = rest.advance()
+    while (more && cache.size < cacheCapacity) {
+      cache.insert(cache.size, rest.key, isStored = true)
+      more = rest.advance()
+    }
+    if (more) rest.key else groupEnd
+  }
+
+  private def scanUncached(): OrderedByteCursor =
+    if (coverageEnd eq groupEnd) EmptyCursor else store.scan(coverageEnd, groupEnd)
+
+  private final class SnapshotIterator(cached: Array[Array[Byte]], rest: OrderedByteCursor)
+      extends CloseableIterator[T] {
+    private var index = 0
+    private var waiting: Array[Byte] = _
+
+    override def hasNext: Boolean = {
+      if (waiting == null) {
+        if (index < cached.length) {
+          waiting = cached(index)
+          index += 1
+        } else if (rest.advance()) waiting = rest.key
+      }
+      waiting != null
+    }
+
+    override def next(): T = {
+      if (!hasNext) throw new NoSuchElementException("The queue has no further element")
+      val key = waiting
+      waiting = null
+      read(key)
+    }
+
+    override def close(): Unit = rest.close()
+  }
+}
+
+object RocksDBCachingPriorityQueueSet {
+
+  /** Flink's default too; 128 key groups of 30-byte keys then cache about 1 MB. */
+  val DefaultCacheCapacity: Int = 128
+
+  private object EmptyCursor extends OrderedByteCursor {
+    override def advance(): Boolean = false
+    override def key: Array[Byte] = throw new NoSuchElementException("The cursor stands on no key")
+    override def close(): Unit = ()
+  }
+}

@@ -1,0 +1,215 @@
+package io.pillarbox.state
+
+import java.io.{InputStream, OutputStream}
+
+import scala.collection.mutable
+
+import io.pillarbox.state.changelog.{ChangeLog, CommitSummary}
+import io.pillarbox.state.serialization.TypeSerializer
+
+/**
+ * Holds all keyed state of one partition: handles by descriptor, the current key, commits and snapshots.
+ *
+ * Every method is for the owner thread (the creating one, until [[takeOwnership]]), except where it says otherwise.
+ * State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and the logs after it,
+ * in order, into a new backend of either kind gives the state of the last log's commit.
+ *
+ * @param maxKeyGroups how many key groups there are in all; fixed for the life of the state
+ * @param keyGroupRange those that this partition owns
+ */
+abstract class KeyedStateBackend[K](
+    final val keySerializer: TypeSerializer[K],
+    final val maxKeyGroups: Int,
+    final val keyGroupRange: KeyGroupRange,
+    final val clock: StateClock
+) extends AutoCloseable {
+  require(
+    maxKeyGroups > keyGroupRange.end && maxKeyGroups <= KeyedStateBackend.MaxKeyGroups,
+    s"Key groups $keyGroupRange don't fit into $maxKeyGroups (at most ${KeyedStateBackend.MaxKeyGroups})"
+  )
+
+  private[this] var owner: Thread = Thread.currentThread
+  private[this] var key: K = _
+  private[this] var keySet = false
+  private[this] var group = -1
+  private[state] var keyHash = 0
+  private[state] var namespace: Namespace = Namespace.Void
+
+  /** Changes whenever key or namespace do, so that a handle knows when a position it kept is stale. */
+  private[state] var contextVersion = 0L
+  private[this] val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
+  private[this] var everyRecord: Array[() => Unit] = Array.empty
+
+  /**
+   * Makes `key` the one that handles act on, in the void namespace.
+   *
+   * @throws IllegalArgumentException if the key is null or outside the backend's key groups
+   */
+  final def setCurrentKey(key: K): Unit = {
+    checkThread()
+    if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
+    val hash = keySerializer.hash(key)
+    val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
+    if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
+    moveTo(key, hash, keyGroup)
+    runEveryRecord()
+  }
+
+  /** Leaves the key context: keyed access fails until the next [[setCurrentKey]]. */
+  final def clearCurrentKey(): Unit = {
+    keySet = false
+    key = null.asInstanceOf[K]
+    contextVersion += 1
+  }
+
+  /** @throws StateAccessException if no key is set */
+  final def currentKey: K = if (keySet) key else throw StateErrors.noCurrentKey
+
+  final def hasCurrentKey: Boolean = keySet
+
+  final def currentKeyGroup: Int = if (keySet) group else throw StateErrors.noCurrentKey
+
+  /** The namespace that handles act on until the next [[setCurrentKey]]. */
+  final def setCurrentNamespace(namespace: Namespace): Unit = {
+    this.namespace = namespace
+    contextVersion += 1
+  }
+
+  /**
+   * The handle of `descriptor`, created at the first call.
+   *
+   * @throws StateRegistrationException if the name is taken by another type, or what was restored under it can't be
+   *   read with this descriptor; nothing is changed then
+   */
+  final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S = {
+    checkThread()
+    handles.get(descriptor.name) match {
+      case Some((registered, handle)) =>
+        Registration.checkSame(registered, descriptor)
+        handle.asInstanceOf[S]
+      case None =>
+        if (descriptor.name.isEmpty)
+          throw new IllegalArgumentException("A state needs a name, found an empty one")
+        val handle = createState(descriptor)
+        handles(descriptor.name) = (descriptor, handle)
+        handle
+    }
+  }
+
+  /**
+   * The keys that hold something in the state, expired or not, each once a namespace, in no order. Don't change the
+   * state while iterating.
+   *
+   * @throws IllegalArgumentException if no state of that name is registered
+   */
+  def keys(stateName: String): Iterator[K]
+
+  /**
+   * How many values, list elements and map entries the state holds, expired ones included.
+   *
+   * RocksDB counts by scanning; the metrics have an estimate.
+   */
+  def numEntries(stateName: String): Long
+
+  /**
+   * Writes every entry changed since the last commit (or restore) and makes this the new version.
+   *
+   * The cost is proportional to the change. If it throws, the version stays and the entries remain changed. The stream is
+   * flushed, not closed.
+   *
+   * @throws UnsupportedOperationException if the backend was made without a change log
+   */
+  def commit(out: OutputStream): CommitSummary
+
+  /** [[commit]] into memory. */
+  final def commit(): ChangeLog = ChangeLog.collect(out => commit(out))
+
+  /** Writes all state, committed or not, in the portable format. The stream is flushed, not closed. */
+  def snapshot(out: OutputStream): CommitSummary
+
+  /**
+   * Reads a snapshot, or a log that follows what was read so far. Before the first state is registered.
+   *
+   * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of their
+   * number) may be read one after the other.
+   *
+   * @param source names the file in errors
+   * @throws StateRestoreException if it is damaged, of a newer format, or doesn't follow; close the backend then
+   */
+  final def restore(in: InputStream, source: String): Unit = {
+    checkThread()
+    if (handles.nonEmpty)
+      throw new IllegalStateException(
+        s"$source can't be restored: states are registered already, restore first"
+      )
+    doRestore(in, source)
+  }
+
+  protected def doRestore(in: InputStream, source: String): Unit
+
+  /** The number of commits that led to this state. */
+  def version: Long
+
+  /** Rough, cheap figures. May be called from any thread. */
+  def metrics: StateMetrics
+
+  /** Makes the calling thread the owner. Call it between micro-batches, when no other thread uses the backend. */
+  final def takeOwnership(): Unit = owner = Thread.currentThread
+
+  /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
+  override def close(): Unit
+
+  protected def createState[S <: State](descriptor: StateDescriptor[S]): S
+
+  protected final def registered: Iterable[(StateDescriptor[_], State)] = handles.values
+
+  /** Runs `action` each time a key is set, after the change. */
+  private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
+
+  /** Every keyed access calls this first. */
+  private[state] final def checkAccess(): Unit = {
+    if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
+    if (!keySet) throw if (isClosed) StateErrors.closed else StateErrors.noCurrentKey
+  }
+
+  private[state] final def checkThread(): Unit = {
+    if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
+    if (isClosed) throw StateErrors.closed
+  }
+
+  protected def isClosed: Boolean
+
+  /** Runs a callback of the user without a current key, so that it can't touch keyed state. */
+  private[state] final def withoutKey(action: => Unit): Unit = {
+    val (wasSet, wasKey) = (keySet, key)
+    keySet = false
+    try action
+    finally {
+      keySet = wasSet
+      key = wasKey
+    }
+  }
+
+  private[this] def moveTo(key: K, hash: Int, keyGroup: Int): Unit = {
+    this.key = key
+    keySet = true
+    keyHash = hash
+    group = keyGroup
+    namespace = Namespace.Void
+    contextVersion += 1
+  }
+
+  private[this] def runEveryRecord(): Unit = {
+    var i = 0
+    while (i < everyRecord.length) {
+      everyRecord(i)()
+      i += 1
+    }
+  }
+}
+
+object KeyedStateBackend {
+
+  /** A key group takes two bytes on disk. */
+  final val MaxKeyGroups: Int = 1 << 15
+}

@@ -1,0 +1,37 @@
+package io.pillarbox.state
+
+import java.util.function.LongSupplier
+
+/**
+ * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an access.
+ *
+ * The time of event-time state is the watermark, so a replay of the same data gives the same answer.
+ */
+trait StateClock {
+
+  /** Processing time. */
+  def processingTime: Long
+
+  /** The current watermark, [[StateClock.Unknown]] before the first one. */
+  def watermark: Long
+
+  /** The timestamp of the record or timer being processed, [[StateClock.Unknown]] if it has none. */
+  def recordTimestamp: Long
+}
+
+object StateClock {
+
+  /** No time is known yet. */
+  final val Unknown: Long = Long.MinValue
+
+  /** Wall-clock processing time; no event time. */
+  val System: StateClock = of(() => java.lang.System.currentTimeMillis(), () => Unknown, () => Unknown)
+
+  /** A clock made of three functions. */
+  def of(processing: LongSupplier, event: LongSupplier, record: LongSupplier): StateClock =
+    new StateClock {
+      override def processingTime: Long = processing.getAsLong
+      override def watermark: Long = event.getAsLong
+      override def recordTimestamp: Long = record.getAsLong
+    }
+}

@@ -1,0 +1,64 @@
+package io.pillarbox.state
+
+/**
+ * What can go wrong with state. `condition` is a stable name for programs; the message says what was wrong, the
+ * value found and what to do.
+ */
+sealed class StateException(val condition: String, message: String, cause: Throwable = null)
+    extends RuntimeException(s"[$condition] $message", cause)
+
+/** Keyed state was used where it must not be: without a current key, from another thread, after close. */
+final class StateAccessException(condition: String, message: String)
+    extends StateException(condition, message)
+
+/** A state was registered in a way that clashes with what is there. Nothing was changed. */
+final class StateRegistrationException(condition: String, message: String)
+    extends StateException(condition, message)
+
+/** A snapshot, log or database can't be read; the message names the file. Nothing of it should be used. */
+final class StateRestoreException(condition: String, message: String, cause: Throwable = null)
+    extends StateException(condition, message, cause)
+
+/** The store under a backend failed; the message names its directory. The backend must be closed. */
+final class StateBackendException(condition: String, message: String, cause: Throwable)
+    extends StateException(condition, message, cause)
+
+private[state] object StateErrors {
+
+  def noCurrentKey: StateAccessException = new StateAccessException(
+    "STATE_WITHOUT_KEY",
+    "Keyed state was used while no key is set: use it only while a record or timer of a key is processed"
+  )
+
+  def wrongThread(owner: Thread): StateAccessException = new StateAccessException(
+    "STATE_WRONG_THREAD",
+    s"State belongs to thread '${owner.getName}' and was used from '${Thread.currentThread.getName}': " +
+      "send a mail to the owner thread instead"
+  )
+
+  def closed: StateAccessException =
+    new StateAccessException("STATE_CLOSED", "The state backend is closed: open a new one")
+
+  def nullValue(state: String, what: String): IllegalArgumentException =
+    new IllegalArgumentException(
+      s"State '$state' was given null as $what: null is not a value, clear or remove it"
+    )
+
+  def clash(name: String, what: String, registered: Any, wanted: Any): StateRegistrationException =
+    new StateRegistrationException(
+      "STATE_NAME_CLASH",
+      s"State '$name' is registered with $what $registered and can't be registered again with $wanted: " +
+        "give one of the two another name"
+    )
+
+  def incompatible(name: String, what: String, reason: String): StateRegistrationException =
+    new StateRegistrationException(
+      "STATE_SCHEMA_INCOMPATIBLE",
+      s"State '$name' was written with another $what: $reason. Keep the old type, or use a new state name"
+    )
+
+  def outsideRange(keyGroup: Int, range: KeyGroupRange): IllegalArgumentException =
+    new IllegalArgumentException(
+      s"The key belongs to key group $keyGroup, this backend owns $range: route records by KeyGroups"
+    )
+}

@@ -1,0 +1,20 @@
+package io.pillarbox.state
+
+/**
+ * What a backend tells of itself. Counts are since it was opened; -1 where the backend can't know.
+ *
+ * @param entries values, list elements and map entries held (RocksDB: an estimate)
+ * @param bytes what they take: files and memory of RocksDB, -1 on the heap
+ * @param cacheHits reads answered without a file: the write-back cache and the block cache
+ * @param cacheMisses reads that went further
+ * @param compactionBytes read and written by compaction
+ * @param compactionPending whether a compaction waits or runs
+ */
+final case class StateMetrics(
+    entries: Long,
+    bytes: Long,
+    cacheHits: Long,
+    cacheMisses: Long,
+    compactionBytes: Long,
+    compactionPending: Boolean
+)

@@ -1,0 +1,33 @@
+package io.pillarbox.state.changelog
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
+
+/**
+ * What a commit or snapshot wrote.
+ *
+ * @param version of the state after it
+ * @param entries values, list elements, map entries and removals written
+ * @param bytes in the stream
+ */
+final case class CommitSummary(version: Long, entries: Long, bytes: Long)
+
+/** A commit in memory: exactly the entries that changed since the one before. Immutable. */
+final class ChangeLog private (val summary: CommitSummary, content: Array[Byte]) {
+
+  def isEmpty: Boolean = summary.entries == 0
+
+  def entries: Long = summary.entries
+
+  def writeTo(out: OutputStream): Unit = out.write(content)
+
+  /** The bytes again, as [[io.pillarbox.state.KeyedStateBackend.restore]] takes them. */
+  def openStream(): InputStream = new ByteArrayInputStream(content)
+}
+
+object ChangeLog {
+  private[state] def collect(write: OutputStream => CommitSummary): ChangeLog = {
+    val out = new ByteArrayOutputStream(4096)
+    val summary = write(out)
+    new ChangeLog(summary, out.toByteArray)
+  }
+}

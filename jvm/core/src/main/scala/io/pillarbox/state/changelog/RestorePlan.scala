@@ -1,0 +1,70 @@
+package io.pillarbox.state.changelog
+
+import io.pillarbox.state._
+import io.pillarbox.state.serialization._
+
+/**
+ * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or off.
+ *
+ * @param sameBytes whether entries need no rewriting at all
+ */
+private[state] final class RestorePlan[V, UK] private (
+    meta: StateMeta,
+    descriptor: StateDescriptor[_],
+    readValue: InputView => V,
+    readUserKey: InputView => UK,
+    val sameBytes: Boolean,
+    now: Long
+) {
+
+  /** Whether values have timestamps from now on. */
+  val keepsTimestamps = descriptor.hasTtl &&
+    descriptor.ttl.exists(_.timeCharacteristic.code == meta.timeCharacteristic)
+
+  /** Reads the timestamp before a value, if there is one. What has none that counts starts its life now. */
+  def timestamp(in: InputView): Long = {
+    val written = if (meta.hasTimestamps) in.readLong() else StateClock.Unknown
+    if (keepsTimestamps) written else now
+  }
+
+  def value(in: InputView): V = readValue(in)
+
+  def userKey(in: InputView): UK = readUserKey(in)
+}
+
+private[state] object RestorePlan {
+
+  /**
+   * @param now the time of the state's clock, for values that start their life
+   * @throws StateRegistrationException if the descriptor can't read what was written
+   */
+  def of[V, UK](meta: StateMeta, descriptor: StateDescriptor[_], now: Long): RestorePlan[V, UK] = {
+    if (meta.kind != descriptor.kind) throw StateErrors.clash(meta.name, "kind", meta.kind, descriptor.kind)
+    val value = resolve[V](descriptor.valueSerializer, meta.value, meta.name, "value type")
+    val userKey =
+      if (descriptor.kind != StateKind.Map) (((_: InputView) => null.asInstanceOf[UK]), true)
+      else
+        sameKeys[UK](descriptor.userKeySerializer, meta)
+    val sameTtl = meta.timeCharacteristic == StateMeta.of(0, descriptor, 0L).timeCharacteristic
+    new RestorePlan(meta, descriptor, value._1, userKey._1, value._2 && userKey._2 && sameTtl, now)
+  }
+
+  /** Keys of maps are found by their bytes, so these must be the same. */
+  private def sameKeys[UK](serializer: TypeSerializer[_], meta: StateMeta): (InputView => UK, Boolean) = {
+    if (!meta.userKey.exists(serializer.compatibilityWith(_) == Compatibility.AsIs))
+      throw StateErrors.incompatible(meta.name, "map key type", s"it was ${meta.userKey.getOrElse("none")}")
+    (serializer.asInstanceOf[TypeSerializer[UK]].deserialize(_), true)
+  }
+
+  private def resolve[T](
+      serializer: TypeSerializer[_],
+      written: SerializerSnapshot,
+      name: String,
+      what: String
+  ): (InputView => T, Boolean) =
+    serializer.asInstanceOf[TypeSerializer[T]].compatibilityWith(written) match {
+      case Compatibility.AsIs => (serializer.asInstanceOf[TypeSerializer[T]].deserialize(_), true)
+      case Compatibility.AfterMigration(reader) => (reader, false)
+      case Compatibility.Incompatible(reason) => throw StateErrors.incompatible(name, what, reason)
+    }
+}

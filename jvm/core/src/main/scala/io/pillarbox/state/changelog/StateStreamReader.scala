@@ -1,0 +1,160 @@
+package io.pillarbox.state.changelog
+
+import java.io.{EOFException, InputStream}
+import java.util
+import java.util.zip.CRC32C
+
+import io.pillarbox.state.changelog.StateStreamFormat._
+import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.state.{KeyGroupRange, StateException}
+
+/**
+ * Reads a snapshot or log. Every block is checked before anything of it is handed out.
+ *
+ * @param source names the file in errors
+ */
+private[state] final class StateStreamReader(in: InputStream, source: String) {
+  private[this] val checksum = new CRC32C
+  private[this] val view = new InputView
+
+  /**
+   * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
+   *
+   * @throws StateRestoreException if the stream is damaged, cut off or of a newer version
+   */
+  def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
+    try {
+      readPrelude()
+      onHeader(readHeader())
+      readBlocks(range, onBlock)
+      if (in.read() != -1) throw corrupt(source, "there are bytes behind its end")
+    } catch {
+      case e: StateException => throw e
+      case e: EOFException => throw corrupt(source, s"it ends too early (${e.getMessage})", e)
+      case e @ (_: IndexOutOfBoundsException | _: IllegalArgumentException) =>
+        throw corrupt(source, s"it has a malformed block (${e.getMessage})", e)
+    }
+
+  private[this] def readPrelude(): Unit = {
+    val prelude = readFully(Magic.length + 4)
+    if (!util.Arrays.equals(Magic, util.Arrays.copyOf(prelude, Magic.length)))
+      throw corrupt(source, "it doesn't begin as a Pillarbox state file does")
+    val version = new InputView(prelude.drop(Magic.length)).readInt()
+    if (version > Version) throw newer(source, version)
+    if (version < 1) throw corrupt(source, s"there is no format version $version")
+  }
+
+  private[this] def readHeader(): StreamHeader = {
+    val block = readBlock()
+    view.wrap(block, 0, block.length)
+    if (view.readByte() != Header) throw corrupt(source, "its header is missing")
+    StreamHeader.readFrom(view)
+  }
+
+  private[this] def readBlocks(range: KeyGroupRange, onBlock: RecordBlock => Unit): Unit = {
+    var entries = 0L
+    var blocks = 0
+    var block = readBlock()
+    while (block(0) == Records) {
+      val records = recordBlock(block)
+      entries += records.count
+      blocks += 1
+      if (records.lowest <= range.end && records.highest >= range.start) onBlock(records)
+      block = readBlock()
+    }
+    view.wrap(block, 0, block.length)
+    if (view.readByte() != End || view.readLong() != entries || view.readInt() != blocks)
+      throw corrupt(source, s"its end doesn't fit the $blocks blocks and $entries entries before it")
+  }
+
+  private[this] def recordBlock(block: Array[Byte]): RecordBlock = {
+    view.wrap(block, 1, block.length - 1)
+    val (state, lowest, highest) = (view.readVarInt(), view.readShort(), view.readShort())
+    val count = view.readVarInt()
+    new RecordBlock(state, lowest, highest, count, block, view.position)
+  }
+
+  private[this] def readBlock(): Array[Byte] = {
+    val frame = readFully(8)
+    view.wrap(frame, 0, 8)
+    val (length, expected) = (view.readInt(), view.readInt())
+    if (length <= 0) throw corrupt(source, s"it has a block of $length bytes")
+    val content = readFully(length)
+    checksum.reset()
+    checksum.update(frame, 0, 4)
+    checksum.update(content, 0, length)
+    if (checksum.getValue.toInt != expected) throw corrupt(source, "the checksum of a block is wrong")
+    content
+  }
+
+  /** Grows as bytes arrive, so that a damaged length costs no memory. */
+  private[this] def readFully(length: Int): Array[Byte] = {
+    val content = in.readNBytes(length)
+    if (content.length < length) throw new EOFException(s"$length bytes wanted, ${content.length} found")
+    content
+  }
+}
+
+/** Checked records of one state. Immutable; any number of cursors may read it. */
+private[state] final class RecordBlock(
+    val state: Int,
+    val lowest: Int,
+    val highest: Int,
+    val count: Int,
+    content: Array[Byte],
+    from: Int
+) {
+  def bytes: Int = content.length
+
+  def cursor: RecordCursor = new RecordCursor(content, from, count)
+}
+
+/** Walks through the records of a block: after a [[next]] that is true, the fields describe the current one. */
+private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
+  private[this] val in = new InputView().wrap(content, from, content.length - from)
+  private[this] var left = count
+
+  /** Keys and values are regions of this array. */
+  def array: Array[Byte] = content
+
+  var isPut = false
+  var keyOffset = 0
+  var keyLength = 0
+  var valueOffset = 0
+  var valueLength = 0
+
+  def next(): Boolean = left > 0 && {
+    left -= 1
+    isPut = in.readByte() != 0
+    keyLength = in.readVarInt()
+    keyOffset = in.position
+    in.skip(keyLength)
+    valueLength = if (isPut) in.readVarInt() else 0
+    valueOffset = in.position
+    in.skip(valueLength)
+    true
+  }
+}
+
+/** The layout of keys in streams and in RocksDB, see [[StateStreamFormat]]. */
+private[state] object CompositeKey {
+
+  def keyGroup(bytes: Array[Byte], offset: Int): Int =
+    ((bytes(offset) & 0xff) << 8) | (bytes(offset + 1) & 0xff)
+
+  /** Writes everything before the user key. */
+  def writePrefix[K](
+      out: OutputView,
+      keyGroup: Int,
+      key: K,
+      serializer: io.pillarbox.state.serialization.TypeSerializer[K],
+      namespace: Array[Byte]
+  ): Unit = {
+    out.writeShort(keyGroup)
+    val region = out.beginSized()
+    serializer.serialize(key, out)
+    out.endSized(region)
+    out.writeVarInt(namespace.length)
+    if (namespace.length > 0) out.writeBytes(namespace)
+  }
+}

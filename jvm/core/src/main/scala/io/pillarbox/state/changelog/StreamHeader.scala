@@ -1,0 +1,41 @@
+package io.pillarbox.state.changelog
+
+import io.pillarbox.state.KeyGroupRange
+import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
+
+/**
+ * The first block of a stream.
+ *
+ * @param isSnapshot all of the state, or (a log) what changed since version - 1
+ * @param version of the state once the stream has been read
+ */
+private[state] final case class StreamHeader(
+    isSnapshot: Boolean,
+    version: Long,
+    key: SerializerSnapshot,
+    maxKeyGroups: Int,
+    range: KeyGroupRange,
+    states: Seq[StateMeta]
+) {
+  def writeTo(out: OutputView): Unit = {
+    out.writeBoolean(isSnapshot)
+    out.writeLong(version)
+    key.writeTo(out)
+    out.writeVarInt(maxKeyGroups)
+    out.writeVarInt(range.start)
+    out.writeVarInt(range.end)
+    out.writeVarInt(states.size)
+    states.foreach(_.writeTo(out))
+  }
+}
+
+private[state] object StreamHeader {
+  def readFrom(in: InputView): StreamHeader = StreamHeader(
+    in.readBoolean(),
+    in.readLong(),
+    SerializerSnapshot.readFrom(in),
+    in.readVarInt(),
+    KeyGroupRange(in.readVarInt(), in.readVarInt()),
+    Seq.fill(in.readVarInt())(StateMeta.readFrom(in))
+  )
+}

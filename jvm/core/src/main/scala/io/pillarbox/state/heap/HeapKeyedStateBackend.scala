@@ -1,0 +1,136 @@
+package io.pillarbox.state.heap
+
+import java.io.{InputStream, OutputStream}
+
+import scala.collection.mutable
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.TypeSerializer
+
+/**
+ * Keeps state as objects on the heap. The fastest backend; state must fit into memory.
+ *
+ * Values are the caller's objects, not copies: one that is changed after it was handed over changes state without the
+ * next commit knowing.
+ *
+ * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
+ */
+final class HeapKeyedStateBackend[K](
+    keySerializer: TypeSerializer[K],
+    maxKeyGroups: Int,
+    keyGroupRange: KeyGroupRange,
+    clock: StateClock = StateClock.System,
+    val tracksChanges: Boolean = true
+) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+  private[this] val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
+  private[this] val unclaimed = mutable.LinkedHashMap.empty[String, RawState]
+  private[this] var nextId = 0
+  private[this] var currentVersion = 0L
+  private[this] var closed = false
+
+  override def version: Long = currentVersion
+
+  override protected def createState[S <: State](descriptor: StateDescriptor[S]): S = {
+    val state = make(descriptor)
+    unclaimed.get(descriptor.name).foreach { raw =>
+      state.restore(raw)
+      unclaimed -= descriptor.name
+    }
+    nextId += 1
+    states(descriptor.name) = state
+    state.asInstanceOf[S]
+  }
+
+  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] = descriptor match {
+    case _: ValueStateDescriptor[_] => new HeapValueState[K, AnyRef](this, descriptor, nextId)
+    case d: ListStateDescriptor[t] => new HeapListState[K, t](this, d, nextId)
+    case d: MapStateDescriptor[k, v] => new HeapMapState[K, k, v](this, d, nextId)
+    case d: ReducingStateDescriptor[t] => new HeapReducingState[K, t](this, d, nextId)
+    case d: AggregatingStateDescriptor[i, a, o] => new HeapAggregatingState[K, i, a, o](this, d, nextId)
+  }
+
+  override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
+
+  override def numEntries(stateName: String): Long = find(stateName).numEntries
+
+  private[this] def find(name: String): HeapState[K] = {
+    checkThread()
+    states.getOrElse(
+      name,
+      throw new IllegalArgumentException(
+        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
+      )
+    )
+  }
+
+  override def commit(out: OutputStream): CommitSummary = {
+    checkThread()
+    if (!tracksChanges)
+      throw new UnsupportedOperationException(
+        "This backend was made without a change log: take snapshots instead"
+      )
+    val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
+    states.values.foreach { state =>
+      writer.beginState(state.id)
+      state.writeChanges(writer)
+    }
+    val summary = writer.finish()
+    states.values.foreach(_.commitChanges())
+    currentVersion += 1
+    summary
+  }
+
+  override def snapshot(out: OutputStream): CommitSummary = {
+    checkThread()
+    val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
+    states.values.foreach { state =>
+      writer.beginState(state.id)
+      state.writeAll(writer)
+    }
+    unclaimed.values.zipWithIndex.foreach { case (raw, i) =>
+      writer.beginState(nextId + i)
+      raw.writeAll(keyGroupRange, writer)
+    }
+    writer.finish()
+  }
+
+  private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {
+    val own = states.values.map(state => StateMeta.of(state.id, state.descriptor, state.nextSequence))
+    val others = unclaimed.values.zipWithIndex.map { case (raw, i) => raw.meta.copy(id = nextId + i) }
+    StreamHeader(
+      isSnapshot,
+      version,
+      keySerializer.snapshot,
+      maxKeyGroups,
+      keyGroupRange,
+      (own ++ others).toSeq
+    )
+  }
+
+  override protected def doRestore(in: InputStream, source: String): Unit = {
+    var metas = Map.empty[Int, StateMeta]
+    new StateStreamReader(in, source).read(keyGroupRange) { header =>
+      currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
+      metas = header.states.map(meta => meta.id -> meta).toMap
+      header.states.foreach(describe)
+    } { block => metas.get(block.state).foreach(meta => unclaimed(meta.name).add(meta, block)) }
+  }
+
+  private[this] def describe(meta: StateMeta): Unit = {
+    val raw = unclaimed.getOrElseUpdate(meta.name, new RawState)
+    val sequence = if (raw.meta == null) 0L else raw.meta.nextSequence
+    raw.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
+  }
+
+  override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, -1L, 0L, 0L, 0L, false)
+
+  override protected def isClosed: Boolean = closed
+
+  override def close(): Unit = {
+    closed = true
+    clearCurrentKey()
+    states.clear()
+    unclaimed.clear()
+  }
+}

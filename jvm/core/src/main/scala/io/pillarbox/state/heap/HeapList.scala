@@ -1,0 +1,224 @@
+package io.pillarbox.state.heap
+
+import java.util
+
+/**
+ * The elements of one key's list, in order, each with its number and, under TTL, its timestamp. Not thread-safe.
+ *
+ * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
+ * moves the others.
+ */
+private[heap] final class HeapList(hasTimestamps: Boolean) {
+  import HeapList.Initial
+
+  private[this] var elements = new Array[AnyRef](Initial)
+  private[this] var numbers = new Array[Long](Initial)
+  private[this] var stamps: Array[Long] = if (hasTimestamps) new Array[Long](Initial) else null
+  private[this] var begin = 0
+  private[this] var holes = 0
+
+  /** No timestamp is below that of an element before it. */
+  private[this] var isMonotone = true
+
+  /** Positions are from [[start]] to below this. */
+  var end = 0
+
+  /** A position that a removal made meaningless is told by this changing. */
+  var changes = 0
+
+  /**
+   * When the list was read last under OnReadAndWrite: elements with a number below [[accessedBelow]] count as stamped
+   * then, at least.
+   */
+  var accessTime: Long = Long.MinValue
+  var accessedBelow: Long = Long.MinValue
+  var accessTimeChanged = false
+  var accessTimeCommitted = false
+
+  /** Elements from this number on are written by the next commit, though their number may be in the last one. */
+  var rewriteFrom: Long = Long.MaxValue
+
+  /** Numbers of committed elements that were removed since the last commit; null if none. */
+  private[this] var removed: Array[Long] = null
+  private[this] var removedCount = 0
+
+  def start: Int = begin
+
+  def size: Int = end - begin - holes
+
+  def isEmpty: Boolean = size == 0
+
+  /** The element, or null for a hole. */
+  def element(at: Int): AnyRef = elements(at)
+
+  def number(at: Int): Long = numbers(at)
+
+  def timestamp(at: Int): Long =
+    if (numbers(at) < accessedBelow) math.max(stamps(at), accessTime) else stamps(at)
+
+  /** Its own timestamp, not counting reads of the list. */
+  def ownTimestamp(at: Int): Long = if (stamps == null) 0L else stamps(at)
+
+  /** A lower bound of all timestamps, exact for the first element. */
+  def earliest: Long =
+    if (begin == end) Long.MaxValue
+    else if (isMonotone) timestamp(begin)
+    else {
+      var least = Long.MaxValue
+      var i = begin
+      while (i < end) {
+        if (elements(i) != null && timestamp(i) < least) least = timestamp(i)
+        i += 1
+      }
+      least
+    }
+
+  def add(element: AnyRef, number: Long, timestamp: Long): Unit = {
+    if (end == elements.length) makeRoom()
+    elements(end) = element
+    numbers(end) = number
+    if (stamps != null) {
+      if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
+      stamps(end) = timestamp
+    }
+    end += 1
+    changes += 1
+  }
+
+  def restamp(at: Int, timestamp: Long): Unit = {
+    stamps(at) = timestamp
+    isMonotone = isMonotone && (at == begin || this.timestamp(at - 1) <= this.timestamp(at)) &&
+      (at + 1 == end || this.timestamp(at) <= this.timestamp(at + 1))
+  }
+
+  /** All elements that are there were read at `time`, which is not before the last time. */
+  def accessed(time: Long): Unit = {
+    accessTime = time
+    accessedBelow = if (begin == end) Long.MinValue else numbers(end - 1) + 1
+    accessTimeChanged = true
+  }
+
+  /** Takes out one element, and notes it if its number is below `committedBelow`. */
+  def remove(at: Int, committedBelow: Long): Unit = {
+    if (numbers(at) < committedBelow) note(numbers(at))
+    elements(at) = null
+    holes += 1
+    changes += 1
+    dropHolesAtFront()
+  }
+
+  def removeAll(committedBelow: Long): Unit = {
+    var i = begin
+    while (i < end) {
+      if (elements(i) != null && numbers(i) < committedBelow) note(numbers(i))
+      i += 1
+    }
+    reset()
+    changes += 1
+  }
+
+  /**
+   * Calls `action` for each expired element, first to last; it may remove it.
+   *
+   * If timestamps don't go down along the list, only the expired ones are looked at.
+   */
+  def forEachUpTo(limit: Long)(action: Int => Unit): Unit = {
+    var i = begin
+    while (i < end && (!isMonotone || elements(i) == null || timestamp(i) <= limit)) {
+      if (elements(i) != null && timestamp(i) <= limit) action(i)
+      i += 1
+    }
+  }
+
+  /** The first position whose element's number is not below `number`. */
+  def firstFrom(number: Long): Int = {
+    val found = util.Arrays.binarySearch(numbers, begin, end, number)
+    if (found >= 0) found else -found - 1
+  }
+
+  def hasRemovals: Boolean = removedCount > 0
+
+  def forEachRemoval(action: Long => Unit): Unit = {
+    var i = 0
+    while (i < removedCount) {
+      action(removed(i))
+      i += 1
+    }
+  }
+
+  /** The last commit told of all changes. */
+  def committed(): Unit = {
+    removed = null
+    removedCount = 0
+    rewriteFrom = Long.MaxValue
+    accessTimeCommitted = accessTimeCommitted || accessTimeChanged
+    accessTimeChanged = false
+  }
+
+  /** [[add]], or replacement of the element that has this number: for records that are replayed in order. */
+  def put(element: AnyRef, number: Long, timestamp: Long): Unit = {
+    val at = firstFrom(number)
+    if (at == end) add(element, number, timestamp)
+    else if (numbers(at) == number && elements(at) != null) {
+      elements(at) = element
+      if (stamps != null) restamp(at, timestamp)
+    } else
+      throw new IndexOutOfBoundsException(
+        s"Element $number of a list comes behind element ${numbers(end - 1)}"
+      )
+  }
+
+  private[this] def note(number: Long): Unit = {
+    if (removed == null) removed = new Array[Long](Initial)
+    if (removedCount == removed.length) removed = util.Arrays.copyOf(removed, removedCount * 2)
+    removed(removedCount) = number
+    removedCount += 1
+  }
+
+  private[this] def dropHolesAtFront(): Unit = {
+    while (begin < end && elements(begin) == null) {
+      begin += 1
+      holes -= 1
+    }
+    if (begin == end) reset()
+  }
+
+  private[this] def reset(): Unit = {
+    util.Arrays.fill(elements, 0, end, null)
+    begin = 0
+    end = 0
+    holes = 0
+    isMonotone = true
+  }
+
+  /** Closes the gaps if they are at least half of all, or else takes larger arrays. */
+  private[this] def makeRoom(): Unit = {
+    if (size * 2 > elements.length) {
+      elements = util.Arrays.copyOf(elements, end * 2)
+      numbers = util.Arrays.copyOf(numbers, end * 2)
+      if (stamps != null) stamps = util.Arrays.copyOf(stamps, end * 2)
+    } else squeeze()
+  }
+
+  private[this] def squeeze(): Unit = {
+    var to = 0
+    var from = begin
+    while (from < end) {
+      if (elements(from) != null) {
+        elements(to) = elements(from)
+        numbers(to) = numbers(from)
+        if (stamps != null) stamps(to) = stamps(from)
+        to += 1
+      }
+      from += 1
+    }
+    util.Arrays.fill(elements, to, end, null)
+    begin = 0
+    end = to
+    holes = 0
+  }
+}
+
+private[heap] object HeapList {
+  private final val Initial = 4
+}

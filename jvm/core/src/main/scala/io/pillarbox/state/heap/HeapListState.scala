@@ -1,0 +1,348 @@
+package io.pillarbox.state.heap
+
+import java.util.ConcurrentModificationException
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.{InputView, TypeSerializer}
+
+/**
+ * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
+ * that have something to lose.
+ */
+private[heap] final class HeapListState[K, T](
+    backend: HeapKeyedStateBackend[K],
+    descriptor: ListStateDescriptor[T],
+    id: Int
+) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
+    with ListState[T] {
+  private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
+  private[this] var sequence = 0L
+
+  /** Elements with a lower number are in the last commit. */
+  private[this] var committedBelow = 0L
+  private[this] var sweepNow = 0L
+  private[this] val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
+  private[this] var current = -1
+
+  override def add(value: T): Unit = {
+    requireValue(value)
+    val now = sweptNow()
+    append(entryForWrite(), value, now)
+  }
+
+  override def addAll(values: Iterable[T]): Unit = {
+    values.foreach(requireValue)
+    val now = sweptNow()
+    if (values.nonEmpty) {
+      val at = entryForWrite()
+      values.foreach(append(at, _, now))
+    }
+  }
+
+  override def update(values: Iterable[T]): Unit = {
+    val all = values.toVector
+    all.foreach(requireValue)
+    clear()
+    addAll(all)
+  }
+
+  override def clear(): Unit = {
+    sweptNow(): Unit
+    val at = entry()
+    if (at >= 0 && list(at) != null) {
+      list(at).removeAll(committedBelow)
+      settle(at)
+    }
+  }
+
+  override def get(): Iterator[T] = {
+    val now = sweptNow()
+    val at = entry()
+    if (at < 0 || list(at) == null) Iterator.empty
+    else if (policy == null) new Elements(list(at))
+    else read(at, now)
+  }
+
+  override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
+    NamespaceMerge(backend, target, sources)(
+      () => { val all = get().toVector; clear(); if (all.isEmpty) null else all },
+      (all: Seq[Vector[T]]) => all.foreach(addAll)
+    )
+
+  private[this] def list(at: Int): HeapList = table.values(at).asInstanceOf[HeapList]
+
+  private[this] def requireValue(value: T): Unit =
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
+
+  private[this] def append(at: Int, value: T, now: Long): Unit = {
+    if (list(at) == null) table.values(at) = new HeapList(policy != null)
+    val stamp = if (policy == null) 0L else policy.stamp(now)
+    list(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
+    if (policy != null) table.timestamps(at) = math.min(table.timestamps(at), stamp)
+    sequence += 1
+    table.touch(at)
+  }
+
+  /** Expired elements go first, then the others are renewed by one write for all. */
+  private[this] def read(at: Int, now: Long): Iterator[T] = {
+    val expired = purge(at, now)
+    val alive = list(at)
+    if (alive != null && !alive.isEmpty && policy.renewsOnRead && now != StateClock.Unknown)
+      renew(at, alive, now)
+    val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(alive)
+    if (policy.returnsExpired && expired.nonEmpty) merged(expired, alive) else rest
+  }
+
+  /** Expired and living elements in their order, for the one time that the expired are shown. */
+  private[this] def merged(expired: Seq[(Long, AnyRef)], alive: HeapList): Iterator[T] = {
+    val rest =
+      if (alive == null) Nil
+      else
+        (alive.start until alive.end)
+          .filter(alive.element(_) != null)
+          .map(i => (alive.number(i), alive.element(i)))
+    (expired ++ rest).sortBy(_._1).iterator.map(_._2.asInstanceOf[T])
+  }
+
+  /** One write for all elements; but a late record renews only those that no later one has renewed. */
+  private[this] def renew(at: Int, alive: HeapList, now: Long): Unit = {
+    val stamp = policy.stamp(now)
+    if (stamp >= alive.accessTime) {
+      if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
+        alive.accessed(stamp)
+        table.touch(at)
+      }
+    } else {
+      var i = alive.firstFrom(alive.accessedBelow)
+      while (i < alive.end) {
+        if (alive.element(i) != null && alive.ownTimestamp(i) < stamp) restamp(at, alive, i, stamp)
+        i += 1
+      }
+    }
+    table.timestamps(at) = alive.earliest
+  }
+
+  /** Removes the expired elements of one list, and returns them if somebody wants to see them. */
+  private[this] def purge(at: Int, now: Long): Seq[(Long, AnyRef)] = {
+    val limit = policy.limit(now)
+    if (table.timestamps(at) > limit) Nil
+    else {
+      val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
+      val expired = Vector.newBuilder[(Long, AnyRef)]
+      elements.forEachUpTo(limit) { i =>
+        if (elements.timestamp(i) != StateClock.Unknown) {
+          expired += ((elements.number(i), elements.element(i)))
+          elements.remove(i, committedBelow)
+        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.stamp(now))
+      }
+      val all = expired.result()
+      settle(at)
+      all.foreach { case (_, value) => tellExpired(key, namespace, null, value) }
+      all
+    }
+  }
+
+  /** A new timestamp of its own is a change of the element: its record is written again under its number. */
+  private[this] def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
+    elements.restamp(i, stamp)
+    elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
+    table.touch(at)
+  }
+
+  /** Brings the table in line with a list that lost elements. */
+  private[this] def settle(at: Int): Unit = {
+    val elements = list(at)
+    if (policy != null) table.timestamps(at) = elements.earliest
+    table.touch(at)
+    if (elements.isEmpty && (!backend.tracksChanges || !mustBeTold(elements))) table.free(at)
+    else if (elements.isEmpty) {
+      elements.accessTime = Long.MinValue
+      elements.accessTimeChanged = elements.accessTimeCommitted
+    }
+  }
+
+  private[this] def mustBeTold(elements: HeapList): Boolean =
+    elements.hasRemovals || elements.accessTimeCommitted
+
+  private[this] def sweptNow(): Long =
+    if (policy == null) 0L
+    else {
+      val now = policy.now
+      if (sweepCount > 0) {
+        current = entry()
+        sweep(now, policy.limit(now))
+      }
+      now
+    }
+
+  override protected def sweep(now: Long, limit: Long): Unit = {
+    sweepNow = now
+    table.sweep(sweepCount, limit, expireAction)
+  }
+
+  override def nextSequence: Long = sequence
+
+  override def numEntries: Long =
+    Iterator.range(0, table.highWater).filter(isAlive).map(list(_).size.toLong).sum
+
+  override protected def isAlive(at: Int): Boolean = super.isAlive(at) && !list(at).isEmpty
+
+  override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
+    val elements = list(at)
+    if (elements != null) {
+      val keyGroup = keyGroupOf(at)
+      elements.forEachRemoval { number =>
+        writer.beginRemove(keyGroup)
+        writePrefix(at, keyGroup, writer)
+        writer.out.writeLong(number)
+        writer.endRemove()
+      }
+      writeAccessTimeChange(at, elements, keyGroup, writer)
+      writeElements(at, math.min(committedBelow, elements.rewriteFrom), keyGroup, StateClock.Unknown, writer)
+    }
+  }
+
+  private[this] def writeAccessTimeChange(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit =
+    if (!elements.isEmpty && elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
+    else if (elements.isEmpty && elements.accessTimeCommitted) {
+      writer.beginRemove(keyGroup)
+      writePrefix(at, keyGroup, writer)
+      writer.endRemove()
+    }
+
+  override def commitChanges(): Unit = {
+    committedBelow = sequence
+    table.commitChanges { at =>
+      val elements = list(at)
+      if (elements == null || elements.isEmpty) table.free(at) else elements.committed()
+    }
+  }
+
+  override protected def writeEntry(at: Int, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit = {
+    if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
+    writeElements(at, Long.MinValue, keyGroup, limit, writer)
+  }
+
+  private[this] def writeAccessTime(
+      at: Int,
+      elements: HeapList,
+      keyGroup: Int,
+      writer: StateStreamWriter
+  ): Unit = {
+    writer.beginPut(keyGroup)
+    writePrefix(at, keyGroup, writer)
+    writer.endKey()
+    writer.out.writeLong(elements.accessTime)
+    writer.out.writeLong(elements.accessedBelow)
+    writer.endValue()
+  }
+
+  private[this] def writeElements(
+      at: Int,
+      from: Long,
+      keyGroup: Int,
+      limit: Long,
+      writer: StateStreamWriter
+  ): Unit = {
+    val elements = list(at)
+    var i = elements.firstFrom(from)
+    while (i < elements.end) {
+      if (
+        elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))
+      ) {
+        writer.beginPut(keyGroup)
+        writePrefix(at, keyGroup, writer)
+        writer.out.writeLong(elements.number(i))
+        writer.endKey()
+        if (policy != null) writer.out.writeLong(elements.ownTimestamp(i))
+        serializer.serialize(elements.element(i).asInstanceOf[T], writer.out)
+        writer.endValue()
+      }
+      i += 1
+    }
+  }
+
+  override def restore(raw: RawState): Unit = {
+    super.restore(raw)
+    sequence = raw.meta.nextSequence
+    if (backend.tracksChanges) committedBelow = sequence
+  }
+
+  override protected def load(
+      at: Int,
+      isPut: Boolean,
+      userKey: InputView,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit = {
+    if (list(at) == null) table.values(at) = new HeapList(policy != null)
+    val elements = list(at)
+    if (userKey.remaining == 0) loadAccessTime(elements, isPut, value, plan)
+    else if (isPut) loadElement(at, elements, userKey.readLong(), value, plan)
+    else loadRemoval(elements, userKey.readLong())
+    table.markCommitted(at)
+    if (policy != null) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
+    if (elements.isEmpty && !elements.accessTimeCommitted) table.free(at)
+  }
+
+  private[this] def loadAccessTime(
+      elements: HeapList,
+      isPut: Boolean,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit = {
+    elements.accessTimeCommitted = isPut
+    val counts = isPut && plan.keepsTimestamps
+    elements.accessTime = if (counts) value.readLong() else Long.MinValue
+    elements.accessedBelow = if (counts) value.readLong() else Long.MinValue
+    elements.accessTimeChanged = isPut && !plan.keepsTimestamps
+  }
+
+  private[this] def loadElement(
+      at: Int,
+      elements: HeapList,
+      number: Long,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit = {
+    val stamp = plan.timestamp(value)
+    elements.put(plan.value(value), number, stamp)
+    if (!plan.sameBytes) {
+      elements.rewriteFrom = Long.MinValue
+      table.touch(at)
+    }
+  }
+
+  private[this] def loadRemoval(elements: HeapList, number: Long): Unit = {
+    val i = elements.firstFrom(number)
+    if (i < elements.end && elements.number(i) == number && elements.element(i) != null)
+      elements.remove(i, Long.MinValue)
+  }
+
+  private final class Elements(elements: HeapList) extends Iterator[T] {
+    private[this] val context = backend.contextVersion
+    private[this] val changes = elements.changes
+    private[this] var at = elements.start
+
+    override def hasNext: Boolean = {
+      if (context != backend.contextVersion || changes != elements.changes)
+        throw new ConcurrentModificationException(
+          s"List state '${descriptor.name}' or its key changed while it was read"
+        )
+      while (at < elements.end && elements.element(at) == null) at += 1
+      at < elements.end
+    }
+
+    override def next(): T = {
+      if (!hasNext) throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      at += 1
+      elements.element(at - 1).asInstanceOf[T]
+    }
+  }
+}

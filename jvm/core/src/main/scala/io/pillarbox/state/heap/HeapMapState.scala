@@ -1,0 +1,330 @@
+package io.pillarbox.state.heap
+
+import java.util.AbstractMap.SimpleImmutableEntry
+import java.util.ConcurrentModificationException
+import java.util.Map.Entry
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.{InputView, TypeSerializer}
+
+/**
+ * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A timestamp belongs to one
+ * entry, so expiry and clean-up never copy or scan a slots.
+ */
+private[heap] final class HeapMapState[K, UK, UV](
+    backend: HeapKeyedStateBackend[K],
+    descriptor: MapStateDescriptor[UK, UV],
+    id: Int
+) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = false, tableTracksChanges = false)
+    with MapState[UK, UV] {
+  private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
+  private[this] val userKeySerializer = descriptor.userKeySerializer
+  private[this] val slots = new MapTable[UK](userKeySerializer, policy != null, backend.tracksChanges)
+  private[this] var sweepNow = 0L
+
+  /** The map whose iterators a sweep must not disturb. */
+  private[this] var current = -1
+
+  /** Grows with every entry that the user adds or removes, or meets expired. */
+  private[this] var changes = 0
+  private[this] val expireAction: PositionAction =
+    at => if (slots.owner(at) != current) expireOrStamp(at, sweepNow): Unit
+
+  override def get(key: UK): UV = {
+    requireKey(key)
+    if (policy == null) {
+      val owner = entry()
+      val at = if (owner < 0) -1 else slots.find(owner, key)
+      if (at < 0) null.asInstanceOf[UV] else slots.values(at).asInstanceOf[UV]
+    } else {
+      val now = sweptNow()
+      val owner = entry()
+      val at = if (owner < 0) -1 else slots.find(owner, key)
+      if (at < 0 || slots.values(at) == null) null.asInstanceOf[UV] else readAlive(at, now)
+    }
+  }
+
+  override def put(key: UK, value: UV): Unit = {
+    requireKey(key)
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
+    val now = if (policy == null) 0L else sweptNow()
+    val owner = entryForWrite()
+    if (table.values(owner) == null) table.values(owner) = new MapChain
+    val at = place(owner, key, value.asInstanceOf[AnyRef])
+    if (policy != null)
+      slots.timestamps(at) = policy.stamp(
+        now,
+        if (slots.timestamps(at) == Long.MaxValue) StateClock.Unknown else slots.timestamps(at)
+      )
+    slots.touch(at)
+  }
+
+  override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
+    put(key, value)
+  }
+
+  override def remove(key: UK): Unit = {
+    requireKey(key)
+    if (policy != null) sweptNow(): Unit
+    val owner = entry()
+    val at = if (owner < 0) -1 else slots.find(owner, key)
+    if (at >= 0 && slots.values(at) != null) dropEntry(at)
+  }
+
+  override def contains(key: UK): Boolean = get(key) != null
+
+  override def isEmpty: Boolean = {
+    val now = if (policy == null) 0L else sweptNow()
+    val owner = entry()
+    if (owner < 0) true
+    else if (policy == null) chain(owner).size == 0
+    else firstAlive(chain(owner), now) < 0
+  }
+
+  override def clear(): Unit = {
+    if (policy != null) sweptNow(): Unit
+    val owner = entry()
+    if (owner >= 0) {
+      val all = chain(owner)
+      while (all.head >= 0) {
+        slots.remove(all, all.head)
+        changes += 1
+      }
+      releaseIfEmpty(owner)
+    }
+  }
+
+  override def keys: StateIterator[UK] = new Cursor[UK](slots.userKey(_), (key, _) => key)
+
+  override def values: StateIterator[UV] = new Cursor[UV](_ => null.asInstanceOf[UK], (_, value) => value)
+
+  override def entries: StateIterator[Entry[UK, UV]] =
+    new Cursor[Entry[UK, UV]](slots.userKey(_), (key, value) => new SimpleImmutableEntry(key, value))
+
+  private[this] def chain(owner: Int): MapChain = table.values(owner).asInstanceOf[MapChain]
+
+  private[this] def requireKey(key: UK): Unit =
+    if (key == null) throw StateErrors.nullValue(descriptor.name, "a map key")
+
+  private[this] def place(owner: Int, key: UK, value: AnyRef): Int = {
+    val at = slots.find(owner, key)
+    if (at < 0) {
+      changes += 1
+      slots.insert(chain(owner), owner, key, value)
+    } else {
+      if (slots.values(at) == null) {
+        changes += 1
+        slots.revive(chain(owner), at, value)
+      } else slots.values(at) = value
+      at
+    }
+  }
+
+  private[this] def dropEntry(at: Int): Unit = {
+    val owner = slots.owner(at)
+    slots.remove(chain(owner), at)
+    changes += 1
+    releaseIfEmpty(owner)
+  }
+
+  private[this] def releaseIfEmpty(owner: Int): Unit =
+    if (chain(owner).size == 0 && chain(owner).tombstones == 0) table.free(owner)
+
+  private[this] def readAlive(at: Int, now: Long): UV = {
+    val value = slots.values(at).asInstanceOf[UV]
+    if (slots.timestamps(at) <= policy.limit(now) && expireOrStamp(at, now)) {
+      changes += 1
+      if (policy.returnsExpired) value else null.asInstanceOf[UV]
+    } else {
+      if (policy.renewsOnRead) renew(at, now)
+      value
+    }
+  }
+
+  private[this] def renew(at: Int, now: Long): Unit = {
+    val stamp = policy.stamp(now, slots.timestamps(at))
+    if (stamp != slots.timestamps(at)) {
+      slots.timestamps(at) = stamp
+      slots.touch(at)
+    }
+  }
+
+  /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */
+  private[this] def expireOrStamp(at: Int, now: Long): Boolean =
+    if (slots.timestamps(at) == StateClock.Unknown) {
+      if (now != StateClock.Unknown) renew(at, now)
+      false
+    } else {
+      val owner = slots.owner(at)
+      val (key, namespace) = (table.key(owner), table.namespace(owner))
+      val (userKey, value) = (slots.userKey(at), slots.values(at))
+      slots.remove(chain(owner), at)
+      releaseIfEmpty(owner)
+      tellExpired(key, namespace, userKey, value)
+      true
+    }
+
+  /** Removes what is expired at the front of the chain, up to the first entry that is alive. */
+  private[this] def firstAlive(all: MapChain, now: Long): Int = {
+    val limit = policy.limit(now)
+    var at = all.head
+    while (at >= 0 && slots.timestamps(at) <= limit && slots.timestamps(at) != StateClock.Unknown) {
+      val next = slots.next(at)
+      changes += 1
+      expireOrStamp(at, now): Unit
+      at = next
+    }
+    at
+  }
+
+  private[this] def sweptNow(): Long = {
+    val now = policy.now
+    if (sweepCount > 0) {
+      current = entry()
+      sweep(now, policy.limit(now))
+    }
+    now
+  }
+
+  override protected def sweep(now: Long, limit: Long): Unit = {
+    sweepNow = now
+    slots.sweep(sweepCount, limit, expireAction)
+  }
+
+  override def used: Long = slots.used.toLong
+
+  override def numEntries: Long =
+    Iterator.range(0, table.highWater).filter(isAlive).map(chain(_).size.toLong).sum
+
+  override protected def isAlive(owner: Int): Boolean = super.isAlive(owner) && chain(owner).size > 0
+
+  override def writeChanges(writer: StateStreamWriter): Unit = slots.forEachChanged { at =>
+    val keyGroup = keyGroupOf(slots.owner(at))
+    if (slots.values(at) != null) writeOne(at, keyGroup, writer)
+    else {
+      writer.beginRemove(keyGroup)
+      writeKey(at, keyGroup, writer)
+      writer.endRemove()
+    }
+  }
+
+  override def commitChanges(): Unit = slots.commitChanges { at =>
+    if (slots.values(at) == null) {
+      val owner = slots.owner(at)
+      slots.free(at)
+      chain(owner).tombstones -= 1
+      releaseIfEmpty(owner)
+    }
+  }
+
+  override protected def writeEntry(
+      owner: Int,
+      keyGroup: Int,
+      limit: Long,
+      writer: StateStreamWriter
+  ): Unit = {
+    var at = chain(owner).head
+    while (at >= 0) {
+      if (policy == null || !policy.isExpired(slots.timestamps(at), limit)) writeOne(at, keyGroup, writer)
+      at = slots.next(at)
+    }
+  }
+
+  private[this] def writeKey(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
+    writePrefix(slots.owner(at), keyGroup, writer)
+    userKeySerializer.serialize(slots.userKey(at), writer.out)
+  }
+
+  private[this] def writeOne(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
+    writer.beginPut(keyGroup)
+    writeKey(at, keyGroup, writer)
+    writer.endKey()
+    if (policy != null) writer.out.writeLong(slots.timestamps(at))
+    serializer.serialize(slots.values(at).asInstanceOf[UV], writer.out)
+    writer.endValue()
+  }
+
+  override protected def load(
+      owner: Int,
+      isPut: Boolean,
+      userKey: InputView,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit = {
+    if (table.values(owner) == null) table.values(owner) = new MapChain
+    val key = plan.userKey(userKey).asInstanceOf[UK]
+    if (isPut) {
+      val stamp = plan.timestamp(value)
+      val at = place(owner, key, plan.value(value))
+      if (policy != null) slots.timestamps(at) = stamp
+      slots.markCommitted(at)
+      if (!plan.sameBytes) slots.touch(at)
+    } else {
+      val at = slots.find(owner, key)
+      if (at >= 0) {
+        slots.unlinkAndFree(chain(owner), at)
+        releaseIfEmpty(owner)
+      }
+    }
+  }
+
+  private final class Cursor[A](keyOf: Int => UK, make: (UK, UV) => A) extends StateIterator[A] {
+    private[this] val now = if (policy == null) 0L else sweptNow()
+    private[this] val context = backend.contextVersion
+    private[this] var seenChanges = changes
+    private[this] var ahead = { val owner = entry(); if (owner < 0) -1 else chain(owner).head }
+    private[this] var upcoming: UV = _
+    private[this] var upcomingKey: UK = _
+    private[this] var upcomingAt = -1
+    private[this] var last = -1
+
+    override def hasNext: Boolean = {
+      check()
+      while (upcoming == null && ahead >= 0) advance()
+      upcoming != null
+    }
+
+    override def next(): A = {
+      if (!hasNext) throw new NoSuchElementException(s"The map of state '${descriptor.name}' ends here")
+      val result = make(upcomingKey, upcoming)
+      last = upcomingAt
+      upcoming = null.asInstanceOf[UV]
+      result
+    }
+
+    override def remove(): Unit = {
+      check()
+      if (last == -1)
+        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
+      if (last >= 0) dropEntry(last)
+      last = -1
+      seenChanges = changes
+    }
+
+    private[this] def advance(): Unit = {
+      val at = ahead
+      ahead = slots.next(at)
+      upcomingKey = keyOf(at)
+      upcomingAt = at
+      if (policy == null) upcoming = slots.values(at).asInstanceOf[UV]
+      else {
+        upcoming = readAlive(at, now)
+        if (seenChanges != changes) upcomingAt = Cursor.Gone
+        seenChanges = changes
+      }
+    }
+
+    private[this] def check(): Unit =
+      if (context != backend.contextVersion || seenChanges != changes)
+        throw new ConcurrentModificationException(
+          s"Map state '${descriptor.name}' or its key changed while it was read"
+        )
+  }
+
+  private object Cursor {
+
+    /** The place of an entry that was expired: it is removed already. */
+    final val Gone = -2
+  }
+}

@@ -1,0 +1,133 @@
+package io.pillarbox.state.heap
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.InputView
+import io.pillarbox.state.ttl.TtlPolicy
+
+/**
+ * What the heap's handles share: the key table, the position of the current key, TTL, and writing to streams.
+ *
+ * Handles of TTL state look at the next few entries of the table on each access ([[sweep]]), so what nobody reads any more
+ * goes away at a small, fixed cost an access.
+ *
+ * @param id of the state in streams
+ */
+private[heap] abstract class HeapState[K](
+    protected val backend: HeapKeyedStateBackend[K],
+    val descriptor: StateDescriptor[_],
+    val id: Int,
+    tableHasTimestamps: Boolean,
+    tableTracksChanges: Boolean
+) extends State {
+  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend.clock)
+  protected final val table: KeyTable[K] =
+    new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
+  protected final val sweepCount: Int = if (policy == null) 0 else policy.config.cleanup.incrementalEntries
+  private[this] val listener = descriptor.onExpire.orNull
+
+  private[this] var knownContext = -1L
+  private[this] var knownRemovals = 0
+  private[this] var known = -1
+
+  if (sweepCount > 0 && policy.config.cleanup.incrementalEveryRecord)
+    backend.onEveryRecord { () =>
+      val now = policy.now
+      sweep(now, policy.limit(now))
+    }
+
+  /** The position of the current key, perhaps of a tombstone, or -1. */
+  protected final def entry(): Int = {
+    backend.checkAccess()
+    if (knownContext == backend.contextVersion && knownRemovals == table.removals) known else locate()
+  }
+
+  /** The position of the current key, made if there was none. */
+  protected final def entryForWrite(): Int = {
+    val found = entry()
+    if (found >= 0) found
+    else {
+      known = table.insert(backend.currentKey, backend.keyHash, backend.namespace)
+      known
+    }
+  }
+
+  private[this] def locate(): Int = {
+    known = table.find(backend.currentKey, backend.keyHash, backend.namespace)
+    knownContext = backend.contextVersion
+    knownRemovals = table.removals
+    known
+  }
+
+  /** Looks at a few entries and removes those that are expired. */
+  protected def sweep(now: Long, limit: Long): Unit
+
+  /** Hands an expired value, already removed, to the listener. */
+  protected final def tellExpired(key: K, namespace: Namespace, userKey: Any, value: Any): Unit =
+    if (listener != null) backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
+
+  def nextSequence: Long = 0L
+
+  def numEntries: Long
+
+  /** Entries in tables, cheap to ask for from any thread. */
+  def used: Long = table.used.toLong
+
+  /** Positions that hold something. */
+  protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.values(entry) != null
+
+  def allKeys: Iterator[K] = Iterator.range(0, table.highWater).filter(isAlive).map(table.key)
+
+  def writeChanges(writer: StateStreamWriter): Unit
+
+  /** What [[writeChanges]] wrote is durable. */
+  def commitChanges(): Unit
+
+  /** Writes the entry of one position in full. */
+  protected def writeEntry(entry: Int, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit
+
+  final def writeAll(writer: StateStreamWriter): Unit = {
+    val limit =
+      if (policy != null && policy.config.cleanup.inFullSnapshot) policy.limit(policy.now)
+      else StateClock.Unknown
+    new KeyGroupOrder(backend.maxKeyGroups, table.highWater).forEach(
+      entry => if (isAlive(entry)) keyGroupOf(entry) else -1,
+      (entry, keyGroup) => writeEntry(entry, keyGroup, limit, writer)
+    )
+  }
+
+  protected final def keyGroupOf(entry: Int): Int =
+    KeyGroups.keyGroupOf(backend.keySerializer.hash(table.key(entry)), backend.maxKeyGroups)
+
+  protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
+    CompositeKey.writePrefix(
+      writer.out,
+      keyGroup,
+      table.key(entry),
+      backend.keySerializer,
+      table.namespace(entry).bytes
+    )
+
+  /** Takes over one restored record; `userKey` is what follows the key and namespace. */
+  protected def load(
+      entry: Int,
+      isPut: Boolean,
+      userKey: InputView,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit
+
+  /** Takes over what was restored under this state's name before it was registered. */
+  def restore(raw: RawState): Unit = {
+    val now = if (policy == null) StateClock.Unknown else policy.now
+    val reader = new RecordReader(backend)
+    raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
+      val key = reader.open(cursor)
+      val found = table.find(key, backend.keySerializer.hash(key), reader.namespace)
+      val entry =
+        if (found >= 0 || !cursor.isPut) found
+        else table.insert(key, backend.keySerializer.hash(key), reader.namespace)
+      if (entry >= 0) load(entry, cursor.isPut, reader.userKey, reader.value, plan)
+    }
+  }
+}

@@ -1,0 +1,88 @@
+package io.pillarbox.state.heap
+
+import java.util
+
+import io.pillarbox.state.Namespace
+import io.pillarbox.state.serialization.TypeSerializer
+
+/**
+ * (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. Not thread-safe.
+ *
+ * An entry whose object is null is a tombstone.
+ */
+private[heap] final class KeyTable[K](
+    serializer: TypeSerializer[K],
+    hasTimestamps: Boolean,
+    tracksChanges: Boolean
+) extends DenseTable(hasTimestamps, tracksChanges) {
+  private[this] var keys = new Array[AnyRef](DenseTable.InitialEntries)
+
+  /** Null as long as all are void. */
+  private[this] var namespaces: Array[Namespace] = null
+
+  var values: Array[AnyRef] = new Array[AnyRef](DenseTable.InitialEntries)
+
+  def key(entry: Int): K = keys(entry).asInstanceOf[K]
+
+  def namespace(entry: Int): Namespace = if (namespaces == null) Namespace.Void else namespaces(entry)
+
+  override def isUsed(entry: Int): Boolean = keys(entry) != null
+
+  /** The position, or -1. */
+  def find(key: K, keyHash: Int, namespace: Namespace): Int = {
+    val hash = KeyTable.hash(keyHash, namespace)
+    val mask = index.length - 1
+    var slot = firstSlot(hash)
+    var found = -2
+    while (found == -2) {
+      val word = index(slot)
+      if (word == 0L) found = -1
+      else if ((word >>> 32).toInt == hash && matches(word.toInt - 1, key, namespace)) found = word.toInt - 1
+      slot = (slot + 1) & mask
+    }
+    found
+  }
+
+  /** Adds an entry for a key that [[find]] did not find; its object is still null. */
+  def insert(key: K, keyHash: Int, namespace: Namespace): Int = {
+    val entry = allocate(KeyTable.hash(keyHash, namespace))
+    keys(entry) = key.asInstanceOf[AnyRef]
+    if (!namespace.isVoid && namespaces == null) {
+      namespaces = new Array[Namespace](keys.length)
+      util.Arrays.fill(namespaces.asInstanceOf[Array[AnyRef]], Namespace.Void)
+    }
+    if (namespaces != null) namespaces(entry) = namespace
+    entry
+  }
+
+  /** Removes the object: the entry is freed, or kept as a tombstone if a commit must tell of it. */
+  def remove(entry: Int): Unit =
+    if (isCommitted(entry)) {
+      values(entry) = null
+      if (timestamps != null) timestamps(entry) = Long.MaxValue
+      touch(entry)
+      removals += 1
+    } else free(entry)
+
+  private[this] def matches(entry: Int, key: K, namespace: Namespace): Boolean = {
+    val own = keys(entry)
+    ((own eq key.asInstanceOf[AnyRef]) || serializer.equal(own.asInstanceOf[K], key)) &&
+    (if (namespaces == null) namespace.isVoid else namespaces(entry) == namespace)
+  }
+
+  override protected def growColumns(capacity: Int): Unit = {
+    keys = util.Arrays.copyOf(keys, capacity)
+    values = util.Arrays.copyOf(values, capacity)
+    if (namespaces != null) namespaces = util.Arrays.copyOf(namespaces, capacity)
+  }
+
+  override protected def clearColumns(entry: Int): Unit = {
+    keys(entry) = null
+    values(entry) = null
+  }
+}
+
+private[heap] object KeyTable {
+  private def hash(keyHash: Int, namespace: Namespace): Int =
+    if (namespace.isVoid) keyHash else keyHash * 31 + namespace.hashCode
+}

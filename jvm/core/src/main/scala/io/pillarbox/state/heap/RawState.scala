@@ -1,0 +1,87 @@
+package io.pillarbox.state.heap
+
+import java.nio.ByteBuffer
+import java.util
+
+import scala.collection.mutable
+
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.InputView
+import io.pillarbox.state.{KeyGroupRange, Namespace}
+
+/**
+ * Restored records of a state that the program hasn't registered yet, as they were read. They are decoded once its
+ * descriptor is known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
+ */
+private[heap] final class RawState {
+  private[this] val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
+
+  /** As the last stream described it: it holds for every entry that is left, for a change of type rewrites all. */
+  var meta: StateMeta = _
+
+  def add(written: StateMeta, block: RecordBlock): Unit = blocks += ((written, block))
+
+  /**
+   * Goes through all records in order, those outside the range left out. `planFor` is asked before the first record, so that it
+   * can refuse.
+   */
+  def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
+    val plans = (meta +: blocks.map(_._1).toSeq).distinct.map(m => m -> planFor(m)).toMap
+    blocks.foreach { case (written, block) =>
+      val cursor = block.cursor
+      while (cursor.next())
+        if (range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset)))
+          action(cursor, plans(written))
+    }
+  }
+
+  /** Writes the last value of each key. */
+  def writeAll(range: KeyGroupRange, writer: StateStreamWriter): Unit = {
+    val last = new util.TreeMap[ByteBuffer, ByteBuffer](RawState.byBytes)
+    replay(range, identity) { (cursor, _) =>
+      val key = ByteBuffer.wrap(cursor.array, cursor.keyOffset, cursor.keyLength).slice()
+      if (cursor.isPut)
+        last.put(key, ByteBuffer.wrap(cursor.array, cursor.valueOffset, cursor.valueLength).slice()): Unit
+      else last.remove(key): Unit
+    }
+    last.forEach { (key, value) =>
+      val keyBytes = new Array[Byte](key.remaining)
+      key.duplicate().get(keyBytes)
+      writer.record(keyBytes, 0, keyBytes.length, value.array, value.arrayOffset, value.remaining)
+    }
+  }
+}
+
+private object RawState {
+  private val byBytes: util.Comparator[ByteBuffer] =
+    (left, right) =>
+      util.Arrays.compareUnsigned(
+        left.array,
+        left.arrayOffset,
+        left.arrayOffset + left.remaining,
+        right.array,
+        right.arrayOffset,
+        right.arrayOffset + right.remaining
+      )
+}
+
+/** Takes records apart. The views are reused from record to record and hold exactly one key, user key or value. */
+private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
+  private[this] val whole = new InputView
+  private[this] val part = new InputView
+  val userKey = new InputView
+  val value = new InputView
+  var namespace: Namespace = Namespace.Void
+
+  /** Opens the views on the cursor's record and returns its key. */
+  def open(cursor: RecordCursor): K = {
+    whole.wrap(cursor.array, cursor.keyOffset + 2, cursor.keyLength - 2)
+    val length = whole.readVarInt()
+    val key = backend.keySerializer.deserialize(part.wrap(cursor.array, whole.position, length))
+    whole.skip(length)
+    namespace = Namespace.of(whole.readBytes(whole.readVarInt()))
+    userKey.wrap(cursor.array, whole.position, whole.remaining)
+    value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
+    key
+  }
+}

@@ -1,0 +1,40 @@
+package io.pillarbox.state.rocksdb
+
+import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state._
+import io.pillarbox.state.changelog.StateMeta
+
+/**
+ * After which age compaction may drop a state's entries, in whole seconds; 0 for never.
+ *
+ * A TtlDB stamps an entry with the wall clock when it is written, which is at or after its own timestamp, and
+ * knows nothing of our clock. So only processing-time TTL can use it, with a margin, and only where a renewed entry is written
+ * again: a list read under OnReadAndWrite renews its elements without writing them.
+ */
+private[rocksdb] object CompactionTtl {
+
+  def seconds(descriptor: StateDescriptor[_], margin: Long): Int = descriptor.ttl match {
+    case Some(ttl) if isSound(descriptor, ttl) => seconds(ttl.ttl, margin)
+    case _ => 0
+  }
+
+  /** What to begin with for restored state, whose descriptor isn't known yet. */
+  def seconds(meta: StateMeta, margin: Long): Int =
+    if (meta.timeCharacteristic == ProcessingTime.code) seconds(meta.ttl, margin) else 0
+
+  /**
+   * Whether a column family of age `found` serves a state that wants `wanted`: it must not drop anything sooner, and not much
+   * later.
+   */
+  def fits(found: Int, wanted: Int): Boolean =
+    if (wanted == 0) found == 0 else found >= wanted && found / 4 <= wanted
+
+  private def isSound(descriptor: StateDescriptor[_], ttl: StateTtlConfig): Boolean =
+    ttl.isEnabled && ttl.cleanup.atCompaction && ttl.timeCharacteristic == ProcessingTime &&
+      !(descriptor.kind == StateKind.List && ttl.updateType == OnReadAndWrite)
+
+  private def seconds(ttl: Long, margin: Long): Int = {
+    val seconds = ttl / 1000 + margin / 1000 + 1
+    if (seconds <= Int.MaxValue / 2) seconds.toInt else 0
+  }
+}

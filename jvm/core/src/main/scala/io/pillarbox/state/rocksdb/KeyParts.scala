@@ -1,0 +1,27 @@
+package io.pillarbox.state.rocksdb
+
+import io.pillarbox.state.serialization.InputView
+
+/** Takes a composite key apart. Reusable; the views are on the bytes given last. */
+private[rocksdb] final class KeyParts {
+  private[this] val whole = new InputView
+
+  /** Exactly the serialised key. */
+  val key = new InputView
+
+  /** Bytes of key group, key and namespace. */
+  var prefixLength = 0
+  var userKeyLength = 0
+
+  def open(bytes: Array[Byte]): this.type = {
+    whole.wrap(bytes, 0, bytes.length)
+    whole.skip(2)
+    val length = whole.readVarInt()
+    key.wrap(bytes, whole.position, length)
+    whole.skip(length)
+    whole.skip(whole.readVarInt())
+    prefixLength = whole.position
+    userKeyLength = whole.remaining
+    this
+  }
+}

@@ -1,0 +1,26 @@
+package io.pillarbox.state.rocksdb
+
+import java.nio.file.Path
+
+/**
+ * Where and how a database is kept.
+ *
+ * @param directory its own; created if missing, left in place on close
+ * @param memoryLimit of the process's [[RocksDBMemory]], in bytes
+ * @param cacheBytes of this backend's write-back cache on the heap, about
+ * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in milliseconds:
+ *   RocksDB measures age by the wall clock, state by its own clock
+ * @param diskLimit the files of this database may not take more, in bytes; 0 for no limit
+ * @param statistics whether cache hits and compaction are counted, at a few percent of the speed
+ */
+final case class RocksDBConfig(
+    directory: Path,
+    memoryLimit: Long = 256L << 20,
+    cacheBytes: Int = 8 << 20,
+    compactionMargin: Long = 3600L * 1000,
+    diskLimit: Long = 0L,
+    statistics: Boolean = false
+) {
+  require(cacheBytes >= (16 << 10), s"The write-back cache needs 16 KiB or more, found $cacheBytes bytes")
+  require(compactionMargin >= 0, s"compactionMargin must be 0 or more, found $compactionMargin ms")
+}

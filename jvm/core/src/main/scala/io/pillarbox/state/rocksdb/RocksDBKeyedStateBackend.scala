@@ -1,0 +1,259 @@
+package io.pillarbox.state.rocksdb
+
+import java.io.{InputStream, OutputStream}
+import java.nio.file.Path
+
+import scala.collection.mutable
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
+import org.rocksdb.TickerType
+
+/**
+ * Keeps state as bytes in RocksDB, for state larger than memory.
+ *
+ * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused, for
+ * nothing in it can be trusted.
+ */
+final class RocksDBKeyedStateBackend[K](
+    keySerializer: TypeSerializer[K],
+    maxKeyGroups: Int,
+    keyGroupRange: KeyGroupRange,
+    clock: StateClock,
+    config: RocksDBConfig
+) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+
+  /** The database, for structures that keep column families of their own in it. */
+  val store: RocksDBStore = new RocksDBStore(config)
+  private[rocksdb] val entries = new EntryStore(store, config.cacheBytes)
+  private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
+  private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
+  private[this] val prefixView = new OutputView(128)
+  private[this] var prefixContext = -1L
+  private[this] var currentVersion = 0L
+  private[this] var closed = false
+
+  try DirectoryHeader.take(store).foreach(adopt)
+  catch {
+    case e: Throwable =>
+      store.close()
+      throw e
+  }
+
+  override def version: Long = currentVersion
+
+  /** Key group, key and namespace of the context as bytes. */
+  private[rocksdb] def prefix: OutputView = {
+    if (prefixContext != contextVersion) {
+      prefixView.clear()
+      CompositeKey.writePrefix(prefixView, currentKeyGroup, currentKey, keySerializer, namespace.bytes)
+      prefixContext = contextVersion
+    }
+    prefixView
+  }
+
+  override protected def createState[S <: State](descriptor: StateDescriptor[S]): S = {
+    val restored = columns.get(descriptor.name)
+    val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
+    val column = restored match {
+      case Some(column) =>
+        ColumnMigration.run(store, entries, column, descriptor, clock, ttlSeconds)
+        column
+      case None => addColumn(ColumnName(descriptor.name, 0, ttlSeconds), compacts = true)
+    }
+    column.meta = StateMeta.of(column.id, descriptor, restored.fold(0L)(_.meta.nextSequence))
+    val state = make(descriptor, column)
+    states(descriptor.name) = state
+    state.asInstanceOf[S]
+  }
+
+  private[this] def addColumn(name: ColumnName, compacts: Boolean): StateColumn = {
+    val column = entries.newColumn()
+    column.use(store.createColumnFamily(name.toBytes, name.ttlSeconds, compacts), name)
+    columns(name.state) = column
+    column
+  }
+
+  private[this] def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] =
+    descriptor match {
+      case _: ValueStateDescriptor[_] => new RocksDBValueState[K, AnyRef](this, descriptor, column)
+      case d: ListStateDescriptor[t] => new RocksDBListState[K, t](this, d, column, column.meta.nextSequence)
+      case d: MapStateDescriptor[k, v] => new RocksDBMapState[K, k, v](this, d, column)
+      case d: ReducingStateDescriptor[t] => new RocksDBReducingState[K, t](this, d, column)
+      case d: AggregatingStateDescriptor[i, a, o] => new RocksDBAggregatingState[K, i, a, o](this, d, column)
+    }
+
+  override def keys(stateName: String): Iterator[K] = {
+    val state = find(stateName)
+    new DistinctPrefixes(entries.scan(state.column, Array.emptyByteArray, 1024), state.isEntry)
+      .map(parts => keySerializer.deserialize(parts))
+  }
+
+  override def numEntries(stateName: String): Long = {
+    val state = find(stateName)
+    val scan = entries.scan(state.column, Array.emptyByteArray, 1024)
+    val parts = new KeyParts
+    var count = 0L
+    while (scan.next()) if (state.isEntry(parts.open(scan.key).userKeyLength)) count += 1
+    count
+  }
+
+  private[this] def find(name: String): RocksDBState[K, _] = {
+    checkThread()
+    states.getOrElse(
+      name,
+      throw new IllegalArgumentException(
+        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
+      )
+    )
+  }
+
+  override def commit(out: OutputStream): CommitSummary = {
+    checkThread()
+    val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
+    columns.values.foreach { column =>
+      writer.beginState(column.id)
+      entries.forEachChange(column)(writer.record(_, _, _, _, _, _))
+    }
+    val summary = writer.finish()
+    entries.commitChanges()
+    currentVersion += 1
+    summary
+  }
+
+  override def snapshot(out: OutputStream): CommitSummary = {
+    checkThread()
+    val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
+    columns.values.foreach { column =>
+      writer.beginState(column.id)
+      val filter = new SnapshotFilter(states.get(column.name.state).map(_.descriptor), clock)
+      val scan = entries.scan(column, Array.emptyByteArray, 4096)
+      while (scan.next())
+        if (filter.keeps(scan.key, scan.value))
+          writer.record(scan.key, 0, scan.key.length, scan.value, 0, scan.value.length)
+    }
+    writer.finish()
+  }
+
+  /**
+   * Makes a copy of the database by hard links, which a new backend can be opened on without reading it.
+   *
+   * @param target must not exist yet
+   */
+  def checkpoint(target: Path): Unit = {
+    checkThread()
+    entries.writeThrough()
+    DirectoryHeader.put(store, header(isSnapshot = true, currentVersion))
+    try store.checkpoint(target)
+    finally DirectoryHeader.remove(store)
+  }
+
+  private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {
+    val metas = columns.values.map { column =>
+      val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
+      column.meta.copy(id = column.id, nextSequence = sequence)
+    }
+    StreamHeader(isSnapshot, version, keySerializer.snapshot, maxKeyGroups, keyGroupRange, metas.toSeq)
+  }
+
+  override protected def doRestore(in: InputStream, source: String): Unit = {
+    var targets = Map.empty[Int, StateColumn]
+    val batch = new BatchBuilder(store)
+    new StateStreamReader(in, source).read(keyGroupRange) { header =>
+      currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
+      targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
+    } { block => targets.get(block.state).foreach(load(_, block, batch)) }
+    batch.write()
+  }
+
+  private[this] def columnFor(meta: StateMeta): StateColumn = {
+    val ttlSeconds = CompactionTtl.seconds(meta, config.compactionMargin)
+    val column =
+      columns.getOrElse(meta.name, addColumn(ColumnName(meta.name, 0, ttlSeconds), compacts = false))
+    val sequence = if (column.meta == null) 0L else column.meta.nextSequence
+    column.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
+    column
+  }
+
+  private[this] def load(column: StateColumn, block: RecordBlock, batch: BatchBuilder): Unit = {
+    val c = block.cursor
+    while (c.next())
+      if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset)))
+        if (c.isPut)
+          batch.put(
+            column.familyNumber,
+            c.array,
+            c.keyOffset,
+            c.keyLength,
+            c.array,
+            c.valueOffset,
+            c.valueLength
+          )
+        else batch.delete(column.familyNumber, c.array, c.keyOffset, c.keyLength)
+  }
+
+  /** Takes over the column families of a checkpoint. */
+  private[this] def adopt(header: StreamHeader): Unit = {
+    currentVersion =
+      StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
+    store.columnFamilies
+      .filter(_.getName.sameElements(EntryStore.ChangedName))
+      .foreach(store.dropColumnFamily)
+    val families = store.columnFamilies.flatMap(family =>
+      ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
+    )
+    header.states.foreach { meta =>
+      val column = entries.newColumn()
+      val (family, name) = families
+        .collect { case (state, found) if state == meta.name => found }
+        .maxBy(_._2.generation)
+      column.use(family, name)
+      column.meta = meta
+      columns(meta.name) = column
+    }
+  }
+
+  override def metrics: StateMetrics = StateMetrics(
+    store.property("rocksdb.estimate-num-keys"),
+    store.property("rocksdb.live-sst-files-size") + store.property("rocksdb.cur-size-all-mem-tables"),
+    entries.hits + store.ticker(TickerType.BLOCK_CACHE_HIT),
+    entries.misses + store.ticker(TickerType.BLOCK_CACHE_MISS),
+    store.ticker(TickerType.COMPACT_READ_BYTES) + store.ticker(TickerType.COMPACT_WRITE_BYTES),
+    store.property("rocksdb.compaction-pending") + store.property("rocksdb.num-running-compactions") > 0
+  )
+
+  override protected def isClosed: Boolean = closed
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    clearCurrentKey()
+    store.close()
+  }
+}
+
+/** The keys of a scan, each once, as views on their bytes. */
+private[rocksdb] final class DistinctPrefixes(scan: EntryScan, isEntry: Int => Boolean)
+    extends Iterator[InputView] {
+  private[this] val parts = new KeyParts
+  private[this] var last: Array[Byte] = Array.emptyByteArray
+  private[this] var ready = false
+
+  override def hasNext: Boolean = {
+    while (!ready && scan.next())
+      if (isEntry(parts.open(scan.key).userKeyLength) && !isRepeated) {
+        last = java.util.Arrays.copyOf(scan.key, parts.prefixLength)
+        ready = true
+      }
+    ready
+  }
+
+  override def next(): InputView = {
+    if (!hasNext) throw new NoSuchElementException("There are no more keys")
+    ready = false
+    parts.key
+  }
+
+  private[this] def isRepeated: Boolean = last.length == parts.prefixLength &&
+    java.util.Arrays.equals(last, 0, last.length, scan.key, 0, parts.prefixLength)
+}

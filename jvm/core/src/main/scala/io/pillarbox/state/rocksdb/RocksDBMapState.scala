@@ -1,0 +1,173 @@
+package io.pillarbox.state.rocksdb
+
+import java.util.AbstractMap.SimpleImmutableEntry
+import java.util.ConcurrentModificationException
+import java.util.Map.Entry
+
+import io.pillarbox.state._
+import io.pillarbox.state.serialization.{InputView, OutputView}
+
+/** One entry of RocksDB an entry of a map. */
+private[rocksdb] final class RocksDBMapState[K, UK, UV](
+    backend: RocksDBKeyedStateBackend[K],
+    descriptor: MapStateDescriptor[UK, UV],
+    column: StateColumn
+) extends RocksDBState[K, UV](backend, descriptor, column)
+    with MapState[UK, UV] {
+  private[this] val userKeySerializer = descriptor.userKeySerializer
+  private[this] val userKeyView = new InputView
+
+  /** Grows with every entry added or removed while the map of the context below is iterated. */
+  private[this] var changes = 0L
+
+  /** In which context an iterator was made last; only there must a write look whether it adds an entry. */
+  private[this] var iteratedContext = -1L
+
+  override def get(key: UK): UV = {
+    val at = keyOf(key)
+    read(at, key)
+  }
+
+  override def put(key: UK, value: UV): Unit = {
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
+    val at = keyOf(key)
+    if (isIterated && !table.get(column, at)) changes += 1
+    store(at, value, stampFor(at, now()))
+  }
+
+  override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
+    put(key, value)
+  }
+
+  override def remove(key: UK): Unit = {
+    val at = keyOf(key)
+    if (isIterated && table.get(column, at)) changes += 1
+    table.delete(column, at)
+  }
+
+  override def contains(key: UK): Boolean =
+    if (policy == null) table.get(column, keyOf(key)) else get(key) != null
+
+  override def isEmpty: Boolean = {
+    backend.checkAccess()
+    val limit = if (policy == null) 0L else policy.limit(policy.now)
+    val scan = table.scan(column, prefixBytes(), if (policy == null) 1 else 16)
+    var found = false
+    while (!found && scan.next())
+      if (policy == null || !policy.isExpired(viewOn(scan.value).readLong(), limit)) found = true
+      else removeExpired(scan): Unit
+    !found
+  }
+
+  override def clear(): Unit = {
+    backend.checkAccess()
+    val scan = table.scan(column, prefixBytes())
+    while (scan.next()) table.delete(column, keyOf(scan))
+    changes += 1
+  }
+
+  override def keys: StateIterator[UK] = new Cursor[UK](true, (key, _) => key)
+
+  override def values: StateIterator[UV] = new Cursor[UV](false, (_, value) => value)
+
+  override def entries: StateIterator[Entry[UK, UV]] =
+    new Cursor[Entry[UK, UV]](true, (key, value) => new SimpleImmutableEntry(key, value))
+
+  override protected def metExpired(): Unit = changes += 1
+
+  private[this] def isIterated: Boolean = iteratedContext == backend.contextVersion
+
+  private[this] def keyOf(key: UK): OutputView = {
+    if (key == null) throw StateErrors.nullValue(descriptor.name, "a map key")
+    backend.checkAccess()
+    val at = openKey()
+    userKeySerializer.serialize(key, at)
+    at
+  }
+
+  private[this] def keyOf(scan: EntryScan): OutputView = {
+    val at = openKey()
+    val prefix = at.length
+    at.writeBytes(scan.key, prefix, scan.key.length - prefix)
+    at
+  }
+
+  private[this] def userKey(scan: EntryScan): UK = {
+    val prefix = openKey().length
+    userKeySerializer.deserialize(userKeyView.wrap(scan.key, prefix, scan.key.length - prefix))
+  }
+
+  private[this] def removeExpired(scan: EntryScan): UV = {
+    val view = viewOn(scan.value)
+    view.skip(java.lang.Long.BYTES)
+    val (key, value) = (userKey(scan), serializer.deserialize(view))
+    table.delete(column, keyOf(scan))
+    changes += 1
+    tellExpired(key, value)
+    value
+  }
+
+  private final class Cursor[A](needsKey: Boolean, make: (UK, UV) => A) extends StateIterator[A] {
+    backend.checkAccess()
+    iteratedContext = backend.contextVersion
+    private[this] val time = if (policy == null) 0L else policy.now
+    private[this] val context = backend.contextVersion
+    private[this] var seenChanges = changes
+    private[this] val scan = table.scan(column, prefixBytes())
+    private[this] var upcoming: UV = _
+    private[this] var upcomingKey: UK = _
+    private[this] var upcomingBytes: Array[Byte] = _
+    private[this] var last: Array[Byte] = _
+    private[this] var ended = false
+
+    override def hasNext: Boolean = {
+      check()
+      while (upcoming == null && !ended)
+        if (scan.next()) advance() else ended = true
+      upcoming != null
+    }
+
+    override def next(): A = {
+      if (!hasNext) throw new NoSuchElementException(s"The map of state '${descriptor.name}' ends here")
+      val result = make(upcomingKey, upcoming)
+      last = upcomingBytes
+      upcoming = null.asInstanceOf[UV]
+      result
+    }
+
+    override def remove(): Unit = {
+      check()
+      if (last == null)
+        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
+      val at = openKey()
+      at.writeBytes(last, at.length, last.length - at.length)
+      table.delete(column, at)
+      last = null
+    }
+
+    private[this] def advance(): Unit = {
+      upcomingBytes = scan.key
+      if (needsKey) upcomingKey = userKey(scan)
+      val view = viewOn(scan.value)
+      if (policy == null) upcoming = serializer.deserialize(view) else advanceAlive(view)
+    }
+
+    private[this] def advanceAlive(view: InputView): Unit = {
+      val timestamp = view.readLong()
+      if (policy.isExpired(timestamp, policy.limit(time))) {
+        val value = removeExpired(scan)
+        seenChanges = changes
+        if (policy.returnsExpired) upcoming = value
+      } else {
+        upcoming = serializer.deserialize(view)
+        renewIfDue(keyOf(scan), timestamp, time)
+      }
+    }
+
+    private[this] def check(): Unit =
+      if (context != backend.contextVersion || seenChanges != changes)
+        throw new ConcurrentModificationException(
+          s"Map state '${descriptor.name}' or its key changed while it was read"
+        )
+  }
+}

@@ -1,0 +1,265 @@
+package io.pillarbox.state.rocksdb
+
+import java.nio.file.{Files, Path}
+import java.util
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.state.StateBackendException
+import org.rocksdb._
+
+/**
+ * One open database and its native objects: column families, reads, batches, checkpoints. Not thread-safe.
+ *
+ * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has no write-ahead
+ * log: what must survive a crash is in the snapshots and logs.
+ */
+final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
+  private[this] val memory = RocksDBMemory.acquire(config.memoryLimit)
+  private[this] val natives = mutable.ArrayBuffer.empty[AutoCloseable]
+  private[this] val tableConfig = new BlockBasedTableConfig()
+    .setBlockCache(memory.cache)
+    .setCacheIndexAndFilterBlocks(true)
+    .setPinL0FilterAndIndexBlocksInCache(true)
+    .setFilterPolicy(own(new BloomFilter(10, false)))
+  private[this] val statistics = if (config.statistics) own(new Statistics()) else null
+  private[this] val readOptions = own(new ReadOptions())
+  private[this] val writeOptions = own(new WriteOptions().setDisableWAL(true))
+  private[this] val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
+  private[this] var isOpen = false
+  private[this] val db: TtlDB = guarded("open") { open() }
+  isOpen = true
+
+  /** The column families that there are, the default one included. */
+  def columnFamilies: Seq[ColumnFamilyHandle] = families.keys.toSeq
+
+  def directory: Path = config.directory
+
+  /** The database itself, for structures that keep column families of their own in it. */
+  def rocksDB: RocksDB = db
+
+  def defaultReadOptions: ReadOptions = readOptions
+
+  /** Without a write-ahead log. */
+  def defaultWriteOptions: WriteOptions = writeOptions
+
+  /**
+   * Adds a column family.
+   *
+   * @param ttlSeconds the age at which compaction may drop an entry, 0 for never
+   * @param compacts whether compaction may start; see [[enableCompaction]]
+   */
+  def createColumnFamily(
+      name: Array[Byte],
+      ttlSeconds: Int = 0,
+      compacts: Boolean = true
+  ): ColumnFamilyHandle = {
+    val options = familyOptions(compacts)
+    val handle = guarded("create a column family in") {
+      db.createColumnFamilyWithTtl(new ColumnFamilyDescriptor(name, options), ttlSeconds)
+    }
+    families.synchronized(families(handle) = options)
+    handle
+  }
+
+  /** Lets compaction run in a column family that was opened without. */
+  def enableCompaction(family: ColumnFamilyHandle): Unit = guarded("set options of") {
+    db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(false).build())
+  }
+
+  def dropColumnFamily(family: ColumnFamilyHandle): Unit = {
+    guarded("drop a column family of")(db.dropColumnFamily(family))
+    families.synchronized(families.remove(family)).foreach { options =>
+      family.close()
+      options.close()
+    }
+  }
+
+  /** Reads into `value` and returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]]. */
+  def get(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int, value: Array[Byte]): Int =
+    try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
+    catch { case e: RocksDBException => throw failed("read from", e) }
+
+  /** Applies a serialised batch as one write. */
+  def write(batch: Array[Byte]): Unit = guarded("write to") {
+    val native = new WriteBatch(batch)
+    try db.write(writeOptions, native)
+    finally native.close()
+  }
+
+  /** Reads up to `limit` entries with keys from `from` (included) to `until` (excluded), in order. */
+  def scan(family: ColumnFamilyHandle, from: Array[Byte], until: Array[Byte], limit: Int): ScanPage =
+    guarded("scan") {
+      val bound = if (until == null) null else new Slice(until)
+      val options = new ReadOptions()
+      if (bound != null) options.setIterateUpperBound(bound)
+      val iterator = db.newIterator(family, options)
+      try {
+        iterator.seek(from)
+        val page = new ScanPage(math.min(limit, 16))
+        while (page.size < limit && page.bytes < RocksDBStore.PageBytes && iterator.isValid) {
+          page.add(iterator.key, iterator.value)
+          iterator.next()
+        }
+        page.isLast = !iterator.isValid
+        iterator.status()
+        page
+      } finally {
+        iterator.close()
+        options.close()
+        if (bound != null) bound.close()
+      }
+    }
+
+  /** Writes all buffers to files. */
+  def flush(): Unit = guarded("flush") {
+    val options = new FlushOptions().setWaitForFlush(true)
+    try db.flush(options, families.keys.toList.asJava)
+    finally options.close()
+  }
+
+  /** Compacts all of a column family, which drops what is too old. */
+  def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
+
+  /** Makes a copy of the database by hard links (if on the same file system). The directory must not exist yet. */
+  def checkpoint(target: Path): Unit = guarded("checkpoint") {
+    val checkpoint = Checkpoint.create(db)
+    try checkpoint.createCheckpoint(target.toString)
+    finally checkpoint.close()
+  }
+
+  def defaultColumnFamily: ColumnFamilyHandle = db.getDefaultColumnFamily
+
+  /** Sum of a numeric property over the column families, 0 once closed. Any thread. */
+  def property(name: String): Long = families.synchronized {
+    if (isOpen) families.keys.map(db.getLongProperty(_, name)).sum else 0L
+  }
+
+  /** A counter, 0 if statistics are off or the database is closed. Any thread. */
+  def ticker(ticker: TickerType): Long = families.synchronized {
+    if (statistics == null || !isOpen) 0L else statistics.getTickerCount(ticker)
+  }
+
+  override def close(): Unit = families.synchronized {
+    if (isOpen) {
+      isOpen = false
+      families.foreach { case (handle, _) => handle.close() }
+      db.close()
+      freeNatives()
+    }
+  }
+
+  private[this] def freeNatives(): Unit = {
+    families.values.foreach(_.close())
+    natives.reverseIterator.foreach(_.close())
+    memory.close()
+  }
+
+  private[this] def own[A <: AutoCloseable](native: A): A = {
+    natives += native
+    native
+  }
+
+  private[this] def open(): TtlDB =
+    try {
+      Files.createDirectories(config.directory)
+      val names = listFamilies()
+      val options = names.map(_ => familyOptions(compacts = false))
+      val handles = new util.ArrayList[ColumnFamilyHandle]
+      val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
+      val ttls = names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(_.ttlSeconds)))
+      val opened = TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
+      handles.asScala.zip(options).foreach { case (handle, o) => families(handle) = o }
+      opened
+    } catch {
+      case e: Throwable =>
+        freeNatives()
+        throw e
+    }
+
+  private[this] def path = config.directory.toString
+
+  /** The default column family comes first. */
+  private[this] def listFamilies(): Seq[Array[Byte]] = {
+    val options = new Options()
+    try
+      if (!Files.exists(config.directory.resolve("CURRENT"))) Seq(RocksDB.DEFAULT_COLUMN_FAMILY)
+      else RocksDB.listColumnFamilies(options, path).asScala.toSeq
+    finally options.close()
+  }
+
+  private[this] def databaseOptions(): DBOptions = {
+    val options = own(new DBOptions())
+      .setCreateIfMissing(true)
+      .setWriteBufferManager(memory.writeBufferManager)
+      .setInfoLogLevel(InfoLogLevel.WARN_LEVEL)
+      .setMaxLogFileSize(1L << 20)
+      .setKeepLogFileNum(2)
+      .setStatsDumpPeriodSec(0)
+      .setAvoidFlushDuringShutdown(true)
+    if (statistics != null) options.setStatistics(statistics)
+    if (config.diskLimit > 0) options.setSstFileManager(limitedFiles())
+    options
+  }
+
+  private[this] def limitedFiles(): SstFileManager = {
+    val environment = Env.getDefault
+    val manager = own(new SstFileManager(environment))
+    manager.setMaxAllowedSpaceUsage(config.diskLimit)
+    manager
+  }
+
+  private[this] def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
+    .setTableFormatConfig(tableConfig)
+    .setDisableAutoCompactions(!compacts)
+    .setMemtableWholeKeyFiltering(true)
+    .setMemtablePrefixBloomSizeRatio(0.05)
+
+  private[this] def guarded[A](what: String)(action: => A): A =
+    try action
+    catch { case e: RocksDBException => throw failed(what, e) }
+
+  private[this] def failed(what: String, cause: RocksDBException): StateBackendException = {
+    val status = Option(cause.getStatus).map(_.getCode)
+    val condition = status match {
+      case Some(Status.Code.Corruption) => "STATE_FILE_CORRUPT"
+      case _ => "STATE_STORE_FAILED"
+    }
+    new StateBackendException(
+      condition,
+      s"Could not $what the RocksDB database in ${config.directory}: ${cause.getMessage}. " +
+        "Check that the directory is there, is not full and is sound; restore from a snapshot if it is damaged",
+      cause
+    )
+  }
+}
+
+private object RocksDBStore {
+
+  /** A page of a scan ends after this many bytes. */
+  final val PageBytes = 1 << 20
+}
+
+/** Some entries of a scan, in order. */
+final class ScanPage(capacity: Int) {
+  private[this] var content = new Array[Array[Byte]](capacity * 2)
+
+  var size = 0
+  var bytes = 0L
+
+  /** Whether nothing comes after them. */
+  var isLast = false
+
+  def key(i: Int): Array[Byte] = content(2 * i)
+
+  def value(i: Int): Array[Byte] = content(2 * i + 1)
+
+  private[rocksdb] def add(key: Array[Byte], value: Array[Byte]): Unit = {
+    if (2 * size == content.length) content = util.Arrays.copyOf(content, math.max(16, content.length * 2))
+    content(2 * size) = key
+    content(2 * size + 1) = value
+    size += 1
+    bytes += key.length + value.length
+  }
+}

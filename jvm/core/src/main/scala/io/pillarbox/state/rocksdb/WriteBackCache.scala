@@ -1,0 +1,160 @@
+package io.pillarbox.state.rocksdb
+
+import java.util
+
+import io.pillarbox.state.serialization.{Bytes, OutputView}
+
+/**
+ * Entries of several column families by their bytes, in one arena: what was read, and what was written but isn't in
+ * RocksDB or in a commit yet. Allocates nothing once it has grown. Not thread-safe.
+ *
+ * Entries only leave all at once, by [[clear]].
+ */
+private[rocksdb] final class WriteBackCache(limit: Int) {
+  import WriteBackCache._
+
+  private[this] var index = new Array[Long](1024)
+  private[this] var shift = 22
+  private[this] var columns = new Array[Int](512)
+  private[this] var keyAt = new Array[Int](512)
+  private[this] var keyLengths = new Array[Int](512)
+  private[this] var valueAt = new Array[Int](512)
+  private[this] var valueLengths = new Array[Int](512)
+  private[this] var valueRoom = new Array[Int](512)
+  private[this] var flags = new Array[Byte](512)
+  private[this] val arena = new OutputView(limit / 4)
+
+  /** How many entries there are; they are named by 0 until this. */
+  var size = 0
+
+  /** Whether it is time for [[clear]]. */
+  def isFull: Boolean = arena.length + size * EntryBytes >= limit
+
+  def bytes: Array[Byte] = arena.array
+
+  def column(entry: Int): Int = columns(entry)
+
+  def keyOffset(entry: Int): Int = keyAt(entry)
+
+  def keyLength(entry: Int): Int = keyLengths(entry)
+
+  def valueOffset(entry: Int): Int = valueAt(entry)
+
+  /** [[Absent]] if it is known that there is no value. */
+  def valueLength(entry: Int): Int = valueLengths(entry)
+
+  def isUnwritten(entry: Int): Boolean = (flags(entry) & Unwritten) != 0
+
+  def isChanged(entry: Int): Boolean = (flags(entry) & Changed) != 0
+
+  /** Whether the value, or that there is none, is that of the database or newer. */
+  def isKnown(entry: Int): Boolean = (flags(entry) & Known) != 0
+
+  def mark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) | flag).toByte
+
+  def unmark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) & ~flag).toByte
+
+  /** The entry of this key, or -1. */
+  def find(column: Int, key: Array[Byte], keyLength: Int): Int = {
+    val hash = hashOf(column, key, keyLength)
+    val mask = index.length - 1
+    var slot = (hash * Phi) >>> shift
+    var found = -2
+    while (found == -2) {
+      val word = index(slot)
+      if (word == 0L) found = -1
+      else if ((word >>> 32).toInt == hash && matches(word.toInt - 1, column, key, keyLength))
+        found = word.toInt - 1
+      slot = (slot + 1) & mask
+    }
+    found
+  }
+
+  /** Adds a key that [[find]] did not find. Its value is absent, its flags are unset. */
+  def add(column: Int, key: Array[Byte], keyLength: Int): Int = {
+    if (size == columns.length) enlarge()
+    val entry = size
+    size += 1
+    columns(entry) = column
+    keyAt(entry) = arena.length
+    keyLengths(entry) = keyLength
+    arena.writeBytes(key, 0, keyLength)
+    valueLengths(entry) = Absent
+    valueRoom(entry) = 0
+    flags(entry) = 0
+    if (size * 2 > index.length) enlargeIndex() else enter(index, hashOf(column, key, keyLength), entry)
+    entry
+  }
+
+  /** Sets the value, in place if there is room. */
+  def setValue(entry: Int, value: Array[Byte], length: Int): Unit = {
+    if (length > valueRoom(entry)) {
+      valueAt(entry) = arena.length
+      valueRoom(entry) = length
+      arena.writeBytes(value, 0, length)
+    } else System.arraycopy(value, 0, arena.array, valueAt(entry), length)
+    valueLengths(entry) = length
+  }
+
+  def setAbsent(entry: Int): Unit = valueLengths(entry) = Absent
+
+  def clear(): Unit = {
+    util.Arrays.fill(index, 0L)
+    arena.clear()
+    arena.shrinkTo(2 * limit)
+    size = 0
+  }
+
+  private[this] def matches(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
+    columns(entry) == column && keyLengths(entry) == keyLength &&
+      util.Arrays.equals(arena.array, keyAt(entry), keyAt(entry) + keyLength, key, 0, keyLength)
+
+  private[this] def hashOf(column: Int, key: Array[Byte], keyLength: Int): Int =
+    Bytes.hash(key, 0, keyLength) + column * 0x85ebca6b
+
+  private[this] def enter(into: Array[Long], hash: Int, entry: Int): Unit = {
+    val mask = into.length - 1
+    var slot = (hash * Phi) >>> shift
+    while (into(slot) != 0L) slot = (slot + 1) & mask
+    into(slot) = (hash.toLong << 32) | (entry + 1)
+  }
+
+  private[this] def enlargeIndex(): Unit = {
+    val larger = new Array[Long](index.length * 2)
+    shift -= 1
+    var entry = 0
+    while (entry < size) {
+      val hash = Bytes.hash(arena.array, keyAt(entry), keyLengths(entry)) + columns(entry) * 0x85ebca6b
+      enter(larger, hash, entry)
+      entry += 1
+    }
+    index = larger
+  }
+
+  private[this] def enlarge(): Unit = {
+    val capacity = size * 2
+    columns = util.Arrays.copyOf(columns, capacity)
+    keyAt = util.Arrays.copyOf(keyAt, capacity)
+    keyLengths = util.Arrays.copyOf(keyLengths, capacity)
+    valueAt = util.Arrays.copyOf(valueAt, capacity)
+    valueLengths = util.Arrays.copyOf(valueLengths, capacity)
+    valueRoom = util.Arrays.copyOf(valueRoom, capacity)
+    flags = util.Arrays.copyOf(flags, capacity)
+  }
+}
+
+private[rocksdb] object WriteBackCache {
+  final val Absent = -1
+
+  /** RocksDB doesn't have this value yet. */
+  final val Unwritten = 1
+
+  /** No commit has told of this value yet. */
+  final val Changed = 2
+
+  final val Known = 4
+
+  /** What an entry takes beside its bytes: columns and index. */
+  private final val EntryBytes = 41
+  private final val Phi = 0x9e3779b9
+}

@@ -1,0 +1,131 @@
+package io.pillarbox.state.serialization
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util
+
+/**
+ * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array.
+ *
+ * Numbers are big-endian. Not thread-safe.
+ *
+ * @param initialCapacity in bytes
+ */
+final class OutputView(initialCapacity: Int = 256) {
+  private[this] var bytes = new Array[Byte](math.max(initialCapacity, 16))
+  private[this] var position = 0
+
+  /** The bytes, valid up to [[length]] and until the next write. */
+  def array: Array[Byte] = bytes
+
+  def length: Int = position
+
+  def clear(): Unit = position = 0
+
+  /** Forgets what was written behind `length`. */
+  def truncate(length: Int): Unit = position = length
+
+  def toByteArray: Array[Byte] = util.Arrays.copyOf(bytes, position)
+
+  /**
+   * Makes room for `more` bytes.
+   *
+   * @throws IllegalArgumentException if that is over 2 GiB in all
+   */
+  def reserve(more: Int): Unit = if (bytes.length - position < more) grow(more)
+
+  /** Gives the array back to the collector if it grew over `limit` bytes. */
+  def shrinkTo(limit: Int): Unit = if (bytes.length > limit) {
+    bytes = new Array[Byte](limit)
+    position = 0
+  }
+
+  def writeByte(value: Int): Unit = {
+    reserve(1)
+    bytes(position) = value.toByte
+    position += 1
+  }
+
+  def writeShort(value: Int): Unit = {
+    reserve(2)
+    bytes(position) = (value >>> 8).toByte
+    bytes(position + 1) = value.toByte
+    position += 2
+  }
+
+  def writeInt(value: Int): Unit = {
+    reserve(4)
+    Bytes.putInt(bytes, position, value)
+    position += 4
+  }
+
+  def writeLong(value: Long): Unit = {
+    reserve(8)
+    Bytes.putLong(bytes, position, value)
+    position += 8
+  }
+
+  def writeDouble(value: Double): Unit = writeLong(java.lang.Double.doubleToLongBits(value))
+
+  def writeBoolean(value: Boolean): Unit = writeByte(if (value) 1 else 0)
+
+  /** An unsigned LEB128: 1 to 5 bytes, small numbers short. */
+  def writeVarInt(value: Int): Unit = {
+    reserve(5)
+    var rest = value
+    while ((rest & ~0x7f) != 0) {
+      bytes(position) = (rest | 0x80).toByte
+      position += 1
+      rest >>>= 7
+    }
+    bytes(position) = rest.toByte
+    position += 1
+  }
+
+  def writeBytes(source: Array[Byte], offset: Int, length: Int): Unit = {
+    reserve(length)
+    System.arraycopy(source, offset, bytes, position, length)
+    position += length
+  }
+
+  def writeBytes(source: Array[Byte]): Unit = writeBytes(source, 0, source.length)
+
+  /** The length in bytes, then UTF-8. */
+  def writeUtf8(value: String): Unit = {
+    val encoded = value.getBytes(UTF_8)
+    writeVarInt(encoded.length)
+    writeBytes(encoded)
+  }
+
+  /** Opens a region that its length will stand before; returns what [[endSized]] wants. Regions nest. */
+  def beginSized(): Int = {
+    writeByte(0)
+    position
+  }
+
+  /** Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved. */
+  def endSized(start: Int): Unit = {
+    val size = position - start
+    if (size < 0x80) bytes(start - 1) = size.toByte
+    else {
+      val prefix = OutputView.varIntLength(size)
+      reserve(prefix - 1)
+      System.arraycopy(bytes, start, bytes, start - 1 + prefix, size)
+      position = start - 1
+      writeVarInt(size)
+      position += size
+    }
+  }
+
+  private[this] def grow(more: Int): Unit = {
+    val needed = position.toLong + more
+    require(needed <= OutputView.MaxLength, s"Serialised data of $needed bytes is over the limit of 2 GiB")
+    val wanted = math.min(math.max(needed, bytes.length * 2L), OutputView.MaxLength)
+    bytes = util.Arrays.copyOf(bytes, wanted.toInt)
+  }
+}
+
+object OutputView {
+  private val MaxLength = Int.MaxValue - 8L
+
+  private def varIntLength(value: Int): Int = (38 - Integer.numberOfLeadingZeros(value | 1)) / 7
+}

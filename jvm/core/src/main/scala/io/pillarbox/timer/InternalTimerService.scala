@@ -1,0 +1,34 @@
+package io.pillarbox.timer
+
+import io.pillarbox.state.Namespace
+
+/**
+ * Timers of the current key. Mailbox thread only; all times in milliseconds since 1970.
+ *
+ * A timer is registered once however often it is asked for. Timers fire in the order of their times, those of one
+ * time in a fixed order (see [[TimerOrder]]); one whose time has passed fires the next time that timers fire, which
+ * is in the same round if it was registered by a timer. State may be used in a namespace other than the void one.
+ */
+trait InternalTimerService[K] {
+
+  def currentProcessingTime: Long
+
+  /** `Long.MinValue` before the first watermark. */
+  def currentWatermark: Long
+
+  def registerEventTimeTimer(namespace: Namespace, time: Long): Unit
+
+  def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit
+
+  /** No-op if there is no such timer. */
+  def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit
+
+  /** No-op if there is no such timer. */
+  def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit
+
+  /** The timers of the current key, in time order. */
+  def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]]
+
+  /** Deletes all timers of the current key, of both kinds and all namespaces; how many there were. */
+  def deleteTimersOfCurrentKey(): Int
+}

@@ -1,0 +1,207 @@
+package io.pillarbox.timer
+
+import java.io.{DataInputStream, DataOutputStream, EOFException, InputStream, OutputStream}
+import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
+
+import io.pillarbox.state.serialization.{Compatibility, InputView, OutputView}
+import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
+import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
+
+/**
+ * Timers on a stream: a header (magic, format version, number of key groups, key type), a record for each timer
+ * (what happened to it, its bytes), an end mark, the number of records and a CRC-32C of everything before.
+ *
+ * A snapshot is a log that only adds. Heap and RocksDB queues write and read the same bytes.
+ */
+private[timer] final class TimerLog[K](
+    keySerializer: TypeSerializer[K],
+    maxKeyGroups: Int,
+    range: KeyGroupRange
+) {
+  import TimerLog._
+
+  def writeSnapshot(
+      out: OutputStream,
+      eventTime: TimerStore[K],
+      processingTime: TimerStore[K],
+      keyGroups: Seq[Int] = range.start to range.end
+  ): Unit = write(out) { record =>
+    for (keyGroup <- keyGroups; store <- Seq(eventTime, processingTime))
+      store.subsetForKeyGroup(keyGroup).foreach(record(_, true))
+  }
+
+  def writeChanges(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
+    write(out) { record =>
+      eventTime.forEachChange(record)
+      processingTime.forEachChange(record)
+    }
+
+  /** @throws StateRestoreException if anything is wrong with it */
+  def read(
+      in: InputStream,
+      source: String,
+      eventTime: TimerStore[K],
+      processingTime: TimerStore[K]
+  ): Unit = {
+    val checked = new CheckedInputStream(in, new CRC32C)
+    val data = new DataInputStream(checked)
+    try {
+      checkHeader(data, source)
+      val added = Seq(new Additions(eventTime), new Additions(processingTime))
+      val records = readRecords(data, added)
+      added.foreach(_.flush())
+      checkEnd(data, checked, records, source)
+    } catch {
+      case cut: EOFException => throw corrupt(source, "it ends too early", cut)
+      case damaged: IndexOutOfBoundsException => throw corrupt(source, "a timer can't be read", damaged)
+    }
+  }
+
+  private def write(out: OutputStream)(content: ((Timer[K], Boolean) => Unit) => Unit): Unit = {
+    val checked = new CheckedOutputStream(out, new CRC32C)
+    val data = new DataOutputStream(checked)
+    writeHeader(data)
+    val bytes = new OutputView(64)
+    var records = 0L
+    content { (timer, isAdded) =>
+      bytes.clear()
+      new TimerSerializer(timer.timerType).serialize(timer, bytes)
+      data.writeByte(1 + timer.kind.code * 2 + (if (isAdded) 0 else 1))
+      data.writeInt(bytes.length)
+      data.write(bytes.array, 0, bytes.length)
+      records += 1
+    }
+    data.writeByte(EndMark)
+    data.writeLong(records)
+    data.writeInt(checked.getChecksum.getValue.toInt)
+    data.flush()
+  }
+
+  private def writeHeader(data: DataOutputStream): Unit = {
+    val keyType = new OutputView(64)
+    keySerializer.snapshot.writeTo(keyType)
+    data.writeInt(Magic)
+    data.writeShort(FormatVersion)
+    data.writeInt(maxKeyGroups)
+    data.writeInt(keyType.length)
+    data.write(keyType.array, 0, keyType.length)
+  }
+
+  private def checkHeader(data: DataInputStream, source: String): Unit = {
+    val magic = data.readInt()
+    if (magic != Magic) throw corrupt(source, f"it begins with $magic%08x, not with $Magic%08x", null)
+    val version = data.readShort().toInt
+    if (version > FormatVersion)
+      throw restoreError(
+        "TIMERS_NEWER_FORMAT",
+        s"$source has format $version of timers, this version reads up to $FormatVersion: use a newer one"
+      )
+    val groups = data.readInt()
+    if (groups != maxKeyGroups)
+      throw restoreError(
+        "TIMERS_KEY_GROUPS_DIFFER",
+        s"$source was written with $groups key groups, now there are $maxKeyGroups: their number can't change"
+      )
+    checkKeyType(SerializerSnapshot.readFrom(new InputView(readBytes(data))), source)
+  }
+
+  private def checkKeyType(written: SerializerSnapshot, source: String): Unit =
+    if (keySerializer.compatibilityWith(written) != Compatibility.AsIs)
+      throw restoreError(
+        "TIMERS_KEY_TYPE_DIFFERS",
+        s"$source has timers of keys of type $written, now they are ${keySerializer.snapshot}: " +
+          "the type of the key can't change while there are timers"
+      )
+
+  private def readRecords(data: DataInputStream, added: Seq[Additions]): Long = {
+    val input = new InputView
+    var records = 0L
+    var mark = data.readUnsignedByte()
+    while (mark != EndMark) {
+      if (mark > 4) throw new IndexOutOfBoundsException(s"A record of unknown kind $mark")
+      val bytes = readBytes(data)
+      input.wrap(bytes, 0, bytes.length)
+      added((mark - 1) / 2).take(input, isAdded = mark % 2 == 1)
+      records += 1
+      mark = data.readUnsignedByte()
+    }
+    records
+  }
+
+  private def checkEnd(
+      data: DataInputStream,
+      checked: CheckedInputStream,
+      records: Long,
+      source: String
+  ): Unit = {
+    val written = data.readLong()
+    if (written != records) throw corrupt(source, s"it has $records timers and should have $written", null)
+    val computed = checked.getChecksum.getValue.toInt
+    val stored = data.readInt()
+    if (stored != computed) {
+      throw corrupt(source, f"its checksum is $computed%08x and should be $stored%08x", null)
+    }
+  }
+
+  /** Adds timers in bulk, and removes them one by one, in the order of the log. */
+  private final class Additions(store: TimerStore[K]) {
+    private val serializer = new TimerSerializer(store.timerType)
+    private val waiting = Vector.newBuilder[Timer[K]]
+    private var count = 0
+
+    def take(input: InputView, isAdded: Boolean): Unit = {
+      val timer = serializer.deserialize(input)
+      if (range.contains(timer.keyGroup)) {
+        if (isAdded) add(timer)
+        else {
+          flush()
+          store.remove(timer)
+        }
+      }
+    }
+
+    def flush(): Unit = if (count > 0) {
+      store.addAll(waiting.result())
+      waiting.clear()
+      count = 0
+    }
+
+    private def add(timer: Timer[K]): Unit = {
+      waiting += timer
+      count += 1
+      if (count == BulkSize) flush()
+    }
+  }
+}
+
+private object TimerLog {
+  private final val Magic = 0x50425431
+  private final val FormatVersion = 1
+  private final val EndMark = 0
+
+  /** Bounds the memory of a restore into RocksDB; a heap builds its order once for so many. */
+  private final val BulkSize = 1 << 16
+
+  /** What can't be read at once is damaged: no timer has a key of this size. */
+  private final val MaxTimerBytes = 1 << 28
+
+  private def readBytes(data: DataInputStream): Array[Byte] = {
+    val length = data.readInt()
+    if (length < 0 || length > MaxTimerBytes) {
+      throw new IndexOutOfBoundsException(s"A record of $length bytes")
+    }
+    val bytes = data.readNBytes(length)
+    if (bytes.length < length) throw new EOFException(s"${bytes.length} of $length bytes")
+    bytes
+  }
+
+  private def corrupt(source: String, what: String, cause: Throwable): StateRestoreException =
+    new StateRestoreException(
+      "TIMERS_CORRUPTED",
+      s"The timers in $source are damaged: $what. Restore an older version",
+      cause
+    )
+
+  private def restoreError(condition: String, message: String): StateRestoreException =
+    new StateRestoreException(condition, message)
+}

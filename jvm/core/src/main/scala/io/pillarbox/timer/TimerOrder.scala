@@ -1,0 +1,33 @@
+package io.pillarbox.timer
+
+import java.util.{Arrays, Comparator}
+
+import io.pillarbox.state.serialization.OutputView
+
+/**
+ * The fixed order of timers of one timestamp: key group, hash of the key, bytes of key and namespace.
+ *
+ * The same whatever queue holds them, in whatever order they were registered, before and after a restart.
+ */
+private[timer] final class TimerOrder[K](timerType: TimerType[K]) extends Comparator[Timer[K]] {
+  private val serializer = new TimerSerializer(timerType)
+  private val one = new OutputView(64)
+  private val other = new OutputView(64)
+
+  override def compare(left: Timer[K], right: Timer[K]): Int =
+    if (left.keyHash != right.keyHash) {
+      val byGroup = Integer.compare(left.keyGroup, right.keyGroup)
+      if (byGroup != 0) byGroup else Integer.compare(left.keyHash, right.keyHash)
+    } else compareTargets(left, right)
+
+  private def compareTargets(left: Timer[K], right: Timer[K]): Int = {
+    write(left, one)
+    write(right, other)
+    Arrays.compareUnsigned(one.array, 0, one.length, other.array, 0, other.length)
+  }
+
+  private def write(timer: Timer[K], out: OutputView): Unit = {
+    out.clear()
+    serializer.writeTarget(timer, out)
+  }
+}

@@ -1,0 +1,34 @@
+package io.pillarbox.timer
+
+import io.pillarbox.queue.{OrderPreserving, OrderPreservingSerializer}
+import io.pillarbox.state.Namespace
+import io.pillarbox.state.serialization.{InputView, OutputView}
+
+/**
+ * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end.
+ *
+ * The hash stands there so that heap queues break ties by it without serialising keys, and still in this order.
+ */
+private[timer] final class TimerSerializer[K](timerType: TimerType[K])
+    extends OrderPreservingSerializer[Timer[K]] {
+
+  override def serialize(timer: Timer[K], out: OutputView): Unit = {
+    OrderPreserving.writeLong(timer.timestamp, out)
+    OrderPreserving.writeInt(timer.keyHash, out)
+    writeTarget(timer, out)
+  }
+
+  /** What breaks a tie of time, key group and hash: the key and the namespace. */
+  def writeTarget(timer: Timer[K], out: OutputView): Unit = {
+    timerType.keySerializer.serialize(timer.key, out)
+    if (!timer.namespace.isVoid) out.writeBytes(timer.namespace.toBytes)
+  }
+
+  override def deserialize(in: InputView): Timer[K] = {
+    val timestamp = OrderPreserving.readLong(in)
+    val keyHash = OrderPreserving.readInt(in)
+    val key = timerType.keySerializer.deserialize(in)
+    val namespace = if (in.remaining == 0) Namespace.Void else Namespace.of(in.readBytes(in.remaining))
+    new Timer(timerType, key, keyHash, namespace, timestamp)
+  }
+}

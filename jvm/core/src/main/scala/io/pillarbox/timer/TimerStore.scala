@@ -1,0 +1,101 @@
+package io.pillarbox.timer
+
+import java.util.HashMap
+
+import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
+import io.pillarbox.state.{KeyGroupRange, Namespace}
+
+/**
+ * The timers of one kind: their queue, and beside it what is only kept on demand (changes since the last commit, an
+ * index by key).
+ */
+private[timer] final class TimerStore[K](
+    val timerType: TimerType[K],
+    range: KeyGroupRange,
+    queues: TimerQueues,
+    trackChanges: Boolean
+) {
+  private val queue: KeyGroupedInternalPriorityQueue[Timer[K]] = queues.newQueue(timerType, range)
+  private var byKey: TimersByKey[K] = _
+
+  /** True: added since the last commit; false: removed. Whatever happened last. */
+  private val changed = new HashMap[Timer[K], java.lang.Boolean]
+
+  def size: Int = queue.size
+
+  def peek(): Timer[K] = queue.peek()
+
+  /** The time of the first timer; `Long.MaxValue` if there is none. */
+  def nextTimestamp: Long = {
+    val head = queue.peek()
+    if (head == null) Long.MaxValue else head.timestamp
+  }
+
+  /** Takes out the first timer, which is not null, as one that fires. */
+  def poll(): Timer[K] = {
+    val timer = queue.poll()
+    noted(timer, isAdded = false)
+    timer
+  }
+
+  /** True if it is the first now, or may be. The key is copied if it is mutable: its owner may use it again. */
+  def add(key: K, namespace: Namespace, timestamp: Long): Boolean =
+    add(timerType.newTimer(timerType.keySerializer.copy(key), namespace, timestamp))
+
+  def add(timer: Timer[K]): Boolean = {
+    noted(timer, isAdded = true)
+    queue.add(timer)
+  }
+
+  def addAll(timers: Iterable[Timer[K]]): Unit = {
+    byKey = null
+    queue.addAll(timers)
+  }
+
+  def remove(key: K, namespace: Namespace, timestamp: Long): Unit =
+    remove(timerType.newTimer(key, namespace, timestamp))
+
+  def remove(timer: Timer[K]): Unit = {
+    // The caller's key must not stay in the changes: it may be mutable.
+    noted(timer, isAdded = false)
+    queue.remove(timer)
+  }
+
+  /** The timers of a key in their order; copies, so that nobody can change a key that is in the queue. */
+  def ofKey(key: K): Seq[Timer[K]] = {
+    val probe = timerType.newTimer(key, Namespace.Void, 0L)
+    val found =
+      if (queues.isInMemory) index.of(probe)
+      else queue.subsetForKeyGroup(probe.keyGroup).filter(_.isOfKey(probe.keyHash, key))
+    found.sorted(inOrder).map(_.copied)
+  }
+
+  def subsetForKeyGroup(keyGroup: Int): Seq[Timer[K]] = queue.subsetForKeyGroup(keyGroup)
+
+  def iterator: CloseableIterator[Timer[K]] = queue.iterator
+
+  def flush(): Unit = queue.flush()
+
+  /** Every timer changed since [[forgetChanges]], with whether it was added or removed. */
+  def forEachChange(action: (Timer[K], Boolean) => Unit): Unit =
+    changed.forEach((timer, isAdded) => action(timer, isAdded))
+
+  def forgetChanges(): Unit = changed.clear()
+
+  private val inOrder: Ordering[Timer[K]] =
+    Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(new TimerOrder(timerType)))
+
+  private def index: TimersByKey[K] = {
+    if (byKey == null) {
+      val timers = queue.iterator
+      try byKey = new TimersByKey(timers)
+      finally timers.close()
+    }
+    byKey
+  }
+
+  private def noted(timer: Timer[K], isAdded: Boolean): Unit = {
+    if (trackChanges) changed.put(if (isAdded) timer else timer.copied, isAdded)
+    if (byKey != null) { if (isAdded) byKey.add(timer) else byKey.remove(timer) }
+  }
+}

@@ -1,0 +1,17 @@
+package io.pillarbox.timer
+
+import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.state.{KeyGroups, Namespace}
+
+/** What all timers in one queue have in common. Each timer refers to it instead of repeating it. */
+final class TimerType[K](
+    val kind: TimerKind,
+    val keySerializer: TypeSerializer[K],
+    val maxKeyGroups: Int
+) {
+
+  def newTimer(key: K, namespace: Namespace, timestamp: Long): Timer[K] =
+    new Timer(this, key, keySerializer.hash(key), namespace, timestamp)
+
+  private[timer] def keyGroupOf(keyHash: Int): Int = KeyGroups.keyGroupOf(keyHash, maxKeyGroups)
+}

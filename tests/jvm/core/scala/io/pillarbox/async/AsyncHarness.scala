@@ -1,0 +1,108 @@
+package io.pillarbox.async
+
+import java.util
+
+import scala.annotation.tailrec
+import scala.collection.mutable
+
+import io.pillarbox.mailbox._
+
+/**
+ * An async operator on this thread with a hand-moved clock, whose calls are answered by the test.
+ *
+ * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row" or "~watermark").
+ */
+final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 0L) {
+  import AsyncHarness.Call
+
+  val mailbox = new TaskMailbox(Thread.currentThread())
+  val executor = new MailboxExecutorImpl(mailbox, 1)
+  val time = new ManualProcessingTimeService(executor, startMs)
+  val emitted: mutable.Buffer[String] = mutable.Buffer.empty
+  val calls: mutable.Buffer[Call] = mutable.Buffer.empty
+  val cancelled: mutable.Buffer[String] = mutable.Buffer.empty
+  val timedOut: mutable.Buffer[String] = mutable.Buffer.empty
+  var isClosed = false
+
+  /** What an attempt does when it is made; by default it waits for the test. */
+  var onInvoke: Call => Unit = _ => ()
+
+  /** What the total timeout does; by default what the library does. */
+  var onTimeout: Option[(String, ResultFuture[String]) => Unit] = None
+
+  private val function = new AsyncFunction[String, String] {
+    override def asyncInvoke(input: String, future: ResultFuture[String]): Unit = {
+      assert(mailbox.isMailboxThread)
+      val call = Call(input, future.attempt, future)
+      calls += call
+      onInvoke(call)
+    }
+    override def timeout(input: String, future: ResultFuture[String]): Unit = {
+      timedOut += input
+      onTimeout.fold(super.timeout(input, future))(_.apply(input, future))
+    }
+    override def cancel(input: String, future: ResultFuture[String]): Unit =
+      cancelled += s"$input#${future.attempt}"
+    override def close(): Unit = isClosed = true
+  }
+
+  private val output = new AsyncOutput[String, String] {
+    override def emit(input: String, timestampMs: Long, results: util.Collection[String]): Unit = {
+      assert(mailbox.isMailboxThread)
+      emitted += s"$input=>${String.join(",", results)}"
+    }
+    override def emitWatermark(timestampMs: Long): Unit = emitted += s"~$timestampMs"
+  }
+
+  val operator = new AsyncWaitOperator[String, String](function, options, executor, time, output)
+  operator.open()
+
+  def metrics: AsyncMetrics = operator.metrics
+
+  def process(inputs: String*): Unit = inputs.foreach(operator.processElement(_, 0L))
+
+  /** The newest attempt for the input. */
+  def future(input: String): ResultFuture[String] = calls.reverseIterator.find(_.input == input).get.future
+
+  def attempts(input: String): Int = calls.count(_.input == input)
+
+  /** Answers the newest attempt with one row named after the input, and runs the mail. */
+  def answer(inputs: String*): Unit = {
+    inputs.foreach(input => future(input).completeOne(s"${input}1"))
+    runMail()
+  }
+
+  def fail(input: String, error: Throwable = new RuntimeException("no luck")): Unit = {
+    future(input).completeExceptionally(error)
+    runMail()
+  }
+
+  @tailrec def runMail(): Unit = if (executor.tryYield()) runMail()
+
+  def advanceTo(ms: Long): Unit = {
+    time.advanceTo(ms)
+    runMail()
+  }
+
+  def snapshot: Seq[StreamElement[String]] = {
+    val all = Seq.newBuilder[StreamElement[String]]
+    operator.snapshotState().forEach(element => all += element)
+    all.result()
+  }
+}
+
+object AsyncHarness {
+
+  /** One attempt as the function saw it. */
+  final case class Call(input: String, attempt: Int, future: ResultFuture[String])
+
+  def options(ordered: Boolean = true, capacity: Int = 10): AsyncOptions[String, String] =
+    AsyncOptions[String, String](ordered, capacity)
+
+  /** Emits the failure as a row instead of failing the task. */
+  val FailureAsRow: FailurePolicy[String, String] = (_, cause, attempts, elapsedMs) =>
+    util.List.of(s"failed ${cause.getClass.getSimpleName} after $attempts in $elapsedMs")
+
+  def retry(maxAttempts: Int, delayMs: Long): AsyncRetryStrategies.Backoff[String] =
+    AsyncRetryStrategies.fixedDelay(maxAttempts, delayMs)
+}

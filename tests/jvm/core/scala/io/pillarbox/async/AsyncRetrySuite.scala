@@ -1,0 +1,180 @@
+package io.pillarbox.async
+
+import java.util
+
+import io.pillarbox.async.AsyncHarness._
+import org.scalatest.funsuite.AnyFunSuite
+
+class AsyncRetrySuite extends AnyFunSuite {
+  private val asRow = options().copy(onFailure = FailureAsRow)
+
+  test("a failed attempt is repeated after its delay, with the same element id and the next attempt number") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(3, 10)))
+    h.process("a")
+    h.fail("a")
+    h.advanceTo(9)
+    assert(h.attempts("a") == 1)
+    h.advanceTo(10)
+    assert(h.calls.map(c => (c.attempt, c.future.elementId)) == Seq((1, 0L), (2, 0L)))
+    h.answer("a")
+    assert(
+      h.emitted == Seq("a=>a1") && h.metrics.retries == 1 && h.metrics.calls == 2 && h.metrics.errors == 0
+    )
+  }
+
+  test("after the last attempt the failure stands, with the number of attempts and the time they took") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(3, 10)))
+    h.process("a")
+    Seq(10L, 20L).foreach { ms =>
+      h.fail("a")
+      h.advanceTo(ms)
+    }
+    h.fail("a")
+    assert(h.emitted == Seq("a=>failed RuntimeException after 3 in 20"))
+    assert(h.metrics.errors == 1 && h.metrics.retries == 2)
+  }
+
+  test("a waiting retry holds its place and counts toward the capacity") {
+    val h = new AsyncHarness(asRow.copy(capacity = 2, retry = retry(3, 10)))
+    h.process("a", "b")
+    h.fail("a")
+    h.answer("b")
+    assert(h.emitted.isEmpty && !h.operator.hasCapacity && h.metrics.inFlight == 1)
+    assert(h.snapshot.size == 2)
+    h.advanceTo(10)
+    h.answer("a")
+    assert(h.emitted == Seq("a=>a1", "b=>b1"))
+  }
+
+  test("several completions of one attempt cause one retry") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(5, 10)))
+    h.process("a")
+    val first = h.future("a")
+    first.completeExceptionally(new RuntimeException)
+    first.completeExceptionally(new RuntimeException)
+    h.runMail()
+    first.completeExceptionally(new RuntimeException)
+    h.advanceTo(10)
+    first.completeExceptionally(new RuntimeException)
+    h.advanceTo(20)
+    assert(h.attempts("a") == 2)
+  }
+
+  test("a result can be retried; after the last attempt it stands") {
+    val untilFull = retry(3, 10).ifResult(_.isEmpty)
+    val h = new AsyncHarness(asRow.copy(retry = untilFull))
+    h.process("a", "b")
+    h.future("a").complete(util.List.of())
+    h.answer("b")
+    h.advanceTo(10)
+    h.answer("a")
+    assert(h.emitted == Seq("a=>a1", "b=>b1"))
+    h.process("c")
+    Seq(20L, 30L, 40L).foreach { ms =>
+      h.future("c").complete(util.List.of())
+      h.runMail()
+      h.advanceTo(ms)
+    }
+    assert(h.attempts("c") == 3 && h.emitted.last == "c=>")
+  }
+
+  test("the predicate on exceptions decides, and an exception that is not retryable is not retried") {
+    val onlyIo = retry(5, 10).ifException(_.isInstanceOf[java.io.IOException])
+    val h = new AsyncHarness(asRow.copy(retry = onlyIo))
+    h.process("a", "b", "c")
+    h.fail("a", new ArithmeticException)
+    assert(h.emitted == Seq("a=>failed ArithmeticException after 1 in 0"))
+    h.fail("b", new java.io.IOException with NotRetryable)
+    assert(h.emitted.size == 2)
+    h.fail("c", new java.io.IOException)
+    h.advanceTo(10)
+    assert(h.attempts("c") == 2)
+  }
+
+  test("a failure that carries its own delay is obeyed, however long or short") {
+    def after(ms: Long): Throwable = new RuntimeException with HasRetryDelay {
+      override def retryDelayMs: Long = ms
+    }
+    val h = new AsyncHarness(asRow.copy(retry = retry(9, 10)))
+    h.process("a")
+    h.fail("a", after(500))
+    h.advanceTo(499)
+    assert(h.attempts("a") == 1)
+    h.advanceTo(500)
+    assert(h.attempts("a") == 2)
+    h.fail("a", after(0))
+    assert(h.attempts("a") == 3)
+    h.fail("a", after(-7))
+    assert(h.attempts("a") == 4)
+    h.fail("a", after(Long.MaxValue))
+    h.advanceTo(Long.MaxValue / 2000000)
+    assert(h.attempts("a") == 4 && h.metrics.inFlight == 1)
+  }
+
+  test("at the end of input waiting retries are tried to their end, each after its delay") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(3, 10)))
+    h.process("a")
+    h.fail("a")
+    h.operator.endInputReached()
+    assert(h.attempts("a") == 1)
+    h.advanceTo(10)
+    assert(h.attempts("a") == 2)
+    h.fail("a")
+    h.advanceTo(20)
+    h.answer("a")
+    assert(h.emitted == Seq("a=>a1") && h.operator.isDrained)
+  }
+
+  test("at the end of input an attempt that is running is not made again (Flink makes it once more)") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(5, 10)))
+    h.process("a")
+    h.fail("a")
+    h.advanceTo(10)
+    h.operator.endInputReached()
+    h.answer("a")
+    assert(h.attempts("a") == 2 && h.emitted == Seq("a=>a1"))
+  }
+
+  test("a restored element starts its attempts anew") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(2, 10)))
+    h.process("a")
+    h.fail("a")
+    h.advanceTo(10)
+    val later = new AsyncHarness(asRow.copy(retry = retry(2, 10)))
+    later.operator.restore(h.operator.snapshotState())
+    assert(later.calls.map(_.attempt) == Seq(1))
+    later.fail("a")
+    later.advanceTo(10)
+    assert(later.attempts("a") == 2 && later.future("a").elementId == 0)
+  }
+
+  test("exponential backoff grows by its factor up to the cap, far out too") {
+    val backoff = AsyncRetryStrategies.exponentialBackoff[String](2000, 100, 1500, 2.0, 0.0)
+    assert((1 to 6).map(backoff.backoffMs) == Seq(100, 200, 400, 800, 1500, 1500))
+    assert(backoff.backoffMs(1999) == 1500 && backoff.canRetry(1999) && !backoff.canRetry(2000))
+  }
+
+  test("jitter takes off at most its share, by the random given") {
+    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 100, 1000, 1.0, 0.5)
+    assert(backoff.withRandom(() => 0.0).backoffMs(1) == 100)
+    assert(backoff.withRandom(() => 0.999).backoffMs(1) == 50)
+    assert((1 to 100).map(_ => backoff.backoffMs(1)).forall(ms => ms >= 50 && ms <= 100))
+  }
+
+  test("no retry means one attempt") {
+    val h = new AsyncHarness(asRow)
+    h.process("a")
+    h.fail("a")
+    h.advanceTo(1000)
+    assert(h.attempts("a") == 1 && !AsyncRetryStrategies.noRetry[String].canRetry(1))
+  }
+
+  test("strategies refuse values out of range, with the value") {
+    def refused(make: => Any): String = intercept[IllegalArgumentException](make).getMessage
+    assert(refused(AsyncRetryStrategies.fixedDelay(0, 1)).contains("not 0"))
+    assert(refused(AsyncRetryStrategies.fixedDelay(1, -1)).contains("-1 ms"))
+    assert(refused(AsyncRetryStrategies.exponentialBackoff(1, 10, 5, 1.0, 0.0)).contains("5 ms"))
+    assert(refused(AsyncRetryStrategies.exponentialBackoff(1, 1, 5, 0.5, 0.0)).contains("0.5"))
+    assert(refused(AsyncRetryStrategies.exponentialBackoff(1, 1, 5, 1.0, 1.5)).contains("1.5"))
+  }
+}

@@ -1,0 +1,297 @@
+package io.pillarbox.async
+
+import java.util.concurrent.ThreadLocalRandom
+import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+
+import scala.collection.mutable
+
+import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.mailbox.MailboxTesting
+import org.scalatest.funsuite.AnyFunSuite
+
+class CallGateSuite extends AnyFunSuite {
+
+  /** Moved by hand; runs what is due as it passes it. */
+  private final class ManualClock extends GateClock {
+    private[this] val tasks = mutable.Buffer.empty[(Long, Runnable)]
+    private[this] var now = Long.MaxValue - 500
+
+    override def nanoTime: Long = now
+
+    override def schedule(delayNanos: Long, task: Runnable): Unit = tasks += ((now + delayNanos, task))
+
+    def advance(nanos: Long): Unit = (1L to nanos).foreach { _ =>
+      now += 1
+      val (due, later) = tasks.partition(_._1 - now <= 0)
+      tasks.clear()
+      tasks ++= later
+      due.foreach(_._2.run())
+    }
+
+    def pending: Int = tasks.size
+  }
+
+  private final class Waiter(name: String, log: mutable.Buffer[String]) extends Runnable {
+    override def run(): Unit = log += name
+  }
+
+  test("a concurrency gate gives out at most its permits, then serves in order, without overtaking") {
+    val log = mutable.Buffer.empty[String]
+    val gate = new ConcurrencyGate(2)
+    assert(gate.tryAcquire(new Waiter("a", log)) && gate.tryAcquire(new Waiter("b", log)))
+    assert(!gate.tryAcquire(new Waiter("c", log)) && !gate.tryAcquire(new Waiter("d", log)))
+    gate.release()
+    assert(log == Seq("c") && gate.inUse == 2)
+    assert(!gate.tryAcquire(new Waiter("e", log)))
+    (1 to 2).foreach(_ => gate.release())
+    assert(log == Seq("c", "d", "e"))
+    (1 to 2).foreach(_ => gate.release())
+    assert(gate.inUse == 0)
+    assert(intercept[IllegalStateException](gate.release()).getMessage.contains("nobody held"))
+  }
+
+  test("a waiter that is cancelled leaves the line; one that was served can't be") {
+    val log = mutable.Buffer.empty[String]
+    val gate = new ConcurrencyGate(1)
+    gate.tryAcquire(() => ())
+    val (first, second) = (new Waiter("first", log), new Waiter("second", log))
+    gate.tryAcquire(first)
+    gate.tryAcquire(second)
+    assert(gate.cancel(first) && !gate.cancel(first))
+    gate.release()
+    assert(log == Seq("second") && !gate.cancel(second))
+  }
+
+  test("a rate gate spaces calls evenly and serves waiters in order") {
+    val clock = new ManualClock
+    val log = mutable.Buffer.empty[String]
+    val gate = new RateGate(4, 100, 1, clock)
+    assert(gate.tryAcquire(() => ()))
+    Seq("a", "b", "c").foreach(name => assert(!gate.tryAcquire(new Waiter(name, log))))
+    clock.advance(24)
+    assert(log.isEmpty)
+    clock.advance(1)
+    assert(log == Seq("a"))
+    clock.advance(50)
+    assert(log == Seq("a", "b", "c") && clock.pending == 0)
+    assert(!gate.tryAcquire(new Waiter("d", log)))
+    clock.advance(100)
+    assert(log.last == "d" && gate.tryAcquire(() => ()))
+  }
+
+  test("in no stretch of its interval does a rate gate start more than its permits and the burst allow") {
+    for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
+      val clock = new ManualClock
+      val gate = new RateGate(permits, 100, burst, clock)
+      val starts = mutable.Buffer.empty[Long]
+      def start(): Unit = starts += clock.nanoTime
+      var asked = 0
+      while (asked < 200) {
+        if (gate.tryAcquire(() => start())) start()
+        asked += 1
+        clock.advance(ThreadLocalRandom.current().nextLong(12))
+      }
+      clock.advance(30000)
+      assert(starts.size == 200)
+      for (i <- starts.indices) {
+        val within = starts.drop(i).takeWhile(_ - starts(i) < 100).size
+        assert(within <= permits + burst - 1, s"$permits permits, burst $burst")
+      }
+    }
+  }
+
+  test("a burst may start at once after a pause and is then used up") {
+    val clock = new ManualClock
+    val gate = new RateGate(10, 100, 3, clock)
+    clock.advance(1000)
+    assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
+  }
+
+  test("a rate gate that nobody waits for any more wakes once at most") {
+    val clock = new ManualClock
+    val gate = new RateGate(1, 100, 1, clock)
+    gate.tryAcquire(() => ())
+    val waiter: Runnable = () => fail("was cancelled")
+    gate.tryAcquire(waiter)
+    assert(gate.cancel(waiter))
+    clock.advance(300)
+    assert(clock.pending == 0)
+  }
+
+  test("by the machine's clock a rate gate serves those who wait") {
+    val served = new AtomicInteger
+    val gate = new RateGate(1000, 1000000000L)
+    (1 to 30).foreach(_ => if (gate.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
+    MailboxTesting.eventually("all were served")(served.get == 30)
+  }
+
+  test("both limits hold at once, in whichever of the two a waiter stands") {
+    val clock = new ManualClock
+    val log = mutable.Buffer.empty[String]
+    val concurrency = new ConcurrencyGate(1)
+    val gate = CallGate.both(concurrency, new RateGate(1, 100, 1, clock))
+    assert(gate.tryAcquire(() => ()))
+    assert(!gate.tryAcquire(new Waiter("a", log)))
+    clock.advance(200)
+    assert(log.isEmpty, "the rate would admit it, the concurrency does not")
+    gate.release()
+    assert(log == Seq("a"))
+    assert(!gate.tryAcquire(new Waiter("b", log)))
+    gate.release()
+    assert(log == Seq("a") && concurrency.inUse == 1, "now it waits for the rate and holds the other")
+    clock.advance(100)
+    assert(log == Seq("a", "b"))
+    gate.release()
+    assert(concurrency.inUse == 0)
+  }
+
+  test("a waiter of both limits can be cancelled at each of them, and gives back what it holds") {
+    val clock = new ManualClock
+    val concurrency = new ConcurrencyGate(1)
+    val gate = CallGate.both(concurrency, new RateGate(1, 100, 1, clock))
+    assert(gate.tryAcquire(() => ()))
+    val atFirst: Runnable = () => fail("was cancelled")
+    assert(!gate.tryAcquire(atFirst) && gate.cancel(atFirst) && !gate.cancel(atFirst))
+    gate.release()
+    val atSecond: Runnable = () => fail("was cancelled")
+    assert(!gate.tryAcquire(atSecond) && concurrency.inUse == 1)
+    assert(gate.cancel(atSecond) && concurrency.inUse == 0)
+    clock.advance(300)
+  }
+
+  test("an unlimited gate is left out of a composition") {
+    val gate = new ConcurrencyGate(1)
+    assert(
+      (CallGate.both(CallGate.Unlimited, gate) eq gate) && (CallGate.both(gate, CallGate.Unlimited) eq gate)
+    )
+    assert(CallGate.Unlimited.tryAcquire(() => ()) && !CallGate.Unlimited.cancel(() => ()))
+  }
+
+  test("gates refuse limits that are not positive, with the value") {
+    assert(intercept[IllegalArgumentException](new ConcurrencyGate(0)).getMessage.contains("not 0"))
+    assert(intercept[IllegalArgumentException](new RateGate(-1, 5)).getMessage.contains("not -1"))
+    assert(intercept[IllegalArgumentException](new RateGate(1, 0)).getMessage.contains("not 0"))
+    assert(
+      intercept[IllegalArgumentException](new RateGate(1, 5, 0, GateClock.System)).getMessage
+        .contains("not 0")
+    )
+  }
+
+  test("under load no permit is lost or made up, with waiters that come, go and are cancelled") {
+    val max = 3
+    val concurrency = new ConcurrencyGate(max)
+    val gate = CallGate.both(concurrency, new RateGate(1000000, 100000000L, 1000, GateClock.System))
+    val (out, most, calls) = (new AtomicInteger, new AtomicInteger, new AtomicInteger)
+    def call(): Unit = {
+      most.accumulateAndGet(out.incrementAndGet(), math.max(_, _))
+      calls.incrementAndGet()
+      out.decrementAndGet()
+      gate.release()
+    }
+    val workers = (1 to 4).map { _ =>
+      MailboxTesting.start {
+        val random = ThreadLocalRandom.current()
+        (1 to 5000).foreach { _ =>
+          val state = new AtomicReference("in line")
+          val waiter: Runnable =
+            () => if (state.compareAndSet("in line", "served")) call() else gate.release()
+          if (gate.tryAcquire(waiter)) {
+            state.set("served")
+            call()
+          } else if (random.nextInt(3) == 0 && gate.cancel(waiter)) state.set("cancelled")
+          else MailboxTesting.eventually("served")(state.get == "served")
+        }
+      }
+    }
+    workers.foreach(MailboxTesting.await(_))
+    assert(most.get <= max && concurrency.inUse == 0 && calls.get > 0)
+  }
+
+  test("two operators on one gate share it in turn, though one has many more elements waiting") {
+    val gate = new ConcurrencyGate(1)
+    val big = new AsyncHarness(options(ordered = false, capacity = 100).copy(gate = gate))
+    val small = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    big.process((1 to 50).map(i => s"big$i"): _*)
+    small.process("small1", "small2")
+    assert(big.calls.size == 1 && small.calls.isEmpty)
+    big.answer("big1")
+    small.runMail()
+    assert(small.calls.isEmpty, "the big one stood in line first, for its second element")
+    big.answer("big2")
+    small.runMail()
+    assert(small.calls.map(_.input) == Seq("small1") && big.calls.size == 2)
+    small.answer("small1")
+    big.runMail()
+    assert(big.calls.size == 3)
+    big.answer("big3")
+    small.runMail()
+    assert(small.calls.map(_.input) == Seq("small1", "small2"))
+    small.answer("small2")
+    big.operator.close()
+    big.runMail()
+    assert(gate.inUse == 0)
+  }
+
+  test("a permit is held from an attempt's start to its end, not while a retry waits") {
+    val gate = new ConcurrencyGate(1)
+    val h = new AsyncHarness(options(ordered = false).copy(gate = gate, retry = retry(3, 10)))
+    h.process("a", "b")
+    assert(h.calls.map(_.input) == Seq("a") && gate.inUse == 1)
+    h.fail("a")
+    assert(h.calls.map(_.input) == Seq("a", "b"))
+    h.advanceTo(10)
+    assert(h.attempts("a") == 1, "the retry waits for the permit")
+    h.answer("b")
+    assert(h.attempts("a") == 2)
+    h.answer("a")
+    assert(gate.inUse == 0 && h.emitted == Seq("b=>b1", "a=>a1"))
+  }
+
+  test("deadlines start with the first permit, and an attempt that times out gives its permit back") {
+    val gate = new ConcurrencyGate(1)
+    val h = new AsyncHarness(
+      options(ordered = false)
+        .copy(gate = gate, totalTimeoutMs = 100L, attemptTimeoutMs = 60L, onFailure = FailureAsRow)
+    )
+    h.process("a", "b")
+    h.advanceTo(60)
+    assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 60") && h.attempts("b") == 1)
+    h.advanceTo(119)
+    assert(h.emitted.size == 1)
+    h.advanceTo(120)
+    assert(h.emitted.last == "b=>failed AsyncTimeoutException after 1 in 60" && gate.inUse == 0)
+  }
+
+  test("an element whose total deadline passes while its retry waits for a permit leaves the line") {
+    val gate = new ConcurrencyGate(1)
+    val h = new AsyncHarness(
+      options(ordered = false)
+        .copy(gate = gate, totalTimeoutMs = 100L, retry = retry(9, 10), onFailure = FailureAsRow)
+    )
+    h.process("a")
+    h.fail("a")
+    gate.tryAcquire(() => ())
+    h.advanceTo(10)
+    assert(h.attempts("a") == 1)
+    h.advanceTo(100)
+    assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 100"))
+    gate.release()
+    h.runMail()
+    assert(h.attempts("a") == 1 && gate.inUse == 0)
+    h.process("b")
+    assert(h.attempts("b") == 1)
+  }
+
+  test("close gives permits back: held, granted and not yet used, and in line") {
+    val gate = new ConcurrencyGate(1)
+    val holder = new AsyncHarness(options().copy(gate = gate))
+    val granted = new AsyncHarness(options().copy(gate = gate))
+    val inLine = new AsyncHarness(options().copy(gate = gate))
+    Seq(holder, granted, inLine).foreach(_.process("a"))
+    holder.operator.close()
+    granted.operator.close()
+    inLine.operator.close()
+    Seq(holder, granted, inLine).foreach(_.runMail())
+    assert(gate.inUse == 0 && granted.calls.isEmpty && inLine.calls.isEmpty)
+  }
+}

@@ -1,0 +1,119 @@
+package io.pillarbox.mailbox
+
+import java.util.concurrent.{CompletableFuture, ExecutionException, RejectedExecutionException}
+
+import scala.collection.mutable
+
+import io.pillarbox.mailbox.MailboxTesting._
+import org.scalatest.funsuite.AnyFunSuite
+
+class MailboxExecutorSuite extends AnyFunSuite {
+  private val mailbox = new TaskMailbox(Thread.currentThread())
+  private val upstream = new MailboxExecutorImpl(mailbox, 0)
+  private val downstream = new MailboxExecutorImpl(mailbox, 1)
+  private val log = mutable.Buffer.empty[String]
+
+  private def say(what: String): ThrowingRunnable = () => log += what
+
+  test("a yield runs mail of its own and of downstream operators, never of upstream ones") {
+    log.clear()
+    upstream.execute(say("upstream"), "upstream")
+    downstream.execute(say("downstream"), "downstream")
+    downstream.yieldMail()
+    assert(!downstream.tryYield())
+    assert(log == Seq("downstream"))
+    upstream.yieldMail()
+    assert(log == Seq("downstream", "upstream"))
+  }
+
+  test("it works as a java.util.concurrent.Executor") {
+    log.clear()
+    CompletableFuture.supplyAsync(() => 1).thenAcceptAsync(_ => log += "then", upstream)
+    upstream.yieldMail()
+    assert(log == Seq("then"))
+  }
+
+  test("what a mail of execute throws is thrown by the yield, checked or not") {
+    upstream.execute(() => throw new java.io.IOException("disk"), "fails")
+    assert(intercept[java.io.IOException](upstream.yieldMail()).getMessage == "disk")
+  }
+
+  test("what a mail of submit throws is in its future only") {
+    val future = upstream.submit[Int](() => throw new java.io.IOException("disk"), "fails")
+    upstream.yieldMail()
+    assert(intercept[ExecutionException](future.get()).getCause.getMessage == "disk")
+  }
+
+  test("a cancelled future does not run") {
+    log.clear()
+    val future = upstream.submit(() => log += "ran", "cancelled")
+    future.cancel(false)
+    upstream.yieldMail()
+    assert(log.isEmpty)
+  }
+
+  test("the executor that wraps a mail runs around it") {
+    log.clear()
+    val wrapping = new TaskActionExecutor {
+      override def run(action: ThrowingRunnable): Unit = {
+        log += "before"
+        action.run()
+        log += "after"
+      }
+    }
+    new MailboxExecutorImpl(mailbox, 0, wrapping, null).execute(say("mail"), "wrapped")
+    upstream.yieldMail()
+    assert(log == Seq("before", "mail", "after"))
+  }
+
+  test("it should interrupt when there is mail of any kind") {
+    assert(!downstream.shouldInterrupt)
+    upstream.execute(say("x"), "x")
+    assert(downstream.shouldInterrupt)
+    upstream.yieldMail()
+  }
+
+  test("idle means suspended, without mail, and open") {
+    var suspend = false
+    val processor = new MailboxProcessor(controller => if (suspend) controller.suspendDefaultAction())
+    val executor = processor.mailboxExecutor(1)
+    processor.runMailboxStep()
+    assert(!executor.isIdle)
+    suspend = true
+    processor.runMailboxStep()
+    assert(executor.isIdle)
+    executor.execute(say("x"), "x")
+    assert(!executor.isIdle)
+    executor.yieldMail()
+    assert(executor.isIdle)
+    processor.prepareClose()
+    assert(!executor.isIdle)
+  }
+
+  test("an executor without a processor says so when asked whether it is idle") {
+    assert(intercept[IllegalStateException](upstream.isIdle).getMessage.contains("MailboxProcessor"))
+  }
+
+  test("a refused mail is a RejectedExecutionException that names the mail and the state") {
+    val closing = new TaskMailbox(Thread.currentThread())
+    closing.close()
+    val refused = intercept[RejectedExecutionException] {
+      new MailboxExecutorImpl(closing, 0).execute(say("x"), "commit of batch 7")
+    }
+    assert(refused.getMessage.contains("commit of batch 7") && refused.getMessage.contains("CLOSED"))
+    assert(refused.getCause.isInstanceOf[MailboxClosedException])
+  }
+
+  test("a yield is interruptible") {
+    val waiting = new CompletableFuture[Thread]
+    val result = start {
+      val own = new TaskMailbox(Thread.currentThread())
+      waiting.complete(Thread.currentThread())
+      intercept[InterruptedException](new MailboxExecutorImpl(own, 0).yieldMail())
+    }
+    val thread = await(waiting)
+    awaitSleep(thread)
+    thread.interrupt()
+    assert(await(result).getMessage.contains("Interrupted"))
+  }
+}

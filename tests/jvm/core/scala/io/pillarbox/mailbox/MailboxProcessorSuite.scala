@@ -1,0 +1,304 @@
+package io.pillarbox.mailbox
+
+import java.util.concurrent.{CompletableFuture, CountDownLatch}
+
+import scala.collection.mutable
+
+import io.pillarbox.mailbox.MailboxDefaultAction.{Controller, Suspension}
+import io.pillarbox.mailbox.MailboxTesting._
+import io.pillarbox.mailbox.TaskMailbox.MinPriority
+import org.scalatest.funsuite.AnyFunSuite
+
+class MailboxProcessorSuite extends AnyFunSuite {
+  private val log = mutable.Buffer.empty[String]
+
+  private def withProcessor(action: Controller => Unit)(body: MailboxProcessor => Unit): Unit = {
+    log.clear()
+    body(new MailboxProcessor(controller => action(controller)))
+  }
+
+  private def send(processor: MailboxProcessor, name: String)(effect: => Unit): Unit =
+    processor.mainMailboxExecutor.execute(
+      () => {
+        log += name
+        effect
+      },
+      name
+    )
+
+  test("the loop runs all due mail before each default action and ends after allActionsCompleted") {
+    var rows = 0
+    withProcessor { controller =>
+      rows += 1
+      log += s"row $rows"
+      if (rows == 2) controller.allActionsCompleted()
+    } { processor =>
+      send(processor, "a")(())
+      send(processor, "b")(())
+      processor.runMailboxLoop()
+      assert(log == Seq("a", "b", "row 1", "row 2"))
+      assert(!processor.isMailboxLoopRunning)
+      processor.runMailboxLoop()
+      assert(!processor.runMailboxStep() && !processor.runMailboxStepBlocking())
+      assert(rows == 2)
+    }
+  }
+
+  test("mail that sends mail without end leaves room for the default action") {
+    var rows = 0
+    withProcessor { controller =>
+      rows += 1
+      if (rows == 100) controller.allActionsCompleted()
+    } { processor =>
+      def again(): Unit = send(processor, "again")(again())
+      again()
+      processor.runMailboxLoop()
+      assert(rows == 100)
+    }
+  }
+
+  test("suspend inside a mail ends the loop after that mail, and the rest of the batch is run by the next") {
+    withProcessor { controller =>
+      log += "row"
+      controller.allActionsCompleted()
+    } { processor =>
+      send(processor, "a")(processor.suspend())
+      send(processor, "b")(())
+      processor.runMailboxLoop()
+      assert(log == Seq("a"))
+      processor.runMailboxLoop()
+      assert(log == Seq("a", "b", "row"))
+    }
+  }
+
+  test("a step runs due mail and one default action, and tells whether there was work") {
+    var suspension: Option[Suspension] = None
+    withProcessor { controller =>
+      log += "row"
+      suspension = Some(controller.suspendDefaultAction())
+    } { processor =>
+      send(processor, "a")(())
+      assert(processor.runMailboxStep())
+      assert(log == Seq("a", "row"))
+      assert(!processor.runMailboxStep())
+      send(processor, "b")(())
+      assert(processor.runMailboxStep())
+      suspension.get.resume()
+      assert(processor.runMailboxStep())
+      assert(log == Seq("a", "row", "b", "row"))
+    }
+  }
+
+  test("a blocking step without work sleeps until mail comes, and runs it") {
+    val suspended = new CompletableFuture[(MailboxProcessor, Thread)]
+    val ran = start {
+      val processor = new MailboxProcessor(_.suspendDefaultAction())
+      processor.runMailboxStep()
+      suspended.complete((processor, Thread.currentThread()))
+      processor.runMailboxStepBlocking()
+    }
+    val (processor, thread) = await(suspended)
+    awaitSleep(thread)
+    val told = new CountDownLatch(1)
+    processor.mainMailboxExecutor.execute(() => told.countDown(), "tell")
+    assert(await(ran))
+    assert(told.getCount == 0)
+  }
+
+  test(
+    "while the default action is suspended the loop sleeps and still runs mail, until another thread resumes it"
+  ) {
+    val suspended = new CompletableFuture[Suspension]
+    val processors = new CompletableFuture[MailboxProcessor]
+    val ended = start {
+      var rows = 0
+      val processor = new MailboxProcessor(controller => {
+        rows += 1
+        if (rows == 1) suspended.complete(controller.suspendDefaultAction())
+        else controller.allActionsCompleted()
+      })
+      processors.complete(processor)
+      processor.runMailboxLoop()
+      (rows, processor.mailbox.metrics.mailsProcessed, processor.mailbox.metrics.idleTime.totalNanos)
+    }
+    val suspension = await(suspended)
+    val seen = await(await(processors).mainMailboxExecutor.submit(() => "seen", "look"))
+    assert(seen == "seen")
+    suspension.resume()
+    suspension.resume()
+    val (rows, mails, idleNanos) = await(ended)
+    assert(rows == 2)
+    assert(mails == 2, "the mail and one for the resume, though it was asked for twice")
+    assert(idleNanos > 0)
+  }
+
+  test("suspending twice is an error; a stale suspension resumes nothing") {
+    val suspensions = mutable.Buffer.empty[Suspension]
+    withProcessor { controller =>
+      suspensions += controller.suspendDefaultAction()
+      if (suspensions.size == 1) {
+        val refused = intercept[IllegalStateException](controller.suspendDefaultAction())
+        assert(refused.getMessage.contains("already"))
+      }
+    } { processor =>
+      processor.runMailboxStep()
+      suspensions.head.resume()
+      processor.runMailboxStep()
+      assert(suspensions.size == 2 && !processor.isDefaultActionAvailable)
+      suspensions.head.resume()
+      assert(!processor.isDefaultActionAvailable)
+      suspensions(1).resume()
+      assert(processor.isDefaultActionAvailable)
+    }
+  }
+
+  test("a resume from another thread after close is ignored") {
+    var suspension: Option[Suspension] = None
+    withProcessor(controller => suspension = Some(controller.suspendDefaultAction())) { processor =>
+      processor.runMailboxStep()
+      processor.close()
+      onAnotherThread(suspension.get.resume())
+    }
+  }
+
+  test("an exception in a mail leaves the loop as it is; later mail stays") {
+    withProcessor(_ => ()) { processor =>
+      val error = new java.io.IOException("disk")
+      processor.mainMailboxExecutor.execute(() => throw error, "fails")
+      send(processor, "after")(())
+      assert(intercept[java.io.IOException](processor.runMailboxLoop()) eq error)
+      assert(processor.hasMail)
+    }
+  }
+
+  test(
+    "a throwable reported by another thread fails the loop with its cause and suppressed ones, errors too"
+  ) {
+    withProcessor(_ => ()) { processor =>
+      val error = new LinkageError("broken")
+      error.initCause(new RuntimeException("why"))
+      error.addSuppressed(new RuntimeException("also"))
+      onAnotherThread(processor.reportThrowable(error))
+      val thrown = intercept[LinkageError](processor.runMailboxLoop())
+      assert((thrown eq error) && thrown.getCause.getMessage == "why" && thrown.getSuppressed.length == 1)
+    }
+  }
+
+  test("drain runs what is there and not what that sends; finish runs everything, deferrable mail too") {
+    withProcessor(_ => ()) { processor =>
+      send(processor, "a")(send(processor, "b")(()))
+      processor.drain()
+      assert(log == Seq("a"))
+      processor.mailboxExecutor(3).execute(() => log += "deferred", MailOptions.Deferrable, "deferred")
+      send(processor, "c")(send(processor, "d")(()))
+      processor.finish()
+      assert(log == Seq("a", "b", "deferred", "c", "d"))
+    }
+  }
+
+  test("FLINK-39481: finishing an operator runs its deferred mail, which its yields pass over") {
+    withProcessor(_ => ()) { processor =>
+      val operator = processor.mailboxExecutor(2)
+      operator.execute(() => log += "deferred watermark", MailOptions.Deferrable, "deferred")
+      processor.mainMailboxExecutor.execute(() => log += "commit", "commit")
+      assert(!operator.tryYield())
+      operator.finish()
+      assert(log == Seq("deferred watermark"), "and the commit is left to the loop")
+    }
+  }
+
+  test(
+    "prepareClose refuses new mail; close cancels the futures that wait, and goes on after one that fails"
+  ) {
+    withProcessor(_ => ()) { processor =>
+      val future = processor.mainMailboxExecutor.submit(() => 1, "never runs")
+      val failing = new CompletableFuture[Unit] with ThrowingRunnable {
+        override def run(): Unit = ()
+        override def cancel(mayInterrupt: Boolean): Boolean = throw new IllegalArgumentException("won't")
+      }
+      processor.mainMailboxExecutor.execute(failing: ThrowingRunnable, MailOptions.Urgent, "fails to cancel")
+      processor.prepareClose()
+      intercept[java.util.concurrent.RejectedExecutionException](send(processor, "late")(()))
+      assert(intercept[IllegalArgumentException](processor.close()).getMessage == "won't")
+      assert(future.isCancelled)
+      processor.suspend()
+      onAnotherThread(processor.allActionsCompleted())
+      intercept[MailboxClosedException](onAnotherThread(processor.reportThrowable(new Exception)))
+    }
+  }
+
+  test("the loop runs on its mailbox thread only") {
+    withProcessor(_ => ()) { processor =>
+      onAnotherThread(intercept[IllegalStateException](processor.runMailboxLoop()))
+      onAnotherThread(intercept[IllegalStateException](processor.runMailboxStep()))
+    }
+  }
+
+  test(
+    "processors on one mailbox: the one that is driven runs the mail of all, and lifts another's suspension"
+  ) {
+    log.clear()
+    val mailbox = new TaskMailbox(Thread.currentThread())
+    var upstreamSuspension: Option[Suspension] = None
+    val upstream = new MailboxProcessor(
+      controller => {
+        log += "upstream row"
+        upstreamSuspension = Some(controller.suspendDefaultAction())
+      },
+      mailbox,
+      false,
+      TaskActionExecutor.Immediate
+    )
+    val downstream = new MailboxProcessor(
+      _ => log += "downstream row",
+      mailbox,
+      true,
+      TaskActionExecutor.Immediate
+    )
+    assert(upstream.runMailboxStep())
+    assert(!upstream.runMailboxStep())
+    onAnotherThread(upstreamSuspension.get.resume())
+    onAnotherThread(downstream.suspend())
+    downstream.runMailboxLoop()
+    assert(upstream.isDefaultActionAvailable && log == Seq("upstream row"))
+    assert(upstream.runMailboxStep())
+    assert(log == Seq("upstream row", "upstream row"))
+    upstream.close()
+    assert(mailbox.state == TaskMailbox.State.Open)
+    downstream.close()
+    assert(mailbox.state == TaskMailbox.State.Closed)
+  }
+
+  test("a processor that waits inside another's default action runs the mail of the outer one") {
+    log.clear()
+    val mailbox = new TaskMailbox(Thread.currentThread())
+    val inner = new MailboxProcessor(_.suspendDefaultAction(), mailbox, false, TaskActionExecutor.Immediate)
+    val outer = new MailboxProcessor(
+      controller => {
+        inner.runMailboxStep()
+        while (!log.contains("outer's mail")) inner.runMailboxStepBlocking()
+        controller.allActionsCompleted()
+      },
+      mailbox,
+      true,
+      TaskActionExecutor.Immediate
+    )
+    val sender = start {
+      outer.mailboxExecutor(1).execute(() => log += "outer's mail", "outer's mail")
+    }
+    outer.runMailboxLoop()
+    await(sender)
+    assert(log == Seq("outer's mail"))
+  }
+
+  test("latency is sampled, from put to run") {
+    withProcessor(controller => controller.allActionsCompleted()) { processor =>
+      (1 to 1000).foreach(i => send(processor, i.toString)(()))
+      processor.runMailboxLoop()
+      val metrics = processor.mailbox.metrics
+      assert(metrics.mailsProcessed == 1000)
+      assert(metrics.mailboxLatency.count >= 1 && metrics.mailboxLatency.max > 0)
+      assert(processor.mailbox.tryTake(MinPriority) eq null)
+    }
+  }
+}

@@ -1,0 +1,182 @@
+package io.pillarbox.queue
+
+import io.pillarbox.queue.TestElement.{LocalKeys, Tie}
+
+class HeapPriorityQueueSuite extends InternalPriorityQueueContract {
+  override protected def newQueue() = new HeapPriorityQueue[TestElement](initialCapacity = 1)
+
+  private final class Movable(var priority: Long) extends HeapPriorityQueueElement
+
+  test("equal elements are different elements, and remove takes the very object") {
+    val queue = newQueue()
+    val (one, other) = (TestElement(1, 1), TestElement(1, 1))
+    queue.add(one)
+    queue.add(other)
+    assert(queue.size == 2)
+    assert(!queue.remove(TestElement(1, 1)))
+    queue.remove(one)
+    assert(queue.peek() eq other)
+  }
+
+  test("removing an element twice does not hit another one") {
+    val queue = newQueue()
+    val elements = (0L until 10L).map(TestElement(1, _))
+    elements.foreach(queue.add)
+    val head = queue.poll()
+    assert(!queue.remove(head))
+    queue.add(TestElement(2, 0))
+    assert(!queue.remove(head))
+    assert(queue.size == 10)
+  }
+
+  test("an element that is in a queue can't be added again") {
+    val queue = newQueue()
+    val element = TestElement(1, 1)
+    queue.add(element)
+    assertThrows[IllegalArgumentException](queue.add(element))
+    assertThrows[IllegalArgumentException](newQueue().add(element))
+    queue.clear()
+    assert(queue.isEmpty && queue.add(element))
+  }
+
+  test("an element whose priority changed moves to its place") {
+    val queue = new HeapPriorityQueue[Movable]()
+    val elements = (1 to 100).map(i => new Movable(i * 10L))
+    queue.addAll(elements)
+    elements(50).priority = 1
+    assert(queue.adjustModifiedElement(elements(50)))
+    assert(queue.peek() eq elements(50))
+    elements(50).priority = 5000
+    assert(queue.adjustModifiedElement(elements(50)))
+    elements(20).priority = 215
+    assert(!queue.adjustModifiedElement(elements(20)))
+    val order = Iterator.continually(queue.poll()).takeWhile(_ != null).map(_.priority).toSeq
+    assert(order == order.sorted && order.size == 100 && order.last == 5000)
+    assertThrows[IllegalArgumentException](queue.adjustModifiedElement(elements(1)))
+  }
+
+  test("equal priorities leave in the order of the tie-break") {
+    val queue = new HeapPriorityQueue[TestElement](Tie)
+    scala.util.Random.shuffle((0L until 100L).toList).foreach(key => queue.add(TestElement(key, key % 3)))
+    val order = Seq.fill(100)(queue.poll())
+    assert(order == (0L until 100L).map(key => TestElement(key, key % 3)).sortBy(e => (e.priority, e.key)))
+  }
+}
+
+class HeapPriorityQueueSetSuite extends KeyGroupedPriorityQueueContract {
+  override protected def newQueue() =
+    new HeapPriorityQueueSet[TestElement](TestElement.Groups, TestElement.GroupOf, initialCapacity = 1)
+
+  test("the object that was there first stays when an equal one is added") {
+    val queue = newQueue()
+    val first = TestElement(LocalKeys.head, 1)
+    queue.add(first)
+    queue.add(TestElement(LocalKeys.head, 1))
+    assert(queue.poll() eq first)
+  }
+
+  test("elements whose hashes collide are kept apart") {
+    final class Same(val priority: Long) extends Prioritized {
+      override def hashCode: Int = 7
+      override def equals(other: Any): Boolean = other match {
+        case that: Same => that.priority == priority
+        case _ => false
+      }
+    }
+    val queue = new HeapPriorityQueueSet[Same](TestElement.Groups, _ => 3)
+    (0L until 200L).foreach(i => queue.add(new Same(i)))
+    (0L until 200L by 3).foreach(i => queue.remove(new Same(i)))
+    (0L until 200L by 6).foreach(i => queue.add(new Same(i)))
+    val expected = (0L until 200L).filter(i => i % 3 != 0 || i % 6 == 0)
+    assert(Iterator.continually(queue.poll()).takeWhile(_ != null).map(_.priority).toSeq == expected)
+  }
+
+  test("an element that changes its hash while inside is reported, not lost") {
+    final class Shifty(var hash: Int) extends Prioritized {
+      override def priority: Long = 1
+      override def hashCode: Int = hash
+    }
+    val queue = new HeapPriorityQueueSet[Shifty](TestElement.Groups, _ => 3)
+    val element = new Shifty(1)
+    queue.add(element)
+    element.hash = 2
+    assert(intercept[IllegalStateException](queue.poll()).getMessage.contains("must not change inside"))
+  }
+
+  test("elements that stay while others come and go are seen exactly once by an iterator") {
+    val queue = newQueue()
+    val staying = LocalKeys.map(TestElement(_, 1000))
+    staying.foreach(queue.add)
+    (0L until 500L).foreach(i => queue.add(TestElement(LocalKeys.head, i)))
+    val iterator = queue.iterator
+    val seen = Seq.fill(20)(iterator.next()) ++ {
+      (0L until 400L).foreach(_ => queue.poll())
+      (2000L until 4000L).foreach(i => queue.add(TestElement(LocalKeys.head, i)))
+      iterator.toSeq
+    }
+    assert(seen.filter(_.priority == 1000).sortBy(_.key) == staying)
+  }
+
+  test("clear empties the set, which then works on") {
+    val queue = newQueue()
+    (0L until 200000L).foreach(i => queue.add(TestElement(LocalKeys.head, i)))
+    queue.clear()
+    assert(queue.isEmpty && !queue.contains(TestElement(LocalKeys.head, 5)))
+    assert(queue.add(TestElement(LocalKeys.head, 5)))
+    assert(queue.contains(TestElement(LocalKeys.head, 5)) && queue.size == 1)
+  }
+
+  test("a set that was drained after being large works on") {
+    val queue = newQueue()
+    for (_ <- 1 to 2) {
+      (0L until 100000L).foreach(i => queue.add(TestElement(LocalKeys(i.toInt % 50), i)))
+      assert((0L until 100000L).forall(i => queue.poll().priority == i))
+      assert(queue.isEmpty)
+    }
+  }
+}
+
+class BatchExecutionInternalPriorityQueueSetSuite extends PriorityQueueSetContract {
+  override protected def newQueue() = new BatchExecutionInternalPriorityQueueSet[TestElement]()
+
+  test("it has no key groups and says so") {
+    val refused = intercept[UnsupportedOperationException](newQueue().subsetForKeyGroup(3))
+    assert(refused.getMessage.contains("one key at a time"))
+  }
+}
+
+class KeyGroupPartitionedHeapSuite extends KeyGroupedPriorityQueueContract {
+  override protected def newQueue() = new KeyGroupPartitionedPriorityQueue[TestElement](
+    TestElement.Groups,
+    TestElement.GroupOf,
+    group =>
+      new HeapPriorityQueueSet[TestElement](
+        io.pillarbox.state.KeyGroupRange(group, group),
+        TestElement.GroupOf
+      )
+  )
+
+  test("equal heads leave in the order of their key groups") {
+    val queue = newQueue()
+    LocalKeys.foreach(key => queue.add(TestElement(key, 5)))
+    val groups = LocalKeys.map(_ => TestElement.GroupOf.keyGroupOf(queue.poll()))
+    assert(groups == groups.sorted)
+  }
+
+  test("it starts in order when its queues hold elements already") {
+    def filled(group: Int) = {
+      val sub = new BatchExecutionInternalPriorityQueueSet[TestElement]()
+      LocalKeys.filter(TestElement.groupOfKey(_) == group).foreach(key => sub.add(TestElement(key, -key)))
+      sub
+    }
+    val queue = new KeyGroupPartitionedPriorityQueue(TestElement.Groups, TestElement.GroupOf, filled)
+    assert(LocalKeys.map(_ => queue.poll().key) == LocalKeys.sorted.reverse)
+  }
+
+  test("an empty key group stands behind one whose head has the greatest time") {
+    val queue = newQueue()
+    queue.add(TestElement(LocalKeys.last, Long.MaxValue))
+    assert(queue.peek() == TestElement(LocalKeys.last, Long.MaxValue))
+    assert(!queue.isEmpty)
+  }
+}

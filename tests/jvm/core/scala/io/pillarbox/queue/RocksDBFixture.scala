@@ -1,0 +1,64 @@
+package io.pillarbox.queue
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import org.rocksdb._
+
+/** A RocksDB in a temporary folder that can be closed and opened again. */
+final class RocksDBFixture extends AutoCloseable {
+  RocksDB.loadLibrary()
+  val folder: Path = Files.createTempDirectory("pillarbox-queue")
+  private var open = new OpenDatabase(folder)
+
+  def newStore(batchBytes: Int = 256): RocksDBOrderedByteStore = new RocksDBOrderedByteStore(
+    open.db,
+    open.timers,
+    open.readOptions,
+    open.writeOptions,
+    batchBytes
+  )
+
+  def db: RocksDB = open.db
+
+  def timers: ColumnFamilyHandle = open.timers
+
+  /** Closes and opens again; what was only in a write batch is gone. */
+  def restart(): Unit = {
+    open.flush()
+    open.close()
+    open = new OpenDatabase(folder)
+  }
+
+  override def close(): Unit = {
+    open.close()
+    val files = Files.walk(folder)
+    try files.iterator.asScala.toSeq.reverse.foreach(path => Files.delete(path))
+    finally files.close()
+  }
+}
+
+private final class OpenDatabase(folder: Path) extends AutoCloseable {
+  private val options = new DBOptions().setCreateIfMissing(true).setCreateMissingColumnFamilies(true)
+  private val familyOptions = new ColumnFamilyOptions()
+  private val handles = new java.util.ArrayList[ColumnFamilyHandle]
+  val readOptions = new ReadOptions()
+  val writeOptions: WriteOptions = new WriteOptions().setDisableWAL(true)
+  private val families = Seq(RocksDB.DEFAULT_COLUMN_FAMILY, "timers".getBytes)
+    .map(name => new ColumnFamilyDescriptor(name, familyOptions))
+  val db: RocksDB = RocksDB.open(options, folder.toString, families.asJava, handles)
+  val timers: ColumnFamilyHandle = handles.get(1)
+
+  /** Without a write-ahead log, the memtables must reach the files. */
+  def flush(): Unit = {
+    val options = new FlushOptions()
+    try db.flush(options, handles)
+    finally options.close()
+  }
+
+  override def close(): Unit = {
+    handles.forEach(_.close())
+    Seq[AutoCloseable](db, readOptions, writeOptions, familyOptions, options).foreach(_.close())
+  }
+}

@@ -1,0 +1,356 @@
+package io.pillarbox.state
+
+import java.util.ConcurrentModificationException
+
+import scala.collection.mutable
+
+import io.pillarbox.state.serialization.Serializers
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What every backend must do, TTL and persistence apart. */
+abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
+
+  test("a value is null until it is set, and null clears it") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      backend.setCurrentKey("a")
+      assert(state.value() == null)
+      state.update("1")
+      assert(state.value() == "1")
+      state.update("2")
+      assert(state.value() == "2")
+      state.update(null)
+      assert(state.value() == null)
+      state.clear()
+      assert(state.value() == null)
+    }
+  }
+
+  test("each key and each namespace has its own state") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      val window = Namespace.of(Array[Byte](1, 2))
+      for (key <- Seq("a", "b")) {
+        backend.setCurrentKey(key)
+        state.update(key)
+        backend.setCurrentNamespace(window)
+        assert(state.value() == null)
+        state.update(key + " in the window")
+      }
+      backend.setCurrentKey("a")
+      assert(state.value() == "a")
+      backend.setCurrentNamespace(window)
+      assert(state.value() == "a in the window")
+      state.clear()
+      assert(state.value() == null)
+      backend.setCurrentKey("a")
+      assert(state.value() == "a")
+      backend.setCurrentKey("b")
+      backend.setCurrentNamespace(Namespace.of(Array[Byte](1, 2)))
+      assert(state.value() == "b in the window")
+    }
+  }
+
+  test("many keys are kept apart while some are removed") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      val model = mutable.Map.empty[String, String]
+      val random = new scala.util.Random(7)
+      for (step <- 1 to 20000) {
+        val key = "k" + random.nextInt(3000)
+        backend.setCurrentKey(key)
+        assert(state.value() == model.getOrElse(key, null))
+        if (random.nextInt(3) == 0) {
+          state.clear()
+          model -= key
+        } else {
+          state.update(s"v$step")
+          model(key) = s"v$step"
+        }
+      }
+      assert(backend.keys("value").toSet == model.keySet)
+      assert(backend.numEntries("value") == model.size)
+    }
+  }
+
+  test("a list keeps the order of addition") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(list)
+      backend.setCurrentKey("a")
+      assert(state.get().isEmpty)
+      state.add("1")
+      state.addAll(Seq("2", "3"))
+      backend.setCurrentKey("b")
+      state.add("x")
+      backend.setCurrentKey("a")
+      state.add("4")
+      assert(state.get().toSeq == Seq("1", "2", "3", "4"))
+      state.update(Seq("5", "6"))
+      assert(state.get().toSeq == Seq("5", "6"))
+      state.update(Nil)
+      assert(state.get().isEmpty)
+      assert(backend.keys("list").toSeq == Seq("b"))
+    }
+  }
+
+  test("a list of thousands grows and is cleared") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(list)
+      backend.setCurrentKey("a")
+      for (i <- 1 to 3000) state.add(i.toString)
+      assert(state.get().map(_.toInt).toSeq == (1 to 3000))
+      assert(backend.numEntries("list") == 3000)
+      state.clear()
+      assert(backend.numEntries("list") == 0)
+    }
+  }
+
+  test("a map gets, puts, removes and tells what it has") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      assert(state.isEmpty && !state.contains("x") && state.entries.isEmpty)
+      state.put("x", 1L)
+      state.putAll(Seq("y" -> 2L, "z" -> 3L))
+      backend.setCurrentKey("b")
+      state.put("x", 9L)
+      backend.setCurrentKey("a")
+      assert(state.get("x") == 1L && state.contains("y") && !state.isEmpty)
+      state.put("x", 10L)
+      state.remove("y")
+      state.remove("not there")
+      assert(state.entries.map(e => e.getKey -> e.getValue).toMap == Map("x" -> 10L, "z" -> 3L))
+      assert(state.keys.toSet == Set("x", "z"))
+      assert(state.values.toSet == Set(10L, 3L))
+      state.clear()
+      assert(state.isEmpty)
+      backend.setCurrentKey("b")
+      assert(state.get("x") == 9L)
+    }
+  }
+
+  test("an absent entry of a map is null, not zero") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      assert((state: MapState[String, _]).get("x") == null)
+      state.put("y", 1L)
+      assert((state: MapState[String, _]).get("x") == null)
+    }
+  }
+
+  test("a map's iterator removes what it returned last, also after hasNext") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      for (i <- 1 to 500) state.put(i.toString, i.toLong)
+      val iterator = state.entries
+      assertThrows[IllegalStateException](iterator.remove())
+      while (iterator.hasNext) {
+        val entry = iterator.next()
+        iterator.hasNext
+        if (entry.getValue % 2 == 0) iterator.remove()
+      }
+      assert(state.values.toSet == (1L to 500L by 2).toSet)
+    }
+  }
+
+  test("a map that changes under its iterator ends the iteration, a replaced value doesn't") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      state.putAll(Seq("x" -> 1L, "y" -> 2L, "z" -> 3L))
+      val replaced = state.keys
+      val first = replaced.next()
+      state.put(first, 7L)
+      assert(replaced.toSet == Set("x", "y", "z") - first)
+      val added = state.keys
+      state.put("w", 4L)
+      assertThrows[ConcurrentModificationException](added.hasNext)
+      val moved = state.keys
+      backend.setCurrentKey("b")
+      assertThrows[ConcurrentModificationException](moved.hasNext)
+    }
+  }
+
+  test("a list that changes under its iterator ends the iteration") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(list)
+      backend.setCurrentKey("a")
+      state.addAll(Seq("1", "2"))
+      val iterator = state.get()
+      assert(iterator.next() == "1")
+      state.add("3")
+      assertThrows[ConcurrentModificationException](iterator.next())
+    }
+  }
+
+  test("reducing and aggregating states combine what is added") {
+    withBackend() { backend =>
+      val (total, average) = (backend.getOrCreate(sum), backend.getOrCreate(mean))
+      backend.setCurrentKey("a")
+      assert((total: ReducingState[_]).get() == null && (average: AggregatingState[_, _]).get() == null)
+      Seq(1L, 2L, 6L).foreach { n => total.add(n); average.add(n) }
+      assert(total.get() == 9L && average.get() == 3.0)
+      total.clear()
+      total.add(5L)
+      assert(total.get() == 5L)
+    }
+  }
+
+  test("namespaces merge into a target, and the sources are empty afterwards") {
+    withBackend() { backend =>
+      val (total, all) = (backend.getOrCreate(sum), backend.getOrCreate(list))
+      val spaces = (1 to 3).map(i => Namespace.of(Array(i.toByte)))
+      backend.setCurrentKey("a")
+      spaces.zipWithIndex.foreach { case (space, i) =>
+        backend.setCurrentNamespace(space)
+        total.add(i + 1L)
+        all.add(i.toString)
+      }
+      backend.setCurrentNamespace(Namespace.Void)
+      total.mergeNamespaces(spaces.head, spaces.tail)
+      all.mergeNamespaces(spaces.head, spaces)
+      assert((total: ReducingState[_]).get() == null)
+      backend.setCurrentNamespace(spaces.head)
+      assert(total.get() == 6L && all.get().toSeq == Seq("0", "1", "2"))
+      backend.setCurrentNamespace(spaces(1))
+      assert((total: ReducingState[_]).get() == null && all.get().isEmpty)
+    }
+  }
+
+  test("null is not a value") {
+    withBackend() { backend =>
+      val (l, m, r) = (backend.getOrCreate(list), backend.getOrCreate(map), backend.getOrCreate(sum))
+      backend.setCurrentKey("a")
+      l.add("1")
+      assertThrows[IllegalArgumentException](l.add(null))
+      assertThrows[IllegalArgumentException](l.addAll(Seq("2", null)))
+      assertThrows[IllegalArgumentException](l.update(Seq("2", null)))
+      assert(l.get().toSeq == Seq("1"))
+      assertThrows[IllegalArgumentException](m.put(null, 1L))
+      assertThrows[IllegalArgumentException](m.get(null))
+      assertThrows[IllegalArgumentException](m.asInstanceOf[MapState[String, AnyRef]].put("x", null))
+      assertThrows[IllegalArgumentException](r.asInstanceOf[ReducingState[AnyRef]].add(null))
+    }
+  }
+
+  test("keyed access without a key is an error, and so is a null key") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      val error = intercept[StateAccessException](state.value())
+      assert(error.condition == "STATE_WITHOUT_KEY")
+      backend.setCurrentKey("a")
+      state.update("1")
+      backend.clearCurrentKey()
+      assert(intercept[StateAccessException](state.update("2")).condition == "STATE_WITHOUT_KEY")
+      assertThrows[IllegalArgumentException](backend.setCurrentKey(null))
+    }
+  }
+
+  test("state used from another thread is an error that names both threads") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      backend.setCurrentKey("a")
+      var failure: Throwable = null
+      val other = new Thread(() => failure = intercept[StateAccessException](state.value()), "intruder")
+      other.start()
+      other.join()
+      assert(failure.getMessage.contains("intruder"))
+      assert(failure.getMessage.contains(Thread.currentThread.getName))
+    }
+  }
+
+  test("ownership moves to the thread that takes it") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      var seen: String = null
+      val other = new Thread(() => {
+        backend.takeOwnership()
+        backend.setCurrentKey("a")
+        state.update("1")
+        seen = state.value()
+      })
+      other.start()
+      other.join()
+      assert(seen == "1")
+      assertThrows[StateAccessException](state.value())
+    }
+  }
+
+  test("a key outside the key-group range is refused") {
+    val backend = openBackend(Serializers.long, new ManualClock, KeyGroupRange(3, 5))
+    try {
+      val (inside, outside) = (0L to 1000L).partition { key =>
+        KeyGroupRange(3, 5).contains(KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128))
+      }
+      inside.foreach(backend.setCurrentKey)
+      val error = intercept[IllegalArgumentException](backend.setCurrentKey(outside.head))
+      assert(error.getMessage.contains("[3, 5]"))
+    } finally backend.close()
+  }
+
+  test("one name is one type") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(value)
+      assert(backend.getOrCreate(value) eq state)
+      assertThrows[StateRegistrationException](backend.getOrCreate(list.copy(name = "value")))
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(ValueStateDescriptor("value", Serializers.long))
+      )
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(value.copy(ttl = Some(StateTtlConfig(5L))))
+      )
+      assertThrows[IllegalArgumentException](backend.getOrCreate(value.copy(name = "")))
+    }
+  }
+
+  test("keys of every type of serializer find their state again, byte arrays by content") {
+    val backend = openBackend(Serializers.tuple2(Serializers.bytes, Serializers.double), new ManualClock)
+    try {
+      val state = backend.getOrCreate(value)
+      backend.setCurrentKey((Array[Byte](1, 2), Double.NaN))
+      state.update("found")
+      backend.setCurrentKey((Array[Byte](1, 2), -Double.NaN))
+      assert(state.value() == "found")
+      backend.setCurrentKey((null, 0.0))
+      assert(state.value() == null)
+      state.update("null field")
+      backend.setCurrentKey((Array[Byte](1, 2), 0.0))
+      assert(state.value() == null)
+      backend.setCurrentKey((null, 0.0))
+      assert(state.value() == "null field")
+    } finally backend.close()
+  }
+
+  test("a value of 64 MiB is stored, committed and restored") {
+    val big = new Array[Byte](64 << 20)
+    new java.util.Random(3).nextBytes(big)
+    val descriptor = ValueStateDescriptor("big", Serializers.bytes)
+    val backend = openBackend(Serializers.string, new ManualClock)
+    val again = openBackend(Serializers.string, new ManualClock)
+    try {
+      val state = backend.getOrCreate(descriptor)
+      backend.setCurrentKey("a")
+      state.update(big)
+      assert(java.util.Arrays.equals(state.value(), big))
+      restored(again, bytesOf(backend.commit()))
+      val copy = again.getOrCreate(descriptor)
+      again.setCurrentKey("a")
+      assert(java.util.Arrays.equals(copy.value(), big))
+    } finally {
+      backend.close()
+      again.close()
+    }
+  }
+
+  test("a closed backend says so") {
+    val backend = openBackend(Serializers.string, new ManualClock)
+    val state = backend.getOrCreate(value)
+    backend.setCurrentKey("a")
+    backend.close()
+    backend.close()
+    assert(intercept[StateAccessException](state.value()).condition == "STATE_CLOSED")
+    assert(intercept[StateAccessException](backend.setCurrentKey("a")).condition == "STATE_CLOSED")
+  }
+}

@@ -1,0 +1,56 @@
+package io.pillarbox.state
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+
+import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
+
+/** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */
+trait StateFixture {
+
+  def openBackend[K](
+      keys: TypeSerializer[K],
+      clock: StateClock,
+      range: KeyGroupRange = KeyGroupRange(0, 127)
+  ): KeyedStateBackend[K]
+
+  def withBackend[A](clock: StateClock = new ManualClock)(test: KeyedStateBackend[String] => A): A = {
+    val backend = openBackend(Serializers.string, clock)
+    try test(backend)
+    finally backend.close()
+  }
+
+  val value: ValueStateDescriptor[String] = ValueStateDescriptor("value", Serializers.string)
+  val list: ListStateDescriptor[String] = ListStateDescriptor("list", Serializers.string)
+  val map: MapStateDescriptor[String, Long] = MapStateDescriptor("map", Serializers.string, Serializers.long)
+  val sum: ReducingStateDescriptor[Long] = ReducingStateDescriptor[Long]("sum", _ + _, Serializers.long)
+  val mean: AggregatingStateDescriptor[Long, (Long, Long), Double] = AggregatingStateDescriptor(
+    "mean",
+    StateFixture.Mean,
+    Serializers.tuple2(Serializers.long, Serializers.long)
+  )
+
+  def snapshotOf(backend: KeyedStateBackend[_]): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    backend.snapshot(out)
+    out.toByteArray
+  }
+
+  def restored[K](backend: KeyedStateBackend[K], streams: Array[Byte]*): KeyedStateBackend[K] = {
+    streams.zipWithIndex.foreach { case (bytes, i) =>
+      backend.restore(new ByteArrayInputStream(bytes), s"stream-$i")
+    }
+    backend
+  }
+
+  def bytesOf(log: changelog.ChangeLog): Array[Byte] = log.openStream().readAllBytes()
+}
+
+object StateFixture {
+  object Mean extends AggregateFunction[Long, (Long, Long), Double] {
+    override def createAccumulator(): (Long, Long) = (0L, 0L)
+    override def add(value: Long, acc: (Long, Long)): (Long, Long) = (acc._1 + value, acc._2 + 1)
+    override def getResult(acc: (Long, Long)): Double = acc._1.toDouble / acc._2
+    override def merge(left: (Long, Long), right: (Long, Long)): (Long, Long) =
+      (left._1 + right._1, left._2 + right._2)
+  }
+}

@@ -1,0 +1,444 @@
+package io.pillarbox.state
+
+import scala.collection.mutable
+
+import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.serialization.Serializers
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What TTL must do on every backend. Clean-up that isn't lazy is off, but in the tests of its own. */
+abstract class TtlContract extends AnyFunSuite with StateFixture {
+
+  private def ttl(
+      update: UpdateType = OnCreateAndWrite,
+      visibility: StateVisibility = NeverReturnExpired,
+      time: TtlTimeCharacteristic = ProcessingTime,
+      millis: Long = 100L
+  ): Option[StateTtlConfig] =
+    Some(StateTtlConfig(millis, update, visibility, time, CleanupStrategies.none))
+
+  private def run(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
+    val clock = new ManualClock(1000L)
+    withBackend(clock) { backend =>
+      backend.setCurrentKey("a")
+      test(backend, clock)
+    }
+  }
+
+  test("a value is expired when its timestamp plus ttl is now, not a millisecond earlier") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl()))
+      state.update("1")
+      clock.processingTime = 1099L
+      assert(state.value() == "1")
+      clock.processingTime = 1100L
+      assert(state.value() == null)
+      clock.processingTime = 1000L
+      assert(state.value() == null, "it was removed when it was met")
+    }
+  }
+
+  test("a ttl that would end after the end of time never expires") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl(millis = Long.MaxValue - 10)))
+      state.update("1")
+      clock.processingTime = Long.MaxValue
+      assert(state.value() == "1")
+    }
+  }
+
+  test("OnCreateAndWrite renews by writing only, OnReadAndWrite by reading too") {
+    for ((update, alive) <- Seq(OnCreateAndWrite -> false, OnReadAndWrite -> true)) run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl(update)))
+      state.update("1")
+      clock.processingTime = 1060L
+      assert(state.value() == "1")
+      clock.processingTime = 1120L
+      assert((state.value() == "1") == alive)
+      state.update("2")
+      clock.processingTime = 1200L
+      assert(state.value() == "2")
+    }
+  }
+
+  test("Disabled is as if there was no TTL") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl(Disabled)))
+      state.update("1")
+      clock.processingTime = Long.MaxValue
+      assert(state.value() == "1")
+    }
+  }
+
+  test("ReturnExpiredIfNotCleanedUp shows an expired value once, and reading it doesn't renew it") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite, ReturnExpiredIfNotCleanedUp)))
+      state.update("1")
+      clock.processingTime = 1100L
+      assert(state.value() == "1")
+      assert(state.value() == null)
+    }
+  }
+
+  test("each element of a list has its own life") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(list.copy(ttl = ttl()))
+      for (i <- 0 to 4) {
+        clock.processingTime = 1000L + i * 30
+        state.add(i.toString)
+      }
+      assert(state.get().toSeq == Seq("1", "2", "3", "4"))
+      clock.processingTime = 1130L
+      assert(state.get().toSeq == Seq("2", "3", "4"))
+      assert(backend.numEntries("list") == 3)
+      clock.processingTime = 2000L
+      assert(state.get().isEmpty)
+      assert(backend.numEntries("list") == 0)
+    }
+  }
+
+  test("a list read under OnReadAndWrite is renewed, its expired elements aren't") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      state.add("1")
+      clock.processingTime = 1050L
+      state.add("2")
+      clock.processingTime = 1100L
+      assert(state.get().toSeq == Seq("2"))
+      clock.processingTime = 1199L
+      assert(state.get().toSeq == Seq("2"))
+      state.add("3")
+      clock.processingTime = 1299L
+      assert(state.get().isEmpty)
+    }
+  }
+
+  test("expired elements are shown once, in their place") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(list.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      state.add("1")
+      clock.processingTime = 1050L
+      state.add("2")
+      clock.processingTime = 1120L
+      assert(state.get().toSeq == Seq("1", "2"))
+      assert(state.get().toSeq == Seq("2"))
+    }
+  }
+
+  test("reading a list under OnReadAndWrite changes one entry, not the whole list (FLINK ✗)") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      state.addAll((1 to 1000).map(_.toString))
+      backend.commit()
+      clock.processingTime = 1010L
+      assert(state.get().size == 1000)
+      assert(backend.commit().entries == 1)
+      clock.processingTime = 1105L
+      assert(state.get().size == 1000, "the one entry has renewed all")
+    }
+  }
+
+  test("expiry of one element changes one entry, not the whole list (FLINK ✗)") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(list.copy(ttl = ttl()))
+      state.add("old")
+      clock.processingTime = 1050L
+      state.addAll((1 to 1000).map(_.toString))
+      backend.commit()
+      clock.processingTime = 1100L
+      assert(state.get().size == 1000)
+      assert(backend.commit().entries == 1)
+    }
+  }
+
+  test("each entry of a map has its own life, and contains counts as a read") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
+      state.put("read", 1L)
+      state.put("asked", 2L)
+      state.put("left", 3L)
+      clock.processingTime = 1090L
+      assert(state.get("read") == 1L && state.contains("asked"))
+      clock.processingTime = 1150L
+      assert(state.keys.toSet == Set("read", "asked"))
+      assert(!state.contains("left") && backend.numEntries("map") == 2)
+      clock.processingTime = 1249L
+      assert(state.entries.size == 2, "iteration renews")
+      clock.processingTime = 1349L
+      assert(state.entries.isEmpty)
+    }
+  }
+
+  test("isEmpty of a map doesn't count expired entries (FLINK ✗)") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl()))
+      state.put("x", 1L)
+      assert(!state.isEmpty)
+      clock.processingTime = 1050L
+      state.put("y", 1L)
+      clock.processingTime = 1100L
+      assert(!state.isEmpty)
+      clock.processingTime = 1150L
+      assert(state.isEmpty)
+    }
+  }
+
+  test("expired entries of a map are shown once") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      state.putAll(Seq("x" -> 1L, "y" -> 2L, "z" -> 3L))
+      clock.processingTime = 1100L
+      assert(state.get("x") == 1L)
+      assert(state.contains("y"))
+      assert(state.keys.toSet == Set("z"))
+      assert(state.isEmpty && state.entries.isEmpty)
+    }
+  }
+
+  test("what is added to an expired aggregate starts afresh, or goes on if the expired may be seen") {
+    for ((visibility, expected) <- Seq(NeverReturnExpired -> 2L, ReturnExpiredIfNotCleanedUp -> 3L))
+      run { (backend, clock) =>
+        val total = backend.getOrCreate(sum.copy(ttl = ttl(visibility = visibility)))
+        val average = backend.getOrCreate(mean.copy(ttl = ttl(visibility = visibility)))
+        total.add(1L)
+        average.add(1L)
+        clock.processingTime = 1100L
+        total.add(2L)
+        average.add(2L)
+        assert(total.get() == expected)
+        assert(average.get() == expected.toDouble / (expected - 1))
+        clock.processingTime = 1199L
+        assert(total.get() == expected, "adding renews")
+      }
+  }
+
+  test("merged namespaces are renewed, expired ones don't take part") {
+    run { (backend, clock) =>
+      val total = backend.getOrCreate(sum.copy(ttl = ttl()))
+      val spaces = (1 to 3).map(i => Namespace.of(Array(i.toByte)))
+      spaces.zip(Seq(1L, 2L, 4L)).foreach { case (space, n) =>
+        backend.setCurrentNamespace(space)
+        total.add(n)
+        clock.processingTime += 40
+      }
+      total.mergeNamespaces(spaces(0), spaces.tail)
+      backend.setCurrentNamespace(spaces(0))
+      assert(total.get() == 6L)
+      clock.processingTime = 1219L
+      assert(total.get() == 6L)
+      clock.processingTime = 1220L
+      assert((total: ReducingState[_]).get() == null)
+      total.mergeNamespaces(spaces(0), spaces.tail)
+      assert((total: ReducingState[_]).get() == null)
+    }
+  }
+
+  test("in event time the timestamp is the later of record and stored, and the watermark is the clock") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(value.copy(ttl = ttl(time = EventTime)))
+      clock.recordTimestamp = 500L
+      state.update("1")
+      clock.recordTimestamp = 450L
+      state.update("2")
+      clock.processingTime = 100000L
+      clock.watermark = 599L
+      assert(state.value() == "2", "the earlier record did not take time away")
+      clock.watermark = 600L
+      assert(state.value() == null)
+    }
+  }
+
+  test("event time acts on lists, maps and aggregates, out of order") {
+    run { (backend, clock) =>
+      val l = backend.getOrCreate(list.copy(ttl = ttl(time = EventTime)))
+      val m = backend.getOrCreate(map.copy(ttl = ttl(time = EventTime)))
+      val s = backend.getOrCreate(sum.copy(ttl = ttl(time = EventTime)))
+      for (time <- Seq(520L, 500L, 540L)) {
+        clock.recordTimestamp = time
+        l.add(time.toString)
+        m.put(time.toString, time)
+        s.add(1L)
+      }
+      clock.watermark = 600L
+      assert(l.get().toSeq == Seq("520", "540"))
+      assert(m.keys.toSet == Set("520", "540"))
+      clock.watermark = 639L
+      assert(l.get().toSeq == Seq("540") && m.keys.toSet == Set("540") && s.get() == 3L)
+      clock.watermark = 640L
+      assert(l.get().isEmpty && m.isEmpty && (s: ReducingState[_]).get() == null)
+    }
+  }
+
+  test("what is written before any event time is known begins its life when time is first known") {
+    run { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = ttl(time = EventTime)))
+      val l = backend.getOrCreate(list.copy(ttl = ttl(time = EventTime)))
+      val m = backend.getOrCreate(map.copy(ttl = ttl(time = EventTime)))
+      v.update("1")
+      l.add("1")
+      m.put("1", 1L)
+      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty)
+      clock.watermark = 5000L
+      assert(v.value() == "1" && l.get().size == 1 && m.get("1") == 1L)
+      clock.watermark = 5099L
+      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty)
+      clock.watermark = 5100L
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty)
+    }
+  }
+
+  test("the listener is told of each expired value once, with its key, and can't use keyed state") {
+    run { (backend, clock) =>
+      val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]
+      var state: ValueState[String] = null
+      val listener: ExpiryListener = (key, _, userKey, v) => {
+        told += ((key, userKey, v))
+        assertThrows[StateAccessException](state.value())
+      }
+      state = backend.getOrCreate(value.copy(ttl = ttl(), onExpire = Some(listener)))
+      val l = backend.getOrCreate(list.copy(ttl = ttl(), onExpire = Some(listener)))
+      val m = backend.getOrCreate(map.copy(ttl = ttl(), onExpire = Some(listener)))
+      val s = backend.getOrCreate(sum.copy(ttl = ttl(), onExpire = Some(listener)))
+      state.update("v")
+      l.addAll(Seq("l1", "l2"))
+      m.put("x", 7L)
+      s.add(5L)
+      clock.processingTime = 1100L
+      for (_ <- 1 to 2) {
+        assert(
+          state.value() == null && l.get().isEmpty && m.isEmpty && m.get("x").asInstanceOf[AnyRef] == null
+        )
+        s.get(): Unit
+      }
+      assert(
+        told.toSeq == Seq(
+          ("a", null, "v"),
+          ("a", null, "l1"),
+          ("a", null, "l2"),
+          ("a", "x", 7L),
+          ("a", null, 5L)
+        )
+      )
+      assert(backend.currentKey == "a")
+    }
+  }
+
+  test("a restart with another ttl judges by the old timestamps and the new ttl") {
+    for ((millis, alive) <- Seq(300L -> true, 50L -> false)) {
+      val clock = new ManualClock(1000L)
+      withBackend(clock) { first =>
+        Seq(value.copy(ttl = ttl())).foreach { d =>
+          first.setCurrentKey("a")
+          first.getOrCreate(d).update("1")
+        }
+        clock.processingTime = 1060L
+        withBackend(clock) { second =>
+          restored(second, snapshotOf(first))
+          val state = second.getOrCreate(value.copy(ttl = ttl(millis = millis)))
+          second.setCurrentKey("a")
+          assert((state.value() == "1") == alive)
+          clock.processingTime = 1299L
+          assert((state.value() == "1") == alive)
+        }
+      }
+    }
+  }
+
+  /** Writes under one TTL, restarts at 1090 under another, and hands out the handles. */
+  private def switched(from: Option[StateTtlConfig], to: Option[StateTtlConfig])(
+      test: (
+          ManualClock,
+          KeyedStateBackend[String],
+          ValueState[String],
+          ListState[String],
+          MapState[String, Long]
+      ) => Unit
+  ): Unit = {
+    val clock = new ManualClock(1000L)
+    withBackend(clock) { first =>
+      first.setCurrentKey("a")
+      first.getOrCreate(value.copy(ttl = from)).update("1")
+      first.getOrCreate(list.copy(ttl = from)).addAll(Seq("1", "2"))
+      first.getOrCreate(map.copy(ttl = from)).put("x", 1L)
+      val log = first.commit()
+      clock.processingTime = 1090L
+      withBackend(clock) { second =>
+        restored(second, bytesOf(log))
+        val handles = (
+          second.getOrCreate(value.copy(ttl = to)),
+          second.getOrCreate(list.copy(ttl = to)),
+          second.getOrCreate(map.copy(ttl = to))
+        )
+        second.setCurrentKey("a")
+        test(clock, second, handles._1, handles._2, handles._3)
+      }
+    }
+  }
+
+  test(
+    "TTL switched on at a restart starts the life of old values there, and a later restart doesn't start it again"
+  ) {
+    switched(None, ttl()) { (clock, second, v, l, m) =>
+      val log = second.commit()
+      assert(log.entries == 4, "the new timestamps are part of the next commit")
+      clock.processingTime = 1189L
+      assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
+      clock.processingTime = 1190L
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty)
+    }
+  }
+
+  test("TTL switched off at a restart keeps every value, expired or not") {
+    switched(ttl(), None) { (clock, _, v, l, m) =>
+      clock.processingTime = 9000L
+      assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
+    }
+  }
+
+  test("TTL moved to another clock at a restart starts lives anew") {
+    switched(ttl(), ttl(time = EventTime)) { (clock, _, v, l, m) =>
+      clock.watermark = 50L
+      assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
+      clock.watermark = 150L
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty)
+    }
+  }
+
+  test("a full snapshot leaves expired entries out if asked to, and the running state keeps them") {
+    for ((filter, kept) <- Seq(true -> 1L, false -> 2L)) run { (backend, clock) =>
+      val config = ttl(visibility = ReturnExpiredIfNotCleanedUp)
+        .map(_.copy(cleanup = CleanupStrategies.none.copy(inFullSnapshot = filter)))
+      val l = backend.getOrCreate(list.copy(ttl = config))
+      val m = backend.getOrCreate(map.copy(ttl = config))
+      val v = backend.getOrCreate(value.copy(ttl = config))
+      l.add("1")
+      m.put("1", 1L)
+      v.update("1")
+      clock.processingTime = 1050L
+      l.add("2")
+      m.put("2", 2L)
+      backend.setCurrentKey("b")
+      v.update("2")
+      clock.processingTime = 1100L
+      withBackend(clock) { second =>
+        restored(second, snapshotOf(backend))
+        Seq(list.copy(ttl = config), map.copy(ttl = config), value.copy(ttl = config))
+          .foreach(d => second.getOrCreate(d.asInstanceOf[StateDescriptor[State]]))
+        Seq("list", "map", "value").foreach(name => assert(second.numEntries(name) == kept, name))
+      }
+      backend.setCurrentKey("a")
+      assert(l.get().size == 2 && v.value() == "1")
+    }
+  }
+
+  test("TTL of one type clashes with none of it, and a ttl must be positive") {
+    assertThrows[IllegalArgumentException](StateTtlConfig(0L))
+    assertThrows[IllegalArgumentException](StateTtlConfig.of(java.time.Duration.ofNanos(5)))
+    withBackend() { backend =>
+      backend.getOrCreate(ValueStateDescriptor("n", Serializers.long, ttl()))
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(ValueStateDescriptor("n", Serializers.long))
+      )
+    }
+  }
+}

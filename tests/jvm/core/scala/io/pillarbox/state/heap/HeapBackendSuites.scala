@@ -1,0 +1,18 @@
+package io.pillarbox.state.heap
+
+import io.pillarbox.state._
+import io.pillarbox.state.serialization.TypeSerializer
+
+trait HeapFixture extends StateFixture {
+  override def openBackend[K](
+      keys: TypeSerializer[K],
+      clock: StateClock,
+      range: KeyGroupRange
+  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
+}
+
+class HeapKeyedStateSuite extends KeyedStateContract with HeapFixture
+
+class HeapTtlSuite extends TtlContract with HeapFixture
+
+class HeapPersistenceSuite extends PersistenceContract with HeapFixture

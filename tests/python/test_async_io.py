@@ -1,0 +1,463 @@
+"""What ``async_io`` promises, on each engine alike."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import sys
+import threading
+import time
+from collections import Counter
+
+import pillarbox as pb
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+from spark_support import by_value
+
+by_value(__name__)
+
+
+@pytest.fixture
+def numbers(spark):
+    """0 to 39 in two partitions, in order."""
+    return spark.range(0, 40, 1, 2)
+
+
+@pytest.fixture
+def call(engine):
+    """``pb.async_io`` on the engine under test."""
+
+    def apply(df, function, **options):
+        return df.transform(pb.async_io, function, engine=engine, **options)
+
+    return apply
+
+
+async def double(row):
+    await asyncio.sleep(0)
+    return row.id * 2
+
+
+def test_each_row_gets_its_answer_and_keeps_its_columns(numbers, call):
+    df = numbers.withColumn("name", F.concat(F.lit("n"), "id"))
+    out = call(df, double, returns="twice long")
+    assert out.columns == ["id", "name", "twice"]
+    assert out.collect() == [Row(id=i, name=f"n{i}", twice=2 * i) for i in range(40)]
+
+
+def test_the_plan_can_be_made_again_cached_and_joined_with_itself(numbers, call):
+    out = call(numbers, double, returns="twice long")
+    assert out.count() == out.count() == 40
+    cached = out.cache()
+    assert cached.agg(F.sum("twice")).first()[0] == 1560
+    assert cached.agg(F.sum("twice")).first()[0] == 1560
+    cached.unpersist()
+    left, right = out.alias("l"), out.alias("r")
+    assert left.join(right, F.col("l.id") == F.col("r.twice")).count() == 20
+
+
+async def later_first(row):
+    await asyncio.sleep(0.001 * (20 - row.id % 20))
+    return row.id
+
+
+def test_ordered_rows_stay_in_order_within_their_partition(numbers, call):
+    out = call(numbers, later_first, returns="y long", ordered=True)
+    assert [row.y for row in out.collect()] == list(range(40))
+
+
+def test_unordered_rows_are_the_same_rows(numbers, call):
+    out = call(numbers, later_first, returns="y long", ordered=False)
+    assert sorted(row.y for row in out.collect()) == list(range(40))
+
+
+@dataclasses.dataclass
+class Answer:
+    a: int
+    b: str
+
+
+async def shapes(row):
+    kinds = [
+        {"a": 1, "b": "x", "more": 2}, (1, "x"), Row(b="x", a=1), Answer(1, "x"), {"b": "x"}, None,
+    ]  # fmt: skip
+    return kinds[row.id]
+
+
+def test_answers_come_in_all_shapes(spark, call):
+    out = call(spark.range(0, 6, 1, 1), shapes, returns="a int, b string").collect()
+    whole = [(row.a, row.b) for row in out]
+    assert whole == [(1, "x")] * 4 + [(None, "x"), (None, None)]
+
+
+def test_explode_gives_any_number_of_rows_and_none_gives_nulls(spark, call):
+    async def answer(row):
+        return None if row.id == 2 else [row.id] * row.id
+
+    out = call(spark.range(0, 5, 1, 1), answer, returns="y long", explode=True)
+    assert Counter(row.y for row in out.collect()) == {1: 1, None: 1, 3: 3, 4: 4}
+
+
+def test_inputs_choose_what_the_function_sees(numbers, call):
+    async def look(row):
+        return ",".join(row.__fields__)
+
+    df = numbers.select("id", F.lit("x").alias("b"), F.lit(1).alias("c"))
+    out = call(df, look, returns="seen string", inputs=["c", "ID"])
+    assert out.columns == ["id", "b", "c", "seen"]
+    assert {row.seen for row in out.collect()} == {"c,id"}
+
+
+def test_a_row_behaves_like_pysparks_own(spark, call):
+    async def look(row):
+        assert isinstance(row, Row)
+        nested = row["s"]
+        return f"{row.id} {row[0]} {nested.a} {nested['a']} {row.asDict()['id']} {'id' in row}"
+
+    df = spark.range(1).select("id", F.struct(F.lit(5).alias("a")).alias("s"))
+    assert call(df, look, returns="seen string").first().seen == "0 0 5 5 0 True"
+
+
+def test_a_plain_function_runs_in_threads_at_the_same_time(spark, call):
+    def meet(row):
+        gate = BARRIERS.setdefault(os.getpid(), threading.Barrier(5))
+        gate.wait(30)
+        return threading.current_thread() is threading.main_thread()
+
+    out = call(spark.range(0, 10, 1, 1), meet, returns="in_main boolean", capacity=5)
+    assert {row.in_main for row in out.collect()} == {False}
+
+
+BARRIERS: dict[int, threading.Barrier] = {}
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_the_batch_form_answers_rows_together_and_in_order(numbers, call, is_async):
+    async def batch(rows):
+        return [(row.id * 10, len(rows)) for row in rows]
+
+    def plain_batch(rows):
+        return [(row.id * 10, len(rows)) for row in rows]
+
+    out = call(
+        numbers,
+        batch if is_async else plain_batch,
+        returns="y long, size int",
+        batch_size=5,
+        batch_wait="50ms",
+    ).collect()
+    assert [row.y for row in out] == [i * 10 for i in range(40)]
+    assert max(row.size for row in out) == 5
+
+
+class Client:
+    """Counts how often it was opened in this process."""
+
+    opened = 0
+
+    async def __aenter__(self):
+        type(self).opened += 1
+        return f"{os.getpid()}:{self.opened}"
+
+    async def __aexit__(self, *_):
+        pass
+
+
+async def use(row, client):
+    return client
+
+
+def test_a_resource_is_opened_once_for_all_rows_of_a_task(spark, call):
+    out = call(spark.range(0, 50, 1, 1), use, returns="client string", resource=Client)
+    assert len({row.client for row in out.collect()}) == 1
+
+
+def test_a_resource_may_be_any_context_manager(spark, call):
+    @contextlib.asynccontextmanager
+    async def factory():
+        yield "asynchronous"
+
+    @contextlib.contextmanager
+    def plain():
+        yield "plain"
+
+    for resource, name in ((factory, "asynchronous"), (plain, "plain")):
+        out = call(spark.range(1), use, returns="client string", resource=resource)
+        assert out.first().client == name
+
+
+async def fails_on_seven(row):
+    if row.id == 7:
+        raise ValueError("seven is bad")
+    return row.id
+
+
+def test_raise_fails_the_job_with_the_users_error_and_traceback_once(numbers, call):
+    with pytest.raises(PythonException) as failure:
+        call(numbers, fails_on_seven, returns="y long").collect()
+    text = str(failure.value)
+    assert "ASYNC_CALL_FAILED" in text
+    assert "ValueError: seven is bad" in text
+    assert "in fails_on_seven" in text
+
+
+def test_null_leaves_the_new_columns_of_a_failed_row_null(numbers, call):
+    out = call(numbers, fails_on_seven, returns="y long", on_error="null").collect()
+    assert [row.y for row in out] == [None if i == 7 else i for i in range(40)]
+
+
+def test_column_tells_of_the_failure_beside_the_row(numbers, call):
+    out = call(
+        numbers, fails_on_seven, returns="y long", on_error="column", error_column="why",
+        retry=pb.Retry(3, "1ms"),
+    )  # fmt: skip
+    assert out.schema["why"].dataType.simpleString() == (
+        "struct<kind:string,message:string,attempts:int,elapsed_ms:bigint>"
+    )
+    rows = out.collect()
+    assert all(row.why is None and row.y == row.id for row in rows if row.id != 7)
+    why = rows[7].why
+    assert (rows[7].y, why.kind, why.message, why.attempts) == (
+        None, "ValueError", "seven is bad", 3,
+    )  # fmt: skip
+    assert why.elapsed_ms >= 1
+
+
+def test_a_failed_row_of_explode_stays_one_row(numbers, call):
+    async def answer(row):
+        return [(await fails_on_seven(row))] * 2
+
+    out = call(numbers, answer, returns="y long", on_error="null", explode=True)
+    assert Counter(row.id for row in out.collect())[7] == 1
+    assert out.count() == 79
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("text", "column y must be bigint, but it is 'text' (a str)"),
+        (1.5, "column y must be bigint, but it is 1.5 (a float)"),
+        (2**63, "column y must be bigint"),
+        ([1], "column y must be bigint, but it is [1] (a list)"),
+        ({"z": 1}, "must return a dict, tuple, Row or dataclass with the columns y"),
+    ],
+    ids=str,
+)
+def test_a_result_of_the_wrong_type_fails_its_row_alone(numbers, call, answer, told):
+    async def wrong(row):
+        return answer if row.id == 3 else row.id
+
+    out = call(
+        numbers, wrong, returns="y long", on_error="column", retry=pb.Retry(5, "1ms")
+    ).collect()
+    assert [row.y for row in out] == [None if i == 3 else i for i in range(40)]
+    assert out[3].error.kind.endswith("_MISMATCH")
+    assert told in out[3].error.message
+    assert out[3].error.attempts == 1
+
+
+def test_a_result_of_the_wrong_type_fails_the_job_naming_column_type_and_value(
+    numbers, call
+):
+    async def wrong(row):
+        return "text"
+
+    with pytest.raises(
+        PythonException, match=r"column y must be bigint, but it is 'text'"
+    ):
+        call(numbers, wrong, returns="y long").collect()
+
+
+ATTEMPTS: Counter[str] = Counter()
+
+
+def test_retries_go_on_until_one_succeeds_under_one_call_id(spark, call):
+    async def third_time_lucky(row):
+        ATTEMPTS[pb.call_id()] += 1
+        if ATTEMPTS[pb.call_id()] < 3:
+            raise ConnectionError
+        return ATTEMPTS[pb.call_id()]
+
+    retry = pb.Retry(4, "1ms", retry_on=ConnectionError)
+    out = call(spark.range(0, 10, 1, 1), third_time_lucky, returns="n int", retry=retry)
+    assert {row.n for row in out.collect()} == {3}
+
+
+def test_what_retry_on_does_not_name_is_not_tried_again(numbers, call):
+    retry = pb.Retry(
+        4, "1ms", retry_on=lambda problem: isinstance(problem, ConnectionError)
+    )
+    out = call(
+        numbers, fails_on_seven, returns="y long", on_error="column", retry=retry
+    )
+    assert out.collect()[7].error.attempts == 1
+
+
+def test_a_refused_result_is_tried_again_and_the_last_one_used(spark, call):
+    async def count(row):
+        ATTEMPTS[pb.call_id()] += 1
+        return ATTEMPTS[pb.call_id()]
+
+    retry = pb.Retry(3, "1ms", retry_if_result=lambda answer: answer < 2 or answer > 90)
+    out = call(spark.range(0, 5, 1, 1), count, returns="n int", retry=retry)
+    assert {row.n for row in out.collect()} == {2}
+
+    async def never(row):
+        return -1
+
+    out = call(spark.range(0, 5, 1, 1), never, returns="n int", retry=retry)
+    assert {row.n for row in out.collect()} == {-1}
+
+
+def test_retry_after_is_obeyed(spark, call):
+    async def busy(row):
+        first = ATTEMPTS.setdefault(pb.call_id(), time.monotonic())
+        if time.monotonic() - first < 0.3:
+            raise pb.RetryAfter(0.3)
+        return time.monotonic() - first
+
+    out = call(spark.range(1), busy, returns="waited double", retry=pb.Retry(2, "1ms"))
+    assert 0.3 <= out.first().waited < 5
+
+
+def test_retry_after_without_retry_says_what_is_missing(spark, call):
+    async def busy(row):
+        raise pb.RetryAfter(1)
+
+    out = call(spark.range(1), busy, returns="y long", on_error="column").first()
+    assert out.error.kind == "RETRY_AFTER_WITHOUT_RETRY"
+    assert "retry=pb.Retry" in out.error.message
+
+
+async def never_returns(row):
+    if row.id == 3:
+        await asyncio.Event().wait()
+    return row.id
+
+
+def test_a_coroutine_that_never_returns_meets_its_timeout(numbers, call):
+    out = call(
+        numbers, never_returns, returns="y long", timeout="300ms", on_error="column"
+    ).collect()
+    assert [row.y for row in out] == [None if i == 3 else i for i in range(40)]
+    why = out[3].error
+    assert (why.kind, why.attempts) == ("TimeoutError", 1)
+    assert "total timeout" in why.message
+    assert 290 <= why.elapsed_ms < 5000
+
+
+def test_an_attempt_timeout_is_retried_and_then_told(numbers, call):
+    out = call(
+        numbers, never_returns, returns="y long", attempt_timeout="100ms", on_error="column",
+        retry=pb.Retry(2, "1ms"),
+    ).collect()  # fmt: skip
+    why = out[3].error
+    assert (why.kind, why.attempts) == ("TimeoutError", 2)
+    assert "attempt timeout" in why.message
+
+
+def test_call_ids_differ_between_rows_and_are_alike_when_the_query_runs_again(
+    numbers, call
+):
+    async def identify(row):
+        return pb.call_id()
+
+    out = call(numbers, identify, returns="c string")
+    first, again = ([row.c for row in out.collect()] for _ in range(2))
+    assert len(set(first)) == 40
+    assert first == again
+
+
+def test_sys_exit_is_an_error_of_the_function_that_names_itself(numbers, call):
+    async def leaves(row):
+        sys.exit(3)
+
+    with pytest.raises(PythonException, match="SystemExit"):
+        call(numbers, leaves, returns="y long").collect()
+
+
+def test_a_blocked_event_loop_is_reported_with_its_stack(spark, call):
+    async def hogs(row):
+        time.sleep(3600)
+
+    started = time.monotonic()
+    with pytest.raises(PythonException, match="EVENT_LOOP_BLOCKED") as failure:
+        call(spark.range(0, 1, 1, 1), hogs, returns="y long").collect()
+    assert "in hogs" in str(failure.value)
+    assert 5 <= time.monotonic() - started < 60
+
+
+def test_a_resource_that_fails_to_open_is_reported_with_its_name(spark, call):
+    def refused():
+        raise ConnectionRefusedError("nobody there")
+
+    with pytest.raises(PythonException, match="RESOURCE_OPEN_FAILED") as failure:
+        call(spark.range(1), use, returns="y string", resource=refused).collect()
+    assert "nobody there" in str(failure.value)
+    assert "refused" in str(failure.value)
+
+
+def test_broadcast_variables_reach_the_function(spark, numbers, call):
+    names = spark.sparkContext.broadcast({i: f"name {i}" for i in range(40)})
+
+    async def look_up(row):
+        return names.value[row.id]
+
+    for _ in range(2):
+        out = call(numbers, look_up, returns="name string")
+        assert [row.name for row in out.collect()] == [f"name {i}" for i in range(40)]
+
+
+def test_more_rows_than_fit_the_window_or_a_batch_all_pass(spark, call):
+    async def answer(row):
+        return row.id
+
+    for capacity in (1, 7, 10_000):
+        out = call(
+            spark.range(0, 25_000, 1, 2), answer, returns="y long", capacity=capacity
+        )
+        assert out.where("y = id").count() == 25_000
+
+
+def test_rows_above_a_limit_are_not_all_called(spark, call):
+    async def answer(row):
+        return row.id
+
+    out = call(spark.range(0, 1_000_000, 1, 2), answer, returns="y long")
+    assert len(out.limit(5).collect()) == 5
+
+
+def test_operators_can_follow_each_other(numbers, call):
+    async def again(row):
+        return row.twice + 1
+
+    out = call(call(numbers, double, returns="twice long"), again, returns="more long")
+    assert [row.more for row in out.collect()] == [2 * i + 1 for i in range(40)]
+
+
+def test_an_empty_input_gives_an_empty_output(spark, call):
+    assert call(spark.range(0), double, returns="y long").collect() == []
+
+
+def test_it_works_in_structured_streaming(spark, numbers, call, tmp_path):
+    numbers.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+    out = call(stream.parquet(str(tmp_path / "in")), double, returns="twice long")
+    query = (
+        out.writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+    finally:
+        query.stop()
+    rows = spark.read.parquet(str(tmp_path / "out")).orderBy("id").collect()
+    assert [(row.id, row.twice) for row in rows] == [(i, 2 * i) for i in range(40)]

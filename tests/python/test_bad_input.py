@@ -1,0 +1,226 @@
+"""What ``async_io`` refuses, before any job is started."""
+
+from __future__ import annotations
+
+import threading
+
+import pillarbox as pb
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+from spark_support import by_value
+
+by_value(__name__)
+
+
+@pytest.fixture
+def df(spark):
+    return spark.range(3).withColumn("name", F.lit("x"))
+
+
+async def f(row):
+    return row.id
+
+
+async def with_resource(row, resource):
+    return row.id
+
+
+def apply(df, function=f, **options):
+    return pb.async_io(
+        df, function, **{"returns": "y long", "engine": "python", **options}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"capacity": 0}, "capacity"),
+        ({"capacity": -1}, "capacity"),
+        ({"capacity": 1.5}, "capacity"),
+        ({"capacity": True}, "capacity"),
+        ({"timeout": "0s"}, "timeout"),
+        ({"timeout": "-5s"}, "timeout"),
+        ({"timeout": 5}, "timeout"),
+        ({"attempt_timeout": "never"}, "attempt_timeout"),
+        ({"timeout": "1s", "attempt_timeout": "2s"}, "timeout"),
+        ({"retry": 3}, "retry"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"error_column": ""}, "error_column"),
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"rate_limit": "0 per second"}, "rate_limit"),
+        ({"rate_limit": 50}, "rate_limit"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 101}, "batch_size"),
+        ({"batch_wait": "1s"}, "batch_wait"),
+        ({"batch_size": 2, "batch_wait": "0s"}, "batch_wait"),
+        ({"ordered": "yes"}, "ordered"),
+        ({"explode": 1}, "explode"),
+        ({"inputs": "id"}, "inputs"),
+        ({"inputs": []}, "inputs"),
+        ({"inputs": [1]}, "inputs"),
+        ({"name": ""}, "name"),
+        ({"engine": "spark"}, "engine"),
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_work_is_named_with_its_value(df, options, named):
+    with pytest.raises(pb.InvalidOption) as no:
+        apply(df, **options)
+    assert named in str(no.value)
+
+
+def test_an_unknown_input_column_is_named_with_those_there_are(df):
+    with pytest.raises(pb.InvalidOption, match=r"the column nme.*only id, name"):
+        apply(df, inputs=["id", "nme"])
+
+
+def test_input_names_follow_sparks_case_sensitivity(spark, df):
+    apply(df, inputs=["ID"])
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(pb.InvalidOption, match="the column ID"):
+            apply(df, inputs=["ID"])
+        assert apply(df, returns="ID long").columns == ["id", "name", "ID"]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.parametrize(
+    "returns",
+    ["y lng", "y long,", "", "   ", None, 5, t.LongType(), t.StructType(), "long", "y"],
+)
+def test_malformed_returns_are_shown(df, returns):
+    with pytest.raises(pb.InvalidSchema, match=r"INVALID_RETURNS.*returns must be"):
+        apply(df, returns=returns)
+
+
+def test_returns_of_a_type_that_arrow_cannot_carry_name_the_column(df):
+    with pytest.raises(
+        pb.InvalidSchema, match=r"column gap of returns has the type interval year"
+    ):
+        apply(df, returns="y long, gap interval year to month")
+
+
+def test_an_input_of_a_type_that_arrow_cannot_carry_is_named(df):
+    odd = df.withColumn("gap", F.expr("make_ym_interval(1, 2)"))
+    with pytest.raises(pb.InvalidSchema, match=r"column gap of the input"):
+        apply(odd)
+
+
+@pytest.mark.parametrize(
+    ("options", "column"),
+    [
+        ({"returns": "name string"}, "name"),
+        ({"returns": "NAME string"}, "NAME"),
+        ({"returns": "y long, Y string"}, "Y"),
+        ({"returns": "error string", "on_error": "column"}, "error"),
+        ({"on_error": "column", "error_column": "id"}, "id"),
+        ({"on_error": "column", "error_column": "y"}, "y"),
+    ],
+    ids=str,
+)
+def test_output_names_that_clash_are_refused(df, options, column):
+    with pytest.raises(pb.InvalidSchema, match=f"two columns named {column}:"):
+        apply(df, **options)
+
+
+def test_the_error_column_clashes_only_where_it_is_made(df):
+    assert apply(df, returns="error string").columns == ["id", "name", "error"]
+
+
+@pytest.mark.parametrize("function", [None, 5, "f"])
+def test_what_is_no_function_is_refused(df, function):
+    with pytest.raises(pb.InvalidFunction, match="must be callable"):
+        apply(df, function)
+
+
+def test_a_wrong_number_of_parameters_is_refused(df):
+    with pytest.raises(pb.InvalidFunction, match=r"f\(row, resource\)"):
+        apply(df, f, resource=threading.Lock)
+    with pytest.raises(pb.InvalidFunction, match=r"with_resource\(row\)"):
+        apply(df, with_resource)
+
+
+def test_a_function_that_cannot_be_pickled_is_refused_at_once_on_every_engine(
+    df, engine
+):
+    lock = threading.Lock()
+
+    async def holds_a_lock(row):
+        with lock:
+            return 1
+
+    with pytest.raises(pb.InvalidFunction, match="holds_a_lock can't be sent"):
+        apply(df, holds_a_lock, engine=engine)
+
+
+def test_a_function_that_captured_the_session_is_refused_with_a_remedy(spark, df):
+    async def uses_spark(row):
+        return spark.range(row.id).count()
+
+    with pytest.raises(pb.InvalidFunction, match="SparkSession"):
+        apply(df, uses_spark)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_concurrency": 5}, {"rate_limit": "5 per second"}]
+)
+def test_limits_of_an_executor_are_refused_by_the_python_engine(df, options):
+    with pytest.raises(pb.InvalidOption, match='can\'t be kept by engine="python"'):
+        apply(df, **options)
+
+
+def test_a_jvm_function_needs_the_jvm(df):
+    with pytest.raises(pb.EngineUnavailable, match="JVM function"):
+        apply(df, pb.jvm_function("com.acme.Enrich"))
+
+
+@pytest.mark.parametrize("options", [{"resource": list}, {"batch_size": 2}])
+def test_a_jvm_function_takes_no_options_of_python(df, options, monkeypatch):
+    from pillarbox import _async_io
+
+    monkeypatch.setattr(_async_io, "_runs_on_jvm", lambda *_: True)
+    with pytest.raises(pb.InvalidOption, match="for a JVM function"):
+        apply(df, pb.jvm_function("com.acme.Enrich"), engine="jvm", **options)
+
+
+class Door:
+    """Stands for ``_jvm`` with a jar of some version."""
+
+    def __init__(self, jar, spark_version):
+        self.jar, self.spark_version = jar, spark_version
+
+    def is_available(self, spark):
+        return self.jar is not None
+
+    def jar_version(self, spark):
+        return self.jar
+
+    def jar_spark_version(self, spark):
+        return self.spark_version
+
+
+@pytest.mark.parametrize(
+    ("door", "told"),
+    [
+        (Door(None, None), "jar is not on the class path"),
+        (
+            Door("0.0.1", "4.2.0"),
+            "jar of this session is version 0.0.1, the Python package is",
+        ),
+        (Door(pb.__version__, "3.5.0"), r"runs Spark 4\.\d\.\d.*made for Spark 3\.5"),
+    ],
+)
+def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, monkeypatch, door, told):
+    monkeypatch.setattr(pb, "_jvm", door, raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "pillarbox._jvm", door)
+    with pytest.raises(pb.EngineUnavailable, match=told):
+        apply(df, engine="jvm")
+
+
+def test_auto_takes_python_where_there_is_no_jar(df, monkeypatch):
+    door = Door(None, None)
+    monkeypatch.setattr(pb, "_jvm", door, raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "pillarbox._jvm", door)
+    assert apply(df, engine="auto").collect()[2].y == 2

@@ -1,0 +1,119 @@
+"""The rows that functions get: like pyspark's own, only cheaper."""
+
+import copy
+import datetime as dt
+import pickle
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pillarbox._rows import RowReader, row_type
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import Row
+from pyspark.sql import types as t
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.pandas.types import to_arrow_schema
+
+SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
+
+
+def read(schema, *rows):
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    columns = list(zip(*rows, strict=True)) or [[] for _ in arrow]
+    arrays = [
+        pa.array(list(column), type=f.type)
+        for column, f in zip(columns, arrow, strict=True)
+    ]
+    return RowReader(schema).read(pa.RecordBatch.from_arrays(arrays, schema=arrow))
+
+
+@pytest.fixture
+def row():
+    return read(SCHEMA, ("JFK", 7, 3))[0]
+
+
+def test_a_row_is_read_by_name_by_index_and_by_attribute(row):
+    assert (row.origin, row["origin"], row[0], row[-1], row[:2]) == (
+        "JFK", "JFK", "JFK", 3, ("JFK", 7),
+    )  # fmt: skip
+
+
+def test_a_row_is_a_pyspark_row_in_every_respect_that_shows(row):
+    plain = Row(origin="JFK", hour=7, count=3)
+    assert isinstance(row, Row)
+    assert row == plain
+    assert hash(row) == hash(plain)
+    assert repr(row) == repr(plain)
+    assert row.asDict() == plain.asDict()
+    assert row.__fields__ == plain.__fields__
+    assert ("origin" in row, "JFK" in row) == ("origin" in plain, "JFK" in plain)
+    assert type(pickle.loads(pickle.dumps(row))) is Row
+    assert copy.copy(row) == plain
+
+
+def test_tuple_methods_win_over_columns_of_their_name_as_in_pyspark(row):
+    assert row.count("JFK") == 1
+    assert row["count"] == 3
+
+
+def test_an_unknown_name_is_the_error_of_pyspark(row):
+    with pytest.raises(PySparkAttributeError):
+        row.dest  # noqa: B018
+    with pytest.raises(ValueError, match="dest"):
+        row["dest"]
+
+
+def test_a_row_cannot_be_changed(row):
+    with pytest.raises(Exception, match="READ_ONLY"):
+        row.origin = "LGA"
+
+
+def test_names_that_are_no_identifiers_or_come_twice_are_read_like_in_pyspark():
+    make = row_type(["a b", "__x", "a", "a"])
+    row = tuple.__new__(make, (1, 2, 3, 4))
+    assert (row["a b"], getattr(row, "a b"), row["__x"], row.a) == (1, 1, 2, 3)
+
+
+def test_rows_without_columns_are_counted():
+    batch = pa.RecordBatch.from_pydict({"x": [1, 2, 3]}).select([])
+    assert len(RowReader(t.StructType()).read(batch)) == 3
+
+
+moments = st.datetimes(
+    dt.datetime(1900, 1, 2), dt.datetime(2100, 1, 1), timezones=st.just(dt.timezone.utc)
+)
+
+
+@given(st.lists(st.one_of(st.none(), moments), min_size=1))
+def test_timestamps_come_as_pyspark_gives_them(values):
+    schema = t.StructType().add("ts", "timestamp")
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    table = pa.table([pa.array(values, type=arrow[0].type)], schema=arrow)
+    expected = ArrowTableToRowsConversion.convert(table, schema)
+    assert RowReader(schema).read(table.to_batches()[0]) == expected
+
+
+def test_nested_values_are_rows_lists_and_dicts():
+    inner = t.StructType().add("a", "long")
+    schema = (
+        t.StructType()
+        .add("s", inner)
+        .add("l", t.ArrayType(inner))
+        .add("m", t.MapType(t.StringType(), t.LongType()))
+        .add("d", t.DecimalType(5, 2))
+    )
+    (row,) = read(schema, ({"a": 1}, [{"a": 2}, None], [("k", 3)], Decimal("1.25")))
+    assert row == (Row(a=1), [Row(a=2), None], {"k": 3}, Decimal("1.25"))
+    assert row.s.a == 1
+
+
+def test_nulls_are_none_in_every_column():
+    schema = (
+        t.StructType()
+        .add("a", "long")
+        .add("b", "timestamp")
+        .add("c", t.ArrayType(t.LongType()))
+    )
+    assert read(schema, (None, None, None)) == [(None, None, None)]
