@@ -49,12 +49,8 @@ def commonSettings(testFolder: String) = Seq(
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
-<<<<<<< HEAD
+Test / testOptions ++= soakTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
-=======
-  Test / testOptions ++= soakTests,
-  Test / tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
->>>>>>> state
   libraryDependencies ++= testLibraries
 )
 
