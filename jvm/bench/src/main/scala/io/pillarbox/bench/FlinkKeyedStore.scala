@@ -18,7 +18,7 @@ import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory
 import org.apache.flink.runtime.state.ttl.TtlTimeProvider
 import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend
 
-/** Flink's own backends. RocksDB runs over the rocksdbjni on the class path, see the benchmark's notes. */
+/** Flink's own backends. RocksDB needs frocksdbjni first on the class path, see [[KeyedStateBench]]. */
 private final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("flink-bench")
   private[this] val now = KeyedStore.now()
