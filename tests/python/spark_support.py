@@ -56,9 +56,7 @@ class CallLog:
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         if not os.path.exists(self.path):
             return []
-        records = [
-            json.loads(line) for line in Path(self.path).read_text().splitlines()
-        ]
+        records = [json.loads(line) for line in Path(self.path).read_text().splitlines()]
         return [record for record in records if not kinds or record["event"] in kinds]
 
     def in_flight(self) -> int:
@@ -89,9 +87,7 @@ class Latch:
             await asyncio.sleep(0.005)
 
 
-def eventually(
-    condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S
-) -> None:
+def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
     """Waits for a condition; fails with ``what`` was waited for if it does not come true."""
     deadline = time.monotonic() + limit_s
     while not condition():
@@ -108,9 +104,7 @@ def channel_threads(spark: SparkSession) -> list[str]:
 
 
 def threads_are_gone(spark: SparkSession) -> None:
-    eventually(
-        lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}"
-    )
+    eventually(lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}")
 
 
 def is_running(pid: int) -> bool:

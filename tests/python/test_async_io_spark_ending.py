@@ -39,9 +39,7 @@ def never_returns(log: CallLog) -> Callable[[Any], Any]:
     return hang
 
 
-def test_a_limit_cancels_the_calls_that_it_does_not_need(
-    spark: SparkSession, log: CallLog
-) -> None:
+def test_a_limit_cancels_the_calls_that_it_does_not_need(spark: SparkSession, log: CallLog) -> None:
     async def only_small(row: Any) -> int:
         async with log.call(row.id):
             if row.id >= 3:
@@ -74,9 +72,7 @@ def test_a_worker_that_was_cut_short_by_a_limit_serves_the_next_task(
     assert len(log.pids()) == 1
 
 
-def run_in_background(
-    spark: SparkSession, rows: DataFrame, group: str, interrupt: bool
-) -> Any:
+def run_in_background(spark: SparkSession, rows: DataFrame, group: str, interrupt: bool) -> Any:
     """Starts the job in a job group; the list that is returned gets its error."""
     errors: list[BaseException] = []
 
@@ -112,9 +108,7 @@ def test_cancelling_a_job_ends_calls_that_never_return(
 def all_ended(log: CallLog) -> bool:
     """Cancelled one by one, or gone with their process."""
     started = {(record["pid"], record["key"]) for record in log.events("start")}
-    ended = {
-        (record["pid"], record["key"]) for record in log.events("cancelled", "end")
-    }
+    ended = {(record["pid"], record["key"]) for record in log.events("cancelled", "end")}
     return not any(is_running(pid) for pid, _ in started - ended)
 
 
@@ -141,9 +135,7 @@ def test_cancelling_a_job_ends_a_resource_that_never_opens(
     thread.join(10)
     assert not thread.is_alive()
     assert errors
-    eventually(
-        lambda: not any(map(is_running, log.pids())), "the end of the worker", 10
-    )
+    eventually(lambda: not any(map(is_running, log.pids())), "the end of the worker", 10)
 
 
 def test_stopping_a_query_ends_calls_that_never_return(
@@ -165,9 +157,7 @@ def test_stopping_a_query_ends_calls_that_never_return(
     threads_are_gone(spark)
 
 
-def test_a_call_that_fails_the_task_ends_the_others(
-    spark: SparkSession, log: CallLog
-) -> None:
+def test_a_call_that_fails_the_task_ends_the_others(spark: SparkSession, log: CallLog) -> None:
     async def one_fails(row: Any) -> int:
         async with log.call(row.id):
             if row.id == 9:
@@ -181,9 +171,7 @@ def test_a_call_that_fails_the_task_ends_the_others(
     with pytest.raises(Exception, match="ValueError: nine"):
         rows.collect()
     # Nine are cancelled; the one that failed has no end either.
-    eventually(
-        lambda: len(log.events("cancelled")) == 9, "the others to be cancelled", 10
-    )
+    eventually(lambda: len(log.events("cancelled")) == 9, "the others to be cancelled", 10)
     threads_are_gone(spark)
 
 
@@ -202,9 +190,7 @@ def test_a_thread_that_does_not_stop_goes_with_its_worker(
         pb.async_io, first_only, returns="same long", engine="jvm", capacity=4
     )
     assert rows.limit(1).collect()[0].same == 0
-    eventually(
-        lambda: not any(map(is_running, log.pids())), "the end of the worker", 10
-    )
+    eventually(lambda: not any(map(is_running, log.pids())), "the end of the worker", 10)
     threads_are_gone(spark)
 
 
@@ -216,12 +202,8 @@ def test_a_worker_that_was_killed_is_reported_with_its_last_words(
         os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
-    rows = spark.range(0, 1, 1, 1).transform(
-        pb.async_io, dies, returns="x int", engine="jvm"
-    )
-    with pytest.raises(
-        Exception, match=r"PYTHON_WORKER_DIED(?s:.)*last words of the worker"
-    ):
+    rows = spark.range(0, 1, 1, 1).transform(pb.async_io, dies, returns="x int", engine="jvm")
+    with pytest.raises(Exception, match=r"PYTHON_WORKER_DIED(?s:.)*last words of the worker"):
         rows.collect()
     threads_are_gone(spark)
 

@@ -11,11 +11,7 @@ from pillarbox import errors
 def parameters_of(name):
     entry = errors.CATALOGUE[name]
     text = entry["message"] + entry["remedy"]
-    return {
-        field: f"<{field}>"
-        for _, field, _, _ in string.Formatter().parse(text)
-        if field
-    }
+    return {field: f"<{field}>" for _, field, _, _ in string.Formatter().parse(text) if field}
 
 
 @pytest.mark.parametrize("name", sorted(errors.CATALOGUE))

@@ -26,9 +26,7 @@ def python(code, path):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    loaded = python(
-        f"import pillarbox, sys; print(*(set({HEAVY}) & set(sys.modules)))", SOURCES
-    )
+    loaded = python(f"import pillarbox, sys; print(*(set({HEAVY}) & set(sys.modules)))", SOURCES)
     assert loaded == []
 
 

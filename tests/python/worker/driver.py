@@ -117,9 +117,7 @@ class Worker:
             self._returns.serialize().to_pybytes(),
             command,
         )
-        self.send(
-            b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks)
-        )
+        self.send(b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks))
 
     def start(self, function: Any, *arguments: Any, **options: Any) -> Worker:
         """INIT, and waits for READY."""
@@ -137,19 +135,14 @@ class Worker:
     def group(self, *rows: Any, ids: list[int] | None = None, attempt: int = 1) -> None:
         self.send(b"G", self._calls(rows, ids, attempt))
 
-    def _calls(
-        self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int
-    ) -> bytes:
+    def _calls(self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int) -> bytes:
         tuples = [row if isinstance(row, tuple) else (row,) for row in rows]
         columns = [
             pa.array([row[index] for row in tuples], type=field.type)
             for index, field in enumerate(self._input)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._input)
-        return (
-            _keys(ids or list(range(len(rows))), attempt)
-            + batch.serialize().to_pybytes()
-        )
+        return _keys(ids or list(range(len(rows))), attempt) + batch.serialize().to_pybytes()
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))
@@ -179,9 +172,7 @@ class Worker:
         ids = struct.unpack_from(f"<{count}q", body, 4)
         attempts = struct.unpack_from(f"<{count}i", body, 4 + 8 * count)
         counts = struct.unpack_from(f"<{count}i", body, 4 + 12 * count)
-        batch = pa.ipc.read_record_batch(
-            pa.py_buffer(body[4 + 16 * count :]), self._returns
-        )
+        batch = pa.ipc.read_record_batch(pa.py_buffer(body[4 + 16 * count :]), self._returns)
         batch.validate(full=True)
         rows = iter([tuple(row.values()) for row in batch.to_pylist()])
         results = []
@@ -287,9 +278,7 @@ def _utf(text: str) -> bytes:
 
 def _keys(ids: list[int], attempt: int) -> bytes:
     count = len(ids)
-    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(
-        f"<{count}i", *[attempt] * count
-    )
+    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(f"<{count}i", *[attempt] * count)
 
 
 def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
@@ -299,9 +288,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
         texts, at = _texts(body, at + 21)
         failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
-        failure.update(
-            retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay
-        )
+        failure.update(retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay)
         failures.append((element, attempt, failure))
     assert at == len(body)
     return failures
