@@ -7,8 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,20 @@ def channel_threads(spark: SparkSession) -> list[str]:
 
 def threads_are_gone(spark: SparkSession) -> None:
     eventually(lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}")
+
+
+@contextmanager
+def own_pool(spark: SparkSession) -> Iterator[None]:
+    """Operators that are made inside get workers of their own: Spark keeps a pool an environment.
+
+    Otherwise Spark hands out any idle worker, those of earlier tests in turn.
+    """
+    environment: dict[str, str] = spark.sparkContext.environment
+    environment["PILLARBOX_TEST_POOL"] = str(time.monotonic())
+    try:
+        yield
+    finally:
+        del environment["PILLARBOX_TEST_POOL"]
 
 
 def is_running(pid: int) -> bool:

@@ -19,6 +19,7 @@ from spark_support import (
     by_value,
     eventually,
     is_running,
+    own_pool,
     threads_are_gone,
 )
 
@@ -64,9 +65,10 @@ def test_a_worker_that_was_cut_short_by_a_limit_serves_the_next_task(
                 await asyncio.Event().wait()
         return int(row.id)
 
-    rows = spark.range(0, 50, 1, 1).transform(
-        pb.async_io, slow_tail, returns="same long", engine="jvm"
-    )
+    with own_pool(spark):
+        rows = spark.range(0, 50, 1, 1).transform(
+            pb.async_io, slow_tail, returns="same long", engine="jvm"
+        )
     for _ in range(3):
         assert [row.same for row in rows.limit(1).collect()] == [0]
     assert len(log.pids()) == 1

@@ -191,22 +191,21 @@ class TaskMailboxSuite extends AnyFunSuite {
     intercept[MailboxClosedException](mailbox.tryTakeFromBatch())
   }
 
-  test(
-    "close by another thread wakes the one who waits, and each mail that is left is returned by one of the two closes"
-  ) {
-    val opened = new CompletableFuture[TaskMailbox]
+  test("close by another thread wakes the one who waits, and each mail is returned once by one of the two") {
+    val opened = new CompletableFuture[(TaskMailbox, Thread)]
     val waiter = start {
-      val mailbox = mailboxOf(mail("first", 0))
-      opened.complete(mailbox)
+      val mailbox = mailboxOf(mail("taken over", 0))
+      opened.complete((mailbox, Thread.currentThread()))
       val refused = intercept[MailboxClosedException](mailbox.take(5))
       (refused.state, names(mailbox.close()))
     }
-    val mailbox = await(opened)
-    mailbox.put(mail("second", 0))
-    val closed = names(mailbox.close())
-    val (state, left) = await(waiter)
-    assert(state == State.Closed)
-    assert((left ++ closed).toSeq.sorted == Seq("first", "second"))
+    val (mailbox, thread) = await(opened)
+    awaitSleep(thread)
+    mailbox.put(mail("put later", 0))
+    val returnedHere = names(mailbox.close())
+    val (state, returnedThere) = await(waiter)
+    assert(state == State.Closed && returnedThere.contains("taken over"))
+    assert((returnedHere ++ returnedThere).sorted == Seq("put later", "taken over"))
   }
 
   test("take sleeps until mail of its priority comes") {

@@ -11,39 +11,48 @@ import java.util
 class StreamElementQueueEntry[IN, OUT](
     final val input: IN,
     final val timestampMs: Long,
-    final val isWatermark: Boolean
+    isWatermarkEntry: Boolean
 ) {
-  private[this] var rows: util.Collection[OUT] = _
-  private[this] var row: OUT = _
-  private[this] var done = isWatermark
+  import StreamElementQueueEntry._
+
+  /** A collection of rows or the row itself, as `kind` says: one field, since there are many entries. */
+  private[this] var answer: AnyRef = _
+  private[this] var kind: Byte = if (isWatermarkEntry) Watermark else Open
 
   private[async] final var previous: StreamElementQueueEntry[IN, OUT] = _
   private[async] final var next: StreamElementQueueEntry[IN, OUT] = _
   private[async] final var nextCompleted: StreamElementQueueEntry[IN, OUT] = _
   private[async] final var segment: UnorderedSegment[IN, OUT] = _
 
+  final def isWatermark: Boolean = kind == Watermark
+
   /** Whether it has its rows. A watermark is born done. */
-  final def isDone: Boolean = done
+  final def isDone: Boolean = kind != Open
 
   /** Gives the entry its rows; then the queue is to be told. */
   final def setResults(results: util.Collection[OUT]): Unit = {
-    rows = results
-    done = true
+    answer = results
+    kind = Rows
   }
 
   /** Gives the entry its only row; then the queue is to be told. */
   final def setResult(result: OUT): Unit = {
-    row = result
-    done = true
+    answer = result.asInstanceOf[AnyRef]
+    kind = OneRow
   }
 
   private[async] final def emitTo(output: AsyncOutput[IN, OUT]): Unit =
-    if (isWatermark) output.emitWatermark(timestampMs)
-    else if (rows ne null) output.emit(input, timestampMs, rows)
-    else output.emitOne(input, timestampMs, row)
+    if (kind == Rows) output.emit(input, timestampMs, answer.asInstanceOf[util.Collection[OUT]])
+    else if (kind == OneRow) output.emitOne(input, timestampMs, answer.asInstanceOf[OUT])
+    else output.emitWatermark(timestampMs)
 }
 
 object StreamElementQueueEntry {
+  private final val Open: Byte = 0
+  private final val Rows: Byte = 1
+  private final val OneRow: Byte = 2
+  private final val Watermark: Byte = 3
+
   def watermark[IN, OUT](timestampMs: Long): StreamElementQueueEntry[IN, OUT] =
     new StreamElementQueueEntry[IN, OUT](null.asInstanceOf[IN], timestampMs, true)
 }

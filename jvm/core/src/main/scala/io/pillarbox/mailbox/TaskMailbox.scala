@@ -33,6 +33,12 @@ final class TaskMailbox(mailboxThread: Thread) {
   /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
   @volatile private[this] var closed = false
   @volatile private[this] var sampleWanted = true
+
+  /**
+   * Set after each put of urgent mail into the inbox. As long as it is not, a taker leaves the inbox alone while it
+   * has mail at hand, and so does not fight the senders for it at every take.
+   */
+  @volatile private[this] var urgentPut = false
   private[this] var overtakes = 0
   private[this] var urgentInARow = 0
 
@@ -60,10 +66,15 @@ final class TaskMailbox(mailboxThread: Thread) {
    */
   def put(mail: Mail): Unit = {
     if (sampleWanted) stamp(mail)
-    if (mail.options.urgent && goesIntoBatch) {
-      overtakes += 1
-      batch.addUrgent(mail)
-    } else inbox.push(mail)
+    if (mail.options.urgent) putUrgent(mail) else inbox.push(mail)
+  }
+
+  private def putUrgent(mail: Mail): Unit = if (goesIntoBatch) {
+    overtakes += 1
+    batch.addUrgent(mail)
+  } else {
+    inbox.push(mail)
+    urgentPut = true
   }
 
   private def goesIntoBatch: Boolean =
@@ -110,7 +121,16 @@ final class TaskMailbox(mailboxThread: Thread) {
     checkThread()
     checkNotClosed()
     val first = batch.pollFirst(priority, asSent)
-    if (first ne null) first
+    if (first ne null) first else pollQueue(priority, asSent)
+  }
+
+  private def pollQueue(priority: Int, asSent: Boolean): Mail = {
+    if (urgentPut) {
+      urgentPut = false
+      absorb()
+    }
+    val queued = pollQueued(priority, asSent)
+    if (queued ne null) queued
     else {
       absorb()
       pollQueued(priority, asSent)

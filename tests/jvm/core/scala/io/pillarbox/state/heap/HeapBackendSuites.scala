@@ -14,3 +14,5 @@ trait HeapFixture extends StateFixture {
 class HeapKeyedStateSuite extends KeyedStateContract with HeapFixture
 
 class HeapTtlSuite extends TtlContract with HeapFixture
+
+class HeapPersistenceSuite extends PersistenceContract with HeapFixture

@@ -3,7 +3,8 @@ package io.pillarbox.state.rocksdb
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
 /** Opens databases below a temporary directory that goes away after the suite. */
@@ -48,3 +49,11 @@ class RocksDBTinyCacheSuite extends KeyedStateContract with RocksDBFixture {
 }
 
 class RocksDBTtlSuite extends TtlContract with RocksDBFixture
+
+/** With a cache so small that changes are spilled before they are committed. */
+class RocksDBPersistenceSuite extends PersistenceContract with RocksDBFixture {
+  override protected def cacheBytes: Int = 16 << 10
+
+  override protected def fresh(): KeyedStateBackend[String] =
+    new HeapKeyedStateBackend[String](Serializers.string, 128, KeyGroupRange(0, 127), new ManualClock)
+}

@@ -17,7 +17,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   private[this] var begin = 0
   private[this] var holes = 0
 
-  /** No stamp is below that of an element before it. */
+  /** No timestamp is below that of an element before it. */
   private[this] var isMonotone = true
 
   /** Positions are from [[start]] to below this. */
@@ -26,8 +26,12 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   /** A position that a removal made meaningless is told by this changing. */
   var changes = 0
 
-  /** When all elements were read last under OnReadAndWrite; each counts as stamped then, at least. */
+  /**
+   * When the list was read last under OnReadAndWrite: elements with a number below [[accessedBelow]] count as stamped
+   * then, at least.
+   */
   var accessTime: Long = Long.MinValue
+  var accessedBelow: Long = Long.MinValue
   var accessTimeChanged = false
   var accessTimeCommitted = false
 
@@ -49,7 +53,8 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
   def number(at: Int): Long = numbers(at)
 
-  def timestamp(at: Int): Long = math.max(stamps(at), accessTime)
+  def timestamp(at: Int): Long =
+    if (numbers(at) < accessedBelow) math.max(stamps(at), accessTime) else stamps(at)
 
   /** Its own timestamp, not counting reads of the list. */
   def ownTimestamp(at: Int): Long = if (stamps == null) 0L else stamps(at)
@@ -62,10 +67,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
       var least = Long.MaxValue
       var i = begin
       while (i < end) {
-        if (elements(i) != null && stamps(i) < least) least = stamps(i)
+        if (elements(i) != null && timestamp(i) < least) least = timestamp(i)
         i += 1
       }
-      math.max(least, accessTime)
+      least
     }
 
   def add(element: AnyRef, number: Long, timestamp: Long): Unit = {
@@ -73,7 +78,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     elements(end) = element
     numbers(end) = number
     if (stamps != null) {
-      if (end > begin && timestamp < stamps(end - 1)) isMonotone = false
+      if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
       stamps(end) = timestamp
     }
     end += 1
@@ -82,8 +87,15 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
   def restamp(at: Int, timestamp: Long): Unit = {
     stamps(at) = timestamp
-    isMonotone = isMonotone && (at == begin || stamps(at - 1) <= timestamp) &&
-      (at + 1 == end || timestamp <= stamps(at + 1))
+    isMonotone = isMonotone && (at == begin || this.timestamp(at - 1) <= this.timestamp(at)) &&
+      (at + 1 == end || this.timestamp(at) <= this.timestamp(at + 1))
+  }
+
+  /** All elements that are there were read at `time`, which is not before the last time. */
+  def accessed(time: Long): Unit = {
+    accessTime = time
+    accessedBelow = if (begin == end) Long.MinValue else numbers(end - 1) + 1
+    accessTimeChanged = true
   }
 
   /** Takes out one element, and notes it if its number is below `committedBelow`. */

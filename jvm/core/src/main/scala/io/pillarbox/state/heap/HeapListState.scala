@@ -88,10 +88,8 @@ private[heap] final class HeapListState[K, T](
   private[this] def read(at: Int, now: Long): Iterator[T] = {
     val expired = purge(at, now)
     val alive = list(at)
-    if (alive != null && policy.renewsOnRead && now != StateClock.Unknown) {
-      val stamp = policy.stamp(now, alive.accessTime)
-      if (stamp != alive.accessTime) renew(at, alive, stamp)
-    }
+    if (alive != null && !alive.isEmpty && policy.renewsOnRead && now != StateClock.Unknown)
+      renew(at, alive, now)
     val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(alive)
     if (policy.returnsExpired && expired.nonEmpty) merged(expired, alive) else rest
   }
@@ -107,11 +105,22 @@ private[heap] final class HeapListState[K, T](
     (expired ++ rest).sortBy(_._1).iterator.map(_._2.asInstanceOf[T])
   }
 
-  private[this] def renew(at: Int, alive: HeapList, stamp: Long): Unit = {
-    alive.accessTime = stamp
-    alive.accessTimeChanged = true
-    table.timestamps(at) = math.max(table.timestamps(at), stamp)
-    table.touch(at)
+  /** One write for all elements; but a late record renews only those that no later one has renewed. */
+  private[this] def renew(at: Int, alive: HeapList, now: Long): Unit = {
+    val stamp = policy.stamp(now)
+    if (stamp >= alive.accessTime) {
+      if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
+        alive.accessed(stamp)
+        table.touch(at)
+      }
+    } else {
+      var i = alive.firstFrom(alive.accessedBelow)
+      while (i < alive.end) {
+        if (alive.element(i) != null && alive.ownTimestamp(i) < stamp) restamp(at, alive, i, stamp)
+        i += 1
+      }
+    }
+    table.timestamps(at) = alive.earliest
   }
 
   /** Removes the expired elements of one list, and returns them if somebody wants to see them. */
@@ -134,7 +143,7 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  /** A first timestamp is a change of the element: its record is written again under its number. */
+  /** A new timestamp of its own is a change of the element: its record is written again under its number. */
   private[this] def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
     elements.restamp(i, stamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
@@ -230,6 +239,7 @@ private[heap] final class HeapListState[K, T](
     writePrefix(at, keyGroup, writer)
     writer.endKey()
     writer.out.writeLong(elements.accessTime)
+    writer.out.writeLong(elements.accessedBelow)
     writer.endValue()
   }
 
@@ -288,7 +298,9 @@ private[heap] final class HeapListState[K, T](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     elements.accessTimeCommitted = isPut
-    elements.accessTime = if (isPut && plan.keepsTimestamps) value.readLong() else Long.MinValue
+    val counts = isPut && plan.keepsTimestamps
+    elements.accessTime = if (counts) value.readLong() else Long.MinValue
+    elements.accessedBelow = if (counts) value.readLong() else Long.MinValue
     elements.accessTimeChanged = isPut && !plan.keepsTimestamps
   }
 

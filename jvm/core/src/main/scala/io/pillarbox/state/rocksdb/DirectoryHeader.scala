@@ -21,7 +21,7 @@ private[rocksdb] object DirectoryHeader {
    * @throws StateRestoreException if there are column families but no header
    */
   def take(store: RocksDBStore): Option[StreamHeader] =
-    if (store.existing.forall(_.getID == 0) && read(store) == null) None
+    if (store.columnFamilies.forall(_.getID == 0) && read(store) == null) None
     else
       read(store) match {
         case null =>

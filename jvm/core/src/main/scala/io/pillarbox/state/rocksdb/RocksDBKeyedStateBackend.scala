@@ -197,8 +197,10 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def adopt(header: StreamHeader): Unit = {
     currentVersion =
       StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
-    store.existing.filter(_.getName.sameElements(EntryStore.ChangedName)).foreach(store.dropColumnFamily)
-    val families = store.existing.flatMap(family =>
+    store.columnFamilies
+      .filter(_.getName.sameElements(EntryStore.ChangedName))
+      .foreach(store.dropColumnFamily)
+    val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )
     header.states.foreach { meta =>

@@ -5,7 +5,7 @@ import java.util.ConcurrentModificationException
 import scala.collection.mutable
 
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.OutputView
+import io.pillarbox.state.serialization.{Bytes, OutputView}
 
 /**
  * One entry an element, named by a number that grows over all lists of the state: adding needs no read, removing
@@ -85,44 +85,67 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   /** Removes what is expired, renews the rest by one write if reading renews, and returns what may be seen. */
   private[this] def readAlive(time: Long): Iterator[T] = {
-    val prefix = prefixBytes()
     val limit = policy.limit(time)
-    val accessTime = if (table.get(column, openKey())) table.value.readLong() else StateClock.Unknown
-    val seen = mutable.ArrayBuffer.empty[T]
-    val expired = mutable.ArrayBuffer.empty[T]
+    val prefixLength = openKey().length
+    val access = readAccess()
+    val stamp = if (policy.renewsOnRead) policy.stamp(time) else StateClock.Unknown
+    val (seen, expired) = (mutable.ArrayBuffer.empty[T], mutable.ArrayBuffer.empty[T])
     var alive = 0
-    val scan = table.scan(column, prefix)
-    while (scan.next()) if (scan.key.length > prefix.length) {
+    val scan = table.scan(column, prefixBytes())
+    while (scan.next()) if (scan.key.length > prefixLength) {
       val view = viewOn(scan.value)
-      val timestamp = math.max(view.readLong(), accessTime)
+      val own = view.readLong()
       val value = serializer.deserialize(view)
-      val isOver = policy.isExpired(timestamp, limit)
-      if (isOver) {
+      if (policy.isExpired(access.timestamp(numberOf(scan), own), limit)) {
         table.delete(column, keyOf(scan))
         expired += value
+        if (policy.returnsExpired) seen += value
       } else {
         alive += 1
-        if (timestamp == StateClock.Unknown) renewIfDue(keyOf(scan), timestamp, time)
+        seen += value
+        renewOne(scan, own, access, stamp, time)
       }
-      if (!isOver || policy.returnsExpired) seen += value
     }
-    settle(alive, accessTime, time)
+    settle(alive, access, stamp)
     if (expired.nonEmpty) changes += 1
     expired.foreach(tellExpired(null, _))
     new Seen(seen)
   }
 
+  private[this] def numberOf(scan: EntryScan): Long =
+    Bytes.getLong(scan.key, scan.key.length - java.lang.Long.BYTES)
+
+  private[this] def readAccess(): ListAccess =
+    if (table.get(column, openKey())) ListAccess(table.value.readLong(), table.value.readLong())
+    else ListAccess.Never
+
+  /** Stamps one element: its first timestamp, or one that the access time can't express since the record is late. */
+  private[this] def renewOne(
+      scan: EntryScan,
+      own: Long,
+      access: ListAccess,
+      stamp: Long,
+      time: Long
+  ): Unit = {
+    val first = own == StateClock.Unknown && time != StateClock.Unknown
+    val late = stamp < access.time && stamp > own && numberOf(scan) >= access.below
+    if (first || late) {
+      val at = keyOf(scan)
+      if (table.get(column, at)) table.restamp(column, at, if (late) stamp else policy.stamp(time))
+    }
+  }
+
   /** Brings the access time in line with the elements that are left. */
-  private[this] def settle(alive: Int, accessTime: Long, time: Long): Unit =
+  private[this] def settle(alive: Int, access: ListAccess, stamp: Long): Unit =
     if (alive == 0) {
-      if (accessTime != StateClock.Unknown) table.delete(column, openKey())
-    } else if (policy.renewsOnRead && time != StateClock.Unknown) {
-      val stamp = policy.stamp(time, accessTime)
-      if (stamp != accessTime) {
-        out.clear()
-        out.writeLong(stamp)
-        table.put(column, openKey(), out)
-      }
+      if (access ne ListAccess.Never) table.delete(column, openKey())
+    } else if (
+      stamp != StateClock.Unknown && stamp >= access.time && (stamp > access.time || access.below < sequence)
+    ) {
+      out.clear()
+      out.writeLong(stamp)
+      out.writeLong(sequence)
+      table.put(column, openKey(), out)
     }
 
   /** Fails once the list or the key isn't that of the call to `get` any more. */
@@ -172,4 +195,13 @@ private[rocksdb] final class RocksDBListState[K, T](
       values(at - 1)
     }
   }
+}
+
+/** When a list was read last under OnReadAndWrite, and which elements were there: those with a number below `below`. */
+private[rocksdb] final case class ListAccess(time: Long, below: Long) {
+  def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own
+}
+
+private[rocksdb] object ListAccess {
+  val Never: ListAccess = ListAccess(StateClock.Unknown, Long.MinValue)
 }

@@ -31,8 +31,8 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private[this] val db: TtlDB = guarded("open") { open() }
   isOpen = true
 
-  /** The column families that were there when the database was opened, apart from the default one. */
-  def existing: Seq[ColumnFamilyHandle] = families.keys.toSeq
+  /** The column families that there are, the default one included. */
+  def columnFamilies: Seq[ColumnFamilyHandle] = families.keys.toSeq
 
   def directory: Path = config.directory
 

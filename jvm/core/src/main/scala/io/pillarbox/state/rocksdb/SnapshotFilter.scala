@@ -1,6 +1,6 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.serialization.InputView
+import io.pillarbox.state.serialization.{Bytes, InputView}
 import io.pillarbox.state.ttl.TtlPolicy
 import io.pillarbox.state.{StateClock, StateDescriptor, StateKind}
 
@@ -11,20 +11,23 @@ private[rocksdb] final class SnapshotFilter(descriptor: Option[StateDescriptor[_
   private[this] val isList = descriptor.exists(_.kind == StateKind.List)
   private[this] val parts = new KeyParts
   private[this] val in = new InputView
-  private[this] var accessTime = StateClock.Unknown
+  private[this] var access = ListAccess.Never
   private[this] var listKey: Array[Byte] = Array.emptyByteArray
 
   def keeps(key: Array[Byte], value: Array[Byte]): Boolean = policy == null || {
     val timestamp = in.wrap(value, 0, value.length).readLong()
     if (isList && parts.open(key).userKeyLength == 0) {
-      accessTime = timestamp
+      access = ListAccess(timestamp, in.readLong())
       listKey = key
       true
-    } else !policy.isExpired(math.max(timestamp, accessTimeOf(key)), limit)
+    } else !policy.isExpired(accessOf(key).timestamp(numberOf(key), timestamp), limit)
   }
 
+  private[this] def numberOf(key: Array[Byte]): Long =
+    if (isList) Bytes.getLong(key, key.length - java.lang.Long.BYTES) else 0L
+
   /** The access time of a list comes right before its elements. */
-  private[this] def accessTimeOf(key: Array[Byte]): Long =
-    if (isList && listKey.length == key.length - java.lang.Long.BYTES && key.startsWith(listKey)) accessTime
-    else StateClock.Unknown
+  private[this] def accessOf(key: Array[Byte]): ListAccess =
+    if (isList && listKey.length == key.length - java.lang.Long.BYTES && key.startsWith(listKey)) access
+    else ListAccess.Never
 }

@@ -26,7 +26,7 @@ final case class AsyncIOExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override lazy val references: AttributeSet = AttributeSet(inputs)
+  @transient override lazy val references: AttributeSet = AttributeSet(inputs)
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 

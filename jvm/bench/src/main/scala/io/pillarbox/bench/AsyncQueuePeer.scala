@@ -1,0 +1,71 @@
+package io.pillarbox.bench
+
+import java.util
+
+import org.apache.flink.streaming.api.functions.async.ResultFuture
+import org.apache.flink.streaming.api.operators.TimestampedCollector
+import org.apache.flink.streaming.api.operators.async.queue.{
+  OrderedStreamElementQueue => FlinkOrdered,
+  UnorderedStreamElementQueue => FlinkUnordered
+}
+import org.apache.flink.streaming.api.watermark.Watermark
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord
+
+import io.pillarbox.async._
+
+/** A queue of elements in flight. Records are known by the slot that the benchmark keeps them in. */
+trait AsyncQueuePeer {
+  def put(slot: Int): Unit
+  def putWatermark(timestamp: Long): Unit
+  def complete(slot: Int): Unit
+  def emitCompleted(): Unit
+  def emitted: Long
+}
+
+object AsyncQueuePeer {
+  private val Row = java.lang.Long.valueOf(7)
+  private val Rows = util.Collections.singletonList(Row)
+
+  def of(name: String, ordered: Boolean, slots: Int, capacity: Int): AsyncQueuePeer =
+    if (name == "flink") new OfFlink(ordered, slots, capacity) else new OfPillarbox(ordered, slots, capacity)
+
+  private final class OfFlink(ordered: Boolean, slots: Int, capacity: Int) extends AsyncQueuePeer {
+    private[this] val queue =
+      if (ordered) new FlinkOrdered[java.lang.Long](capacity) else new FlinkUnordered[java.lang.Long](capacity)
+    private[this] val futures = new Array[ResultFuture[java.lang.Long]](slots)
+    private[this] val output = new FlinkOutput
+    private[this] val collector = new TimestampedCollector[java.lang.Long](output)
+
+    override def put(slot: Int): Unit =
+      futures(slot) = queue.tryPut(new StreamRecord[java.lang.Long](Row, 1L)).get
+    override def putWatermark(timestamp: Long): Unit = {
+      queue.tryPut(new Watermark(timestamp)).get
+      ()
+    }
+    override def complete(slot: Int): Unit = futures(slot).complete(Rows)
+    override def emitCompleted(): Unit = while (queue.hasCompletedElements) queue.emitCompletedElement(collector)
+    override def emitted: Long = output.count
+  }
+
+  private final class OfPillarbox(ordered: Boolean, slots: Int, capacity: Int) extends AsyncQueuePeer {
+    private type Entry = StreamElementQueueEntry[java.lang.Long, java.lang.Long]
+    private[this] val queue: StreamElementQueue[java.lang.Long, java.lang.Long] =
+      if (ordered) new OrderedStreamElementQueue(capacity) else new UnorderedStreamElementQueue(capacity)
+    private[this] val entries = new Array[Entry](slots)
+    private[this] val output = new PillarboxOutput
+
+    override def put(slot: Int): Unit = {
+      val entry: Entry = new StreamElementQueueEntry(Row, 1L, false)
+      if (!queue.tryPut(entry)) throw new IllegalStateException("full")
+      entries(slot) = entry
+    }
+    override def putWatermark(timestamp: Long): Unit =
+      if (!queue.tryPut(StreamElementQueueEntry.watermark(timestamp))) throw new IllegalStateException("full")
+    override def complete(slot: Int): Unit = {
+      entries(slot).setResults(Rows)
+      queue.complete(entries(slot))
+    }
+    override def emitCompleted(): Unit = while (queue.hasCompletedElements) queue.emitCompletedElement(output)
+    override def emitted: Long = output.count
+  }
+}

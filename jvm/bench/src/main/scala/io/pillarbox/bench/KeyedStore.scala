@@ -1,0 +1,98 @@
+package io.pillarbox.bench
+
+import java.nio.file.{Files, Path}
+
+import io.pillarbox.state._
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
+import io.pillarbox.state.serialization.Serializers
+
+/** The keyed state that the benchmarks use, from Flink or from us: one value, one map and one list of longs. */
+trait KeyedStore extends AutoCloseable {
+  def setKey(key: java.lang.Long): Unit
+  def value(): java.lang.Long
+  def update(value: java.lang.Long): Unit
+  def mapGet(key: java.lang.Long): java.lang.Long
+  def mapPut(key: java.lang.Long, value: java.lang.Long): Unit
+  def listAdd(value: java.lang.Long): Unit
+  def listClear(): Unit
+
+  /** The sum of the list's elements. */
+  def listSum(): Long
+
+  /** A full snapshot into memory; its size in bytes. */
+  def snapshot(): Long
+
+  /** A commit into memory; its size in bytes. */
+  def commit(): Long
+}
+
+object KeyedStore {
+
+  /**
+   * @param system flink or pillarbox
+   * @param backend heap or rocksdb
+   * @param ttl off, on (default clean-up), lazy (clean-up on reads only)
+   */
+  def open(system: String, backend: String, ttl: String): KeyedStore =
+    if (system == "flink") new FlinkKeyedStore(backend, ttl) else new PillarboxKeyedStore(backend, ttl)
+
+  final val KeyGroups = 128
+  final val TtlMillis = 3600L * 1000
+
+  def deleteAll(directory: Path): Unit = {
+    val paths = Files.walk(directory)
+    try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
+    finally paths.close()
+  }
+}
+
+private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
+  private[this] val directory = Files.createTempDirectory("pillarbox-bench")
+  private[this] val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
+  private[this] val backend: KeyedStateBackend[Long] =
+    if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range)
+    else
+      new RocksDBKeyedStateBackend(
+        Serializers.long,
+        KeyedStore.KeyGroups,
+        range,
+        StateClock.System,
+        RocksDBConfig(directory)
+      )
+  private[this] val config = ttl match {
+    case "off" => None
+    case "on" => Some(StateTtlConfig(KeyedStore.TtlMillis))
+    case _ => Some(StateTtlConfig(KeyedStore.TtlMillis, cleanup = StateTtlConfig.CleanupStrategies.none))
+  }
+  private[this] val handle = backend
+    .getOrCreate(ValueStateDescriptor("value", Serializers.long, config))
+    .asInstanceOf[ValueState[java.lang.Long]]
+  private[this] val map = backend
+    .getOrCreate(MapStateDescriptor("map", Serializers.long, Serializers.long, config))
+    .asInstanceOf[MapState[java.lang.Long, java.lang.Long]]
+  private[this] val list = backend
+    .getOrCreate(ListStateDescriptor("list", Serializers.long, config))
+    .asInstanceOf[ListState[java.lang.Long]]
+  private[this] val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
+
+  override def setKey(key: java.lang.Long): Unit = keyed.setCurrentKey(key)
+  override def value(): java.lang.Long = handle.value()
+  override def update(value: java.lang.Long): Unit = handle.update(value)
+  override def mapGet(key: java.lang.Long): java.lang.Long = map.get(key)
+  override def mapPut(key: java.lang.Long, value: java.lang.Long): Unit = map.put(key, value)
+  override def listAdd(value: java.lang.Long): Unit = list.add(value)
+  override def listClear(): Unit = list.clear()
+  override def listSum(): Long = {
+    var sum = 0L
+    val elements = list.get()
+    while (elements.hasNext) sum += elements.next()
+    sum
+  }
+  override def snapshot(): Long = backend.snapshot(new java.io.ByteArrayOutputStream(1 << 20)).bytes
+  override def commit(): Long = backend.commit(new java.io.ByteArrayOutputStream(1 << 16)).bytes
+  override def close(): Unit = {
+    backend.close()
+    KeyedStore.deleteAll(directory)
+  }
+}

@@ -1,0 +1,37 @@
+package io.pillarbox.state
+
+import io.pillarbox.state.StateTtlConfig._
+
+/** The plainest possible keyed state: immutable maps, and TTL by its definition. */
+final case class StateModel(keys: Map[String, StateModel.OneKey] = Map.empty) {
+  def apply(key: String): StateModel.OneKey = keys.getOrElse(key, StateModel.OneKey())
+  def updated(key: String, one: StateModel.OneKey): StateModel = copy(keys.updated(key, one))
+}
+
+object StateModel {
+
+  /** A value and its timestamp. */
+  type Stamped[A] = (A, Long)
+
+  final case class OneKey(
+      value: Option[Stamped[String]] = None,
+      list: Vector[Stamped[String]] = Vector.empty,
+      map: Map[String, Stamped[Long]] = Map.empty,
+      sum: Option[Stamped[Long]] = None
+  )
+
+  /** TTL at one moment. */
+  final class Rules(ttl: Option[StateTtlConfig], clock: StateClock) {
+    private val isEvent = ttl.exists(_.timeCharacteristic == EventTime)
+    private val now = if (isEvent) clock.watermark else clock.processingTime
+
+    def isAlive(stamped: Stamped[_]): Boolean = ttl.forall(config => stamped._2 + config.ttl > now)
+
+    def stamp(stored: Option[Stamped[_]]): Long =
+      if (isEvent) math.max(clock.recordTimestamp, stored.fold(Long.MinValue)(_._2)) else now
+
+    /** What a read leaves behind of something alive. */
+    def afterRead[A](stamped: Stamped[A]): Stamped[A] =
+      if (ttl.exists(_.updateType == OnReadAndWrite)) (stamped._1, stamp(Some(stamped))) else stamped
+  }
+}

@@ -1,0 +1,237 @@
+package io.pillarbox.state
+
+import java.nio.file.{Files, Path}
+
+import scala.collection.mutable
+
+import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
+import io.pillarbox.state.serialization.Serializers
+import org.scalacheck.{Gen, Shrink}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+/**
+ * Random operations, commits, snapshots and crashes; after each crash another backend, of either kind, goes on from the last
+ * snapshot and the logs after it. Every read must be that of the plain model.
+ */
+class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks with StateFixture {
+  import StateReplayProperties._
+
+  override def openBackend[K](
+      keys: serialization.TypeSerializer[K],
+      clock: StateClock,
+      range: KeyGroupRange
+  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
+
+  private val ttls: Seq[(String, Option[StateTtlConfig])] = Seq("no TTL" -> None) ++ (for {
+    time <- Seq(ProcessingTime, EventTime)
+    update <- Seq(OnCreateAndWrite, OnReadAndWrite)
+  } yield s"$time, $update" -> Some(StateTtlConfig(100L, update, NeverReturnExpired, time)))
+
+  for ((name, ttl) <- ttls) {
+    test(s"snapshot and logs give the same state as the model, heap to heap ($name)") {
+      forAll(scripts(rocksDB = false), minSuccessful(100))(script => new Run(ttl).run(script))
+    }
+
+    test(s"snapshot and logs give the same state as the model, heap to RocksDB and back ($name)") {
+      forAll(scripts(rocksDB = true), minSuccessful(12))(script => new Run(ttl).run(script))
+    }
+  }
+
+  private final class Run(ttl: Option[StateTtlConfig]) {
+    private val clock = new ManualClock(1000L)
+    clock.watermark = 1000L
+    private val directories = mutable.ArrayBuffer.empty[Path]
+    private var backend: KeyedStateBackend[String] = open(rocksDB = false)
+    private var handles = new Handles
+    private var model = StateModel()
+    private var committed = StateModel()
+    private val chain = mutable.ArrayBuffer.empty[Array[Byte]]
+
+    private final class Handles {
+      val v: ValueState[String] = backend.getOrCreate(value.copy(ttl = ttl))
+      val l: ListState[String] = backend.getOrCreate(list.copy(ttl = ttl))
+      val m: MapState[String, Long] = backend.getOrCreate(map.copy(ttl = ttl))
+      val s: ReducingState[Long] = backend.getOrCreate(sum.copy(ttl = ttl))
+    }
+
+    def run(script: List[Step]): Unit =
+      try {
+        script.foreach(step)
+        keys.foreach { key =>
+          Seq(ReadValue, ReadList, ReadMap, ReadSum).foreach(op => step(OnKey(key, 0, op)))
+        }
+      } finally {
+        backend.close()
+        directories.foreach(delete)
+      }
+
+    private def step(step: Step): Unit = step match {
+      case Advance(millis) =>
+        clock.processingTime += millis
+        clock.watermark += millis
+      case Commit => commit()
+      case Snapshot =>
+        commit()
+        chain.clear()
+        chain += snapshotOf(backend)
+      case Crash(toRocksDB) =>
+        backend.close()
+        backend = open(toRocksDB)
+        restored(backend, chain.toSeq: _*)
+        handles = new Handles
+        model = committed
+      case OnKey(key, lateness, op) =>
+        clock.recordTimestamp = clock.watermark - lateness
+        backend.setCurrentKey(key)
+        model = model.updated(key, act(op, model(key), new StateModel.Rules(ttl, clock)))
+    }
+
+    private def commit(): Unit = {
+      chain += bytesOf(backend.commit())
+      committed = model
+    }
+
+    private def act(op: Op, one: StateModel.OneKey, rules: StateModel.Rules): StateModel.OneKey = op match {
+      case Update(text) =>
+        handles.v.update(text)
+        one.copy(value = Some((text, rules.stamp(one.value))))
+      case ClearValue =>
+        handles.v.clear()
+        one.copy(value = None)
+      case ReadValue =>
+        val alive = one.value.filter(rules.isAlive)
+        assert(Option(handles.v.value()) == alive.map(_._1))
+        one.copy(value = alive.map(rules.afterRead))
+      case Add(texts) =>
+        handles.l.addAll(texts)
+        one.copy(list = one.list ++ texts.map(text => (text, rules.stamp(None))))
+      case Replace(texts) =>
+        handles.l.update(texts)
+        one.copy(list = texts.map(text => (text, rules.stamp(None))).toVector)
+      case ReadList =>
+        val alive = one.list.filter(rules.isAlive)
+        assert(handles.l.get().toVector == alive.map(_._1))
+        one.copy(list = alive.map(rules.afterRead))
+      case _ => actOnMapOrSum(op, one, rules)
+    }
+
+    private def actOnMapOrSum(op: Op, one: StateModel.OneKey, rules: StateModel.Rules): StateModel.OneKey =
+      op match {
+        case Put(key, n) =>
+          handles.m.put(key, n)
+          one.copy(map = one.map.updated(key, (n, rules.stamp(one.map.get(key)))))
+        case Remove(key) =>
+          handles.m.remove(key)
+          one.copy(map = one.map - key)
+        case Get(key) =>
+          val alive = one.map.get(key).filter(rules.isAlive)
+          assert(Option((handles.m: MapState[String, _]).get(key)) == alive.map(_._1))
+          one.copy(map = alive.fold(one.map - key)(entry => one.map.updated(key, rules.afterRead(entry))))
+        case IsEmpty =>
+          assert(handles.m.isEmpty == !one.map.values.exists(rules.isAlive))
+          one
+        case ReadMap =>
+          val alive = one.map.filter(entry => rules.isAlive(entry._2))
+          assert(handles.m.entries.map(e => e.getKey -> e.getValue).toMap == alive.map(e => e._1 -> e._2._1))
+          one.copy(map = alive.map(entry => entry._1 -> rules.afterRead(entry._2)))
+        case ClearMap =>
+          handles.m.clear()
+          one.copy(map = Map.empty)
+        case AddSum(n) =>
+          handles.s.add(n)
+          val alive = one.sum.filter(rules.isAlive)
+          one.copy(sum = Some((alive.fold(n)(_._1 + n), rules.stamp(one.sum))))
+        case _ =>
+          val alive = one.sum.filter(rules.isAlive)
+          assert(Option((handles.s: ReducingState[_]).get()) == alive.map(_._1))
+          one.copy(sum = alive.map(rules.afterRead))
+      }
+
+    private def open(rocksDB: Boolean): KeyedStateBackend[String] =
+      if (!rocksDB) openBackend(Serializers.string, clock)
+      else {
+        directories += Files.createTempDirectory("pillarbox-replay")
+        val config = RocksDBConfig(directories.last, memoryLimit = 32L << 20, cacheBytes = 16 << 10)
+        new RocksDBKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), clock, config)
+      }
+
+    private def delete(directory: Path): Unit = {
+      val paths = Files.walk(directory)
+      try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
+      finally paths.close()
+    }
+  }
+}
+
+object StateReplayProperties {
+  private val keys = ('a' to 'f').map(_.toString)
+
+  sealed trait Step
+  final case class Advance(millis: Int) extends Step
+  case object Commit extends Step
+  case object Snapshot extends Step
+  final case class Crash(toRocksDB: Boolean) extends Step
+
+  /** An operation on a record of this key, which is so many milliseconds late. */
+  final case class OnKey(key: String, lateness: Int, op: Op) extends Step
+
+  sealed trait Op
+  final case class Update(text: String) extends Op
+  case object ClearValue extends Op
+  case object ReadValue extends Op
+  final case class Add(texts: List[String]) extends Op
+  final case class Replace(texts: List[String]) extends Op
+  case object ReadList extends Op
+  final case class Put(key: String, n: Long) extends Op
+  final case class Remove(key: String) extends Op
+  final case class Get(key: String) extends Op
+  case object IsEmpty extends Op
+  case object ReadMap extends Op
+  case object ClearMap extends Op
+  final case class AddSum(n: Long) extends Op
+  case object ReadSum extends Op
+
+  private val text = Gen.resize(6, Gen.alphaStr)
+  private val userKey = Gen.oneOf("p", "q", "r", "s")
+  private val texts = Gen.choose(0, 4).flatMap(Gen.listOfN(_, text))
+
+  private val op: Gen[Op] = Gen.frequency(
+    4 -> text.map(Update(_)),
+    1 -> Gen.const(ClearValue),
+    2 -> Gen.const(ReadValue),
+    4 -> texts.map(Add(_)),
+    1 -> texts.map(Replace(_)),
+    2 -> Gen.const(ReadList),
+    5 -> Gen.zip(userKey, Gen.choose(0L, 99L)).map { case (key, n) => Put(key, n) },
+    2 -> userKey.map(Remove(_)),
+    2 -> userKey.map(Get(_)),
+    1 -> Gen.const(IsEmpty),
+    1 -> Gen.const(ReadMap),
+    1 -> Gen.const(ClearMap),
+    3 -> Gen.choose(0L, 99L).map(AddSum(_)),
+    1 -> Gen.const(ReadSum)
+  )
+
+  private def step(rocksDB: Boolean): Gen[Step] = Gen.frequency(
+    60 -> Gen.zip(Gen.oneOf(keys), Gen.choose(-30, 60), op).map { case (key, lateness, o) =>
+      OnKey(key, lateness, o)
+    },
+    8 -> Gen.choose(1, 60).map(Advance(_)),
+    6 -> Gen.const(Commit),
+    2 -> Gen.const(Snapshot),
+    3 -> (if (rocksDB) Gen.oneOf(true, false) else Gen.const(false)).map(Crash(_))
+  )
+
+  private def scripts(rocksDB: Boolean): Gen[List[Step]] =
+    Gen.choose(20, 250).flatMap(Gen.listOfN(_, step(rocksDB)))
+
+  /** A script without some of its steps is a script. */
+  implicit private val shrinkScript: Shrink[List[Step]] = Shrink.withLazyList { script =>
+    val half = script.size / 2
+    val halves = if (half == 0) LazyList.empty else LazyList(script.take(half), script.drop(half))
+    halves #::: script.indices.to(LazyList).map(i => script.patch(i, Nil, 1))
+  }
+}

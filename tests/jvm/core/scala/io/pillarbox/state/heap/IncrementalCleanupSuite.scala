@@ -1,0 +1,173 @@
+package io.pillarbox.state.heap
+
+import scala.collection.mutable
+
+import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state._
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Clean-up of what nobody reads, a few entries an access. */
+class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
+
+  private def config(entries: Int = 5, everyRecord: Boolean = false): Option[StateTtlConfig] =
+    Some(
+      StateTtlConfig(
+        100L,
+        cleanup = CleanupStrategies(incrementalEntries = entries, incrementalEveryRecord = everyRecord)
+      )
+    )
+
+  private def withState(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
+    val clock = new ManualClock(1000L)
+    withBackend(clock)(test(_, clock))
+  }
+
+  test("by default, accesses to one key clear away what is expired under all others") {
+    withState { (backend, clock) =>
+      val (v, l, m) = (
+        backend.getOrCreate(value.copy(ttl = config())),
+        backend.getOrCreate(list.copy(ttl = config())),
+        backend.getOrCreate(map.copy(ttl = config()))
+      )
+      for (i <- 1 to 1000) {
+        backend.setCurrentKey(s"k$i")
+        v.update("1")
+        l.add("1")
+        m.put("x", 1L)
+      }
+      clock.processingTime = 1100L
+      backend.setCurrentKey("other")
+      for (_ <- 1 to 200) {
+        v.value()
+        l.get()
+        m.isEmpty
+      }
+      Seq("value", "list", "map").foreach(name => assert(backend.numEntries(name) == 0, name))
+    }
+  }
+
+  test("an access costs so many entries and no more") {
+    withState { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = config(entries = 3)))
+      for (i <- 1 to 100) {
+        backend.setCurrentKey(s"k$i")
+        v.update("1")
+      }
+      clock.processingTime = 1100L
+      backend.setCurrentKey("other")
+      v.value()
+      assert(backend.numEntries("value") == 97)
+    }
+  }
+
+  test("clean-up for every record needs no access") {
+    withState { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = config(entries = 5, everyRecord = true)))
+      for (i <- 1 to 100) {
+        backend.setCurrentKey(s"k$i")
+        v.update("1")
+      }
+      clock.processingTime = 1100L
+      for (_ <- 1 to 20) backend.setCurrentKey("other")
+      assert(backend.numEntries("value") == 0)
+    }
+  }
+
+  test("the walk goes on where it was while entries come and go, and no living entry is lost") {
+    withState { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = config()))
+      val random = new scala.util.Random(11)
+      val written = mutable.Map.empty[String, Long]
+      for (_ <- 1 to 50000) {
+        clock.processingTime += random.nextInt(2)
+        val key = s"k${random.nextInt(500)}"
+        backend.setCurrentKey(key)
+        val alive = written.get(key).exists(_ + 100 > clock.processingTime)
+        assert((v.value() != null) == alive)
+        random.nextInt(4) match {
+          case 0 =>
+            v.clear()
+            written -= key
+          case 1 =>
+            v.update("1")
+            written(key) = clock.processingTime
+          case _ =>
+        }
+      }
+      assert(backend.numEntries("value") < 250)
+    }
+  }
+
+  test("the listener is told of each expired value once, also by clean-up, with the key it belonged to") {
+    withState { (backend, clock) =>
+      val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]
+      val listener: ExpiryListener = (key, _, userKey, v) => told += ((key, userKey, v)): Unit
+      val m = backend.getOrCreate(map.copy(ttl = config(), onExpire = Some(listener)))
+      for (i <- 1 to 50) {
+        backend.setCurrentKey(s"k$i")
+        m.put("x", i.toLong)
+      }
+      clock.processingTime = 1100L
+      backend.setCurrentKey("other")
+      for (_ <- 1 to 40) m.get("y"): Any
+      assert(told.toSet == (1 to 50).map(i => (s"k$i", "x", i.toLong)).toSet && told.size == 50)
+      assert(backend.currentKey == "other")
+    }
+  }
+
+  test("clean-up is part of the next commit") {
+    withState { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = config()))
+      for (i <- 1 to 5) {
+        backend.setCurrentKey(s"k$i")
+        v.update("1")
+      }
+      val first = bytesOf(backend.commit())
+      clock.processingTime = 1100L
+      backend.setCurrentKey("other")
+      for (_ <- 1 to 2) v.value()
+      val second = backend.commit()
+      assert(second.entries == 5)
+      withBackend(clock) { again =>
+        restored(again, first, bytesOf(second))
+        again.getOrCreate(value.copy(ttl = config()))
+        assert(again.numEntries("value") == 0)
+      }
+    }
+  }
+
+  test("an iteration over a map isn't disturbed by the clean-up that accesses during it do") {
+    withState { (backend, clock) =>
+      val m = backend.getOrCreate(map.copy(ttl = config(entries = 50)))
+      backend.setCurrentKey("dead")
+      for (i <- 1 to 100) m.put(s"d$i", 1L)
+      clock.processingTime = 1100L
+      backend.setCurrentKey("a")
+      for (i <- 1 to 100) m.put(s"x$i", 1L)
+      var seen = 0
+      m.keys.foreach { key =>
+        seen += 1
+        assert(m.get(key) == 1L)
+      }
+      assert(seen == 100)
+    }
+  }
+
+  test("removed entries leave nothing behind: a table that is filled and emptied doesn't grow") {
+    val backend = new HeapKeyedStateBackend[String](
+      serialization.Serializers.string,
+      128,
+      KeyGroupRange(0, 127),
+      new ManualClock,
+      tracksChanges = false
+    )
+    val v = backend.getOrCreate(value)
+    for (i <- 1 to 100000) {
+      backend.setCurrentKey(s"k$i")
+      v.update("1")
+      v.clear()
+    }
+    assert(backend.metrics.entries == 0)
+    assertThrows[UnsupportedOperationException](backend.commit())
+  }
+}

@@ -1,0 +1,268 @@
+package io.pillarbox.state.rocksdb
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.state.StateTtlConfig.{CleanupStrategies, EventTime, OnReadAndWrite}
+import io.pillarbox.state._
+import io.pillarbox.state.serialization.Serializers
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What is RocksDB's own: checkpoints of the directory, memory, compaction, and disks that fail. */
+class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
+
+  private val blob = ValueStateDescriptor("blob", Serializers.bytes)
+
+  private def fill(backend: KeyedStateBackend[Long], keys: Range, bytes: Int): Unit = {
+    val state = backend.getOrCreate(blob)
+    val random = new java.util.Random(5)
+    for (key <- keys) {
+      val content = new Array[Byte](bytes)
+      random.nextBytes(content)
+      backend.setCurrentKey(key.toLong)
+      state.update(content)
+    }
+  }
+
+  /** The checkpoint of a backend that holds `keys`. */
+  private def checkpointOf(keys: Range): Path = {
+    val target = newDirectory().resolve("checkpoint")
+    val backend = openAt(newDirectory(), Serializers.long)
+    try {
+      fill(backend, keys, 1000)
+      backend.commit()
+      backend.checkpoint(target)
+    } finally backend.close()
+    target
+  }
+
+  test("a checkpoint of the directory opens as it was, commits on, and the first backend goes on too") {
+    val target = newDirectory().resolve("checkpoint")
+    val first = openAt(newDirectory(), Serializers.string)
+    try {
+      val (v, l) = (first.getOrCreate(value), first.getOrCreate(list))
+      first.setCurrentKey("a")
+      v.update("1")
+      l.addAll(Seq("1", "2"))
+      first.commit()
+      first.checkpoint(target)
+      v.update("2")
+      val second = openAt(target, Serializers.string)
+      try {
+        val (v2, l2) = (second.getOrCreate(value), second.getOrCreate(list))
+        second.setCurrentKey("a")
+        assert(v2.value() == "1" && l2.get().toSeq == Seq("1", "2"))
+        l2.add("3")
+        assert(l2.get().toSeq == Seq("1", "2", "3"))
+        assert(second.version == 1 && second.commit().entries == 1)
+      } finally second.close()
+      assert(v.value() == "2")
+    } finally first.close()
+  }
+
+  test("changes that were spilled are not taken for changes after a checkpoint was opened") {
+    val target = newDirectory().resolve("checkpoint")
+    val first = openAt(newDirectory(), Serializers.long)
+    try {
+      fill(first, 0 until 5000, 1000)
+      first.checkpoint(target)
+    } finally first.close()
+    val second = openAt(target, Serializers.long)
+    try {
+      second.getOrCreate(blob)
+      assert(second.commit().isEmpty && second.numEntries("blob") == 5000)
+    } finally second.close()
+  }
+
+  test("a directory that a crash left behind is refused") {
+    val directory = newDirectory()
+    val backend = openAt(directory, Serializers.long)
+    fill(backend, 0 until 10, 10)
+    backend.close()
+    val error = intercept[StateRestoreException](openAt(directory, Serializers.long))
+    assert(error.condition == "STATE_DIRECTORY_UNCLEAN" && error.getMessage.contains(directory.toString))
+  }
+
+  test("a damaged SST file is an error that names it, never a wrong value") {
+    val checkpoint = checkpointOf(0 until 3000)
+    val files = Files.list(checkpoint)
+    val table =
+      try files.iterator.asScala.filter(_.toString.endsWith(".sst")).maxBy(Files.size)
+      finally files.close()
+    val bytes = Files.readAllBytes(table)
+    for (i <- bytes.length / 4 until bytes.length / 2) bytes(i) = (bytes(i) ^ 0x55).toByte
+    Files.delete(table)
+    Files.write(table, bytes)
+    val error = intercept[StateBackendException] {
+      val backend = openAt(checkpoint, Serializers.long)
+      try {
+        val state = backend.getOrCreate(blob)
+        for (key <- 0L until 3000L) {
+          backend.setCurrentKey(key)
+          assert(state.value() != null)
+        }
+      } finally backend.close()
+    }
+    assert(error.condition == "STATE_FILE_CORRUPT" && error.getMessage.contains(table.getFileName.toString))
+  }
+
+  test("a directory that is gone is an error that names it") {
+    val directory = newDirectory()
+    val backend = openAt(directory, Serializers.long)
+    try {
+      fill(backend, 0 until 10, 10)
+      val files = Files.list(directory)
+      try files.iterator.asScala.toSeq.foreach(Files.delete(_))
+      finally files.close()
+      Files.delete(directory)
+      val error = intercept[StateBackendException](backend.checkpoint(newDirectory().resolve("checkpoint")))
+      assert(error.getMessage.contains(directory.toString))
+    } finally {
+      backend.close()
+      Files.createDirectories(directory)
+    }
+  }
+
+  test("a full disk is an error, not a loss: the next commit isn't reached") {
+    val directory = newDirectory()
+    val config =
+      RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = 64 << 10, diskLimit = 1L << 20)
+    val backend =
+      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+    try {
+      val error = intercept[StateBackendException] {
+        for (round <- 0 until 100) {
+          fill(backend, round * 1000 until (round + 1) * 1000, 1000)
+          backend.store.flush()
+        }
+      }
+      assert(error.getMessage.contains(directory.toString))
+    } finally backend.close()
+  }
+
+  test("a directory that can't be made is an error") {
+    val file = newDirectory().resolve("file")
+    Files.write(file, Array[Byte](1))
+    assertThrows[Exception](openAt(file.resolve("db"), Serializers.long))
+    val after = RocksDBMemory.acquire(32L << 20)
+    try assert(after.usage >= 0)
+    finally after.close()
+  }
+
+  test("memory is shared by all databases, bounded, and freed with the last") {
+    val backends = Seq.fill(3)(openAt(newDirectory(), Serializers.long))
+    val memory = RocksDBMemory.acquire(1L << 30)
+    try {
+      assert(memory.limit == (32L << 20), "the first one's limit counts")
+      backends.foreach(fill(_, 0 until 20000, 500))
+      assert(memory.usage > 0 && memory.usage < 2 * memory.limit)
+      backends.foreach(b => assert(b.metrics.bytes > 0 && b.metrics.entries > 0))
+    } finally {
+      backends.foreach(_.close())
+      memory.close()
+    }
+    backends.foreach(b => assert(b.metrics.bytes == 0))
+    val fresh = RocksDBMemory.acquire(64L << 20)
+    try assert(fresh.limit == (64L << 20))
+    finally fresh.close()
+  }
+
+  test("statistics count cache hits and compaction") {
+    val config =
+      RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 64 << 10, statistics = true)
+    val backend =
+      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+    try {
+      fill(backend, 0 until 5000, 500)
+      backend.store.flush()
+      backend.store.columnFamilies.foreach(backend.store.compact)
+      val state = backend.getOrCreate(blob)
+      for (_ <- 1 to 2; key <- 0L until 5000L) {
+        backend.setCurrentKey(key)
+        assert(state.value().length == 500)
+      }
+      assert(backend.metrics.cacheHits > 0 && backend.metrics.compactionBytes > 0)
+    } finally backend.close()
+  }
+
+  test("compaction drops what is older than its TTL and margin, and nothing younger") {
+    val ttl = Some(StateTtlConfig(1000L))
+    val descriptor = value.copy(ttl = ttl)
+    assert(CompactionTtl.seconds(descriptor, 5000L) == 7)
+    val config = RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, compactionMargin = 0L)
+    val backend =
+      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), StateClock.System, config)
+    try {
+      val state = backend.getOrCreate(descriptor)
+      for (key <- 0L until 100L) {
+        backend.setCurrentKey(key)
+        state.update("1")
+      }
+      def left(): Long = {
+        backend.numEntries("value"): Unit
+        backend.store.flush()
+        backend.store.columnFamilies.filter(_.getName.length > 7).foreach(backend.store.compact)
+        backend.numEntries("value")
+      }
+      assert(left() == 100)
+      val deadline = System.nanoTime() + 30L * 1000 * 1000 * 1000
+      while (left() > 0 && System.nanoTime() < deadline) Thread.onSpinWait()
+      assert(left() == 0)
+    } finally backend.close()
+  }
+
+  test("compaction isn't used where its clock or its stamps would be wrong") {
+    assert(
+      CompactionTtl.seconds(
+        value.copy(ttl = Some(StateTtlConfig(1000L, timeCharacteristic = EventTime))),
+        0L
+      ) == 0
+    )
+    assert(CompactionTtl.seconds(list.copy(ttl = Some(StateTtlConfig(1000L, OnReadAndWrite))), 0L) == 0)
+    assert(
+      CompactionTtl.seconds(
+        value.copy(ttl = Some(StateTtlConfig(1000L, cleanup = CleanupStrategies.none))),
+        0L
+      ) == 0
+    )
+    assert(CompactionTtl.seconds(value, 0L) == 0)
+    assert(CompactionTtl.seconds(value.copy(ttl = Some(StateTtlConfig(Long.MaxValue))), 0L) == 0)
+  }
+
+  test("a longer ttl set at a restart isn't cut short by the compaction of the shorter one (FLINK ✗)") {
+    val short = value.copy(ttl = Some(StateTtlConfig(1000L)))
+    val long = value.copy(ttl = Some(StateTtlConfig(3600L * 1000 * 1000)))
+    val target = newDirectory().resolve("checkpoint")
+    def open(directory: Path) = new RocksDBKeyedStateBackend(
+      Serializers.long,
+      128,
+      KeyGroupRange(0, 127),
+      new ManualClock,
+      RocksDBConfig(directory, memoryLimit = 32L << 20, compactionMargin = 0L)
+    )
+    val first = open(newDirectory())
+    try {
+      val state = first.getOrCreate(short)
+      first.setCurrentKey(1L)
+      state.update("1")
+      first.commit()
+      first.checkpoint(target)
+    } finally first.close()
+    val second = open(target)
+    try {
+      val state = second.getOrCreate(long)
+      val name =
+        second.store.columnFamilies.flatMap(family => ColumnName.parse(family.getName)).map(_.ttlSeconds)
+      assert(name == Seq(3600001), "the entries moved to a column family that keeps them longer")
+      second.setCurrentKey(1L)
+      assert(state.value() == "1")
+    } finally second.close()
+  }
+
+  test("a small change of ttl doesn't rewrite the state") {
+    assert(CompactionTtl.fits(found = 100, wanted = 50) && CompactionTtl.fits(100, 100))
+    assert(!CompactionTtl.fits(found = 100, wanted = 101) && !CompactionTtl.fits(100, 10))
+    assert(CompactionTtl.fits(0, 0) && !CompactionTtl.fits(100, 0))
+  }
+}

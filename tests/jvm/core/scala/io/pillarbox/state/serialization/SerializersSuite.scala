@@ -1,0 +1,136 @@
+package io.pillarbox.state.serialization
+
+import io.pillarbox.state.serialization.Compatibility.{AfterMigration, AsIs, Incompatible}
+import org.scalacheck.{Arbitrary, Gen}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private def written[T](serializer: TypeSerializer[T], value: T): Array[Byte] = {
+    val out = new OutputView(16)
+    serializer.serialize(value, out)
+    out.toByteArray
+  }
+
+  /** Reads back equal, uses up its bytes, and is equal and of one hash with its copy. */
+  private def roundTrips[T: Arbitrary](name: String, serializer: TypeSerializer[T]): Unit =
+    test(s"$name round-trips") {
+      forAll { (value: T) =>
+        val in = new InputView(written(serializer, value))
+        val read = serializer.deserialize(in)
+        assert(serializer.equal(read, value) && in.remaining == 0)
+        val copied = serializer.copy(value)
+        assert(serializer.equal(copied, value) && serializer.hash(copied) == serializer.hash(value))
+        assert(serializer.hash(read) == serializer.hash(value))
+      }
+    }
+
+  roundTrips("long", Serializers.long)
+  roundTrips("int", Serializers.int)
+  roundTrips("double", Serializers.double)
+  roundTrips("boolean", Serializers.boolean)
+  roundTrips("bytes", Serializers.bytes)
+  roundTrips("tuple", Serializers.tuple3(Serializers.long, Serializers.bytes, Serializers.boolean))
+  roundTrips("list", Serializers.list(Serializers.tuple2(Serializers.int, Serializers.double)))
+
+  /** A lone surrogate has no UTF-8, in no encoding that others can read. */
+  private val text: Gen[String] = Arbitrary.arbString.arbitrary.map(_.filterNot(Character.isSurrogate))
+  roundTrips("string", Serializers.string)(Arbitrary(text))
+
+  test("hashes are the same for ever: they are part of what is on disk") {
+    assert(Serializers.long.hash(1L << 40) == 256)
+    assert(Serializers.string.hash("pillarbox") == "pillarbox".hashCode)
+    assert(
+      Serializers.bytes.hash(Array[Byte](1, 2, 3, 4, 5)) == Serializers.bytes.hash(Array[Byte](1, 2, 3, 4, 5))
+    )
+    assert(Bytes.hash(Array.emptyByteArray, 0, 0) == 142593372)
+  }
+
+  test("tuples keep nulls apart from values") {
+    val serializer = Serializers.tuple3(Serializers.string, Serializers.string, Serializers.string)
+    for (value <- Seq((null, "", "x"), ("", null, null), (null, null, null))) {
+      val read = serializer.deserialize(new InputView(written(serializer, value)))
+      assert(read == value && serializer.equal(read, value))
+    }
+    assert(!serializer.equal(("", null, ""), ("", "", "")))
+  }
+
+  test("a copy shares nothing mutable with its original") {
+    val serializer = Serializers.tuple2(Serializers.bytes, Serializers.list(Serializers.bytes))
+    val value = (Array[Byte](1), Seq(Array[Byte](2)))
+    val copied = serializer.copy(value)
+    value._1(0) = 9
+    value._2.head(0) = 9
+    assert(copied._1(0) == 1 && copied._2.head(0) == 2)
+  }
+
+  test("int widens to long and double, in tuples and lists as well") {
+    val old = written(Serializers.int, 7)
+    def migrated[T](serializer: TypeSerializer[T], from: TypeSerializer[_], bytes: Array[Byte]): T =
+      serializer.compatibilityWith(from.snapshot) match {
+        case AfterMigration(reader) => reader(new InputView(bytes))
+        case other => fail(s"expected a migration, found $other")
+      }
+    assert(migrated(Serializers.long, Serializers.int, old) == 7L)
+    assert(migrated(Serializers.double, Serializers.int, old) == 7.0)
+    val ints = Serializers.list(Serializers.int)
+    assert(migrated(Serializers.list(Serializers.long), ints, written(ints, Seq(1, 2))) == Seq(1L, 2L))
+    val pair = Serializers.tuple2(Serializers.int, Serializers.string)
+    val triple = Serializers.tuple3(Serializers.long, Serializers.string, Serializers.bytes)
+    assert(migrated(triple, pair, written(pair, (3, null))) == ((3L, null, null)))
+  }
+
+  test("what can't be read is refused with a reason") {
+    def reason(serializer: TypeSerializer[_], from: TypeSerializer[_]): String =
+      serializer.compatibilityWith(from.snapshot) match {
+        case Incompatible(reason) => reason
+        case other => fail(s"expected a refusal, found $other")
+      }
+    assert(reason(Serializers.int, Serializers.long).contains("long"))
+    val (pair, triple) = (
+      Serializers.tuple2(Serializers.long, Serializers.long),
+      Serializers.tuple3(Serializers.long, Serializers.long, Serializers.long)
+    )
+    assert(reason(pair, triple).contains("3 fields"))
+    assert(reason(Serializers.tuple2(Serializers.long, Serializers.boolean), pair).contains("field 2"))
+    assert(reason(Serializers.list(Serializers.int), Serializers.list(Serializers.long)).contains("elements"))
+    assert(pair.compatibilityWith(pair.snapshot) == AsIs)
+  }
+
+  test("a snapshot of a serializer is read back equal") {
+    val snapshot = Serializers.list(Serializers.tuple2(Serializers.int, Serializers.string)).snapshot
+    val out = new OutputView(16)
+    snapshot.writeTo(out)
+    assert(SerializerSnapshot.readFrom(new InputView(out.toByteArray)) == snapshot)
+  }
+
+  test("a serializer travels to another JVM") {
+    val bytes = new java.io.ByteArrayOutputStream
+    new java.io.ObjectOutputStream(bytes).writeObject(Serializers.long)
+    val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
+    assert(read.asInstanceOf[AnyRef] eq Serializers.long)
+  }
+
+  test("sized regions of every length are read back, nested too") {
+    for (length <- Seq(0, 1, 126, 127, 128, 129, 16383, 16384, 3000000)) {
+      val out = new OutputView(16)
+      val outer = out.beginSized()
+      val inner = out.beginSized()
+      out.writeBytes(Array.fill[Byte](length)(7))
+      out.endSized(inner)
+      out.writeByte(42)
+      out.endSized(outer)
+      val in = new InputView(out.toByteArray)
+      assert(in.readVarInt() == in.remaining)
+      assert(in.readBytes(in.readVarInt()).length == length && in.readByte() == 42 && in.remaining == 0)
+    }
+  }
+
+  test("reading past the end is an error, whatever the length says") {
+    assertThrows[IndexOutOfBoundsException](new InputView(Array[Byte](1, 2)).readInt())
+    assertThrows[IndexOutOfBoundsException](new InputView(Array[Byte](1, 2)).readBytes(-1))
+    assertThrows[IndexOutOfBoundsException](new InputView(Array.fill[Byte](9)(-1)).readVarInt())
+    assertThrows[IndexOutOfBoundsException](new InputView(Array[Byte](5, 2)).readUtf8().toString)
+  }
+}

@@ -1,0 +1,211 @@
+"""Settings of a cluster: task retries, speculation, kinds of workers, jars, memory limits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import pillarbox as pb
+from pillarbox import _jvm
+from pillarbox._jars import find_jar
+from spark_apps import answer_of, app_text, environment, run_app
+
+# The applications below are sent as text; these names are theirs.
+build: Any = None
+
+
+def survives_killed_workers(folder):  # type: ignore[no-untyped-def]
+    spark = pb.configure(build({"spark.master": "local[2,3]"})).getOrCreate()
+
+    async def dies_twice(row):
+        log = os.open(folder + "/ids", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(log, f"{row.id} {pb.call_id()}\n".encode())
+        await asyncio.sleep(0.001)
+        if row.id == 150:
+            for attempt in ("1", "2"):
+                mark = folder + "/killed" + attempt
+                if not os.path.exists(mark):
+                    open(mark, "w").close()
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return row.id * 2
+
+    df = spark.range(0, 200, 1, 2).transform(
+        pb.async_io, dies_twice, returns="twice long", engine="jvm", capacity=20
+    )
+    return sorted((row.id, row.twice) for row in df.collect())
+
+
+def test_spark_tries_a_task_again_whose_worker_was_killed(tmp_path: Path) -> None:
+    rows = run_app(survives_killed_workers, str(tmp_path))
+    assert rows == [[i, 2 * i] for i in range(200)]
+    assert (tmp_path / "killed2").exists()
+    calls = {tuple(line.split()) for line in (tmp_path / "ids").read_text().splitlines()}
+    # Every row has kept its id over the attempts of its task.
+    assert len(calls) == 200
+
+
+def speculates(folder):  # type: ignore[no-untyped-def]
+    settings = {
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.4",
+    }
+    spark = pb.configure(build(settings)).getOrCreate()
+
+    async def first_attempt_hangs(row):
+        mark = folder + "/first"
+        if row.id == 3:
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return row.id
+            with open(folder + "/pid", "w") as file:
+                file.write(str(os.getpid()))
+            await asyncio.Event().wait()
+        return row.id
+
+    df = spark.range(0, 4, 1, 4).transform(
+        pb.async_io, first_attempt_hangs, returns="same long", engine="jvm"
+    )
+    return sorted(row.same for row in df.collect())
+
+
+def test_a_speculative_attempt_replaces_one_that_hangs(tmp_path: Path) -> None:
+    assert run_app(speculates, str(tmp_path)) == [0, 1, 2, 3]
+    assert (tmp_path / "pid").exists()
+
+
+def doubles(settings, folder):  # type: ignore[no-untyped-def]
+    spark = pb.configure(build({"spark.master": "local[2]", **settings})).getOrCreate()
+
+    class Client:
+        async def __aenter__(self):
+            open(f"{folder}/opened-{os.getpid()}", "x").close()
+
+        async def __aexit__(self, *error):
+            open(f"{folder}/closed-{os.getpid()}", "x").close()
+
+    async def double(row, client):
+        await asyncio.sleep(0)
+        return row.id * 2
+
+    df = spark.range(0, 100, 1, 4).transform(
+        pb.async_io, double, returns="twice long", engine="jvm", resource=Client
+    )
+    rows = [[(row.id, row.twice) for row in df.collect()] for _ in range(2)]
+    spark.stop()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("settings", "reused"),
+    [
+        ({"spark.python.use.daemon": "false"}, False),
+        ({"spark.python.worker.reuse": "false"}, False),
+        ({"spark.python.unix.domain.socket.enabled": "true"}, True),
+    ],
+    ids=["no-daemon", "no-reuse", "unix-domain-socket"],
+)
+def test_kinds_of_workers(tmp_path: Path, settings: dict[str, str], reused: bool) -> None:
+    rows = run_app(doubles, settings, str(tmp_path))
+    assert rows == [[[i, 2 * i] for i in range(100)]] * 2
+    opened = {path.name.split("-")[1] for path in tmp_path.glob("opened-*")}
+    closed = {path.name.split("-")[1] for path in tmp_path.glob("closed-*")}
+    assert opened == closed
+    assert len(opened) <= 2 if reused else len(opened) == 8
+
+
+def exhausts_memory(limit):  # type: ignore[no-untyped-def]
+    settings = {"spark.master": "local[1]", "spark.executor.pyspark.memory": limit}
+    spark = pb.configure(build(settings)).getOrCreate()
+
+    async def greedy(row):
+        return len(bytes(8 << 30))
+
+    df = spark.range(0, 1, 1, 1).transform(pb.async_io, greedy, returns="x long", engine="jvm")
+    try:
+        df.collect()
+    except Exception as problem:
+        return str(problem)
+
+
+def test_running_out_of_the_workers_memory_is_reported_as_such(tmp_path: Path) -> None:
+    assert "MemoryError" in run_app(exhausts_memory, "1g")
+
+
+def enriches_without_install():  # type: ignore[no-untyped-def]
+    spark = build({}).getOrCreate()
+
+    async def double(row):
+        return row.id * 2
+
+    df = spark.range(0, 10, 1, 2).transform(pb.async_io, double, returns="x long", engine="jvm")
+    return [pb.__file__, [row.x for row in df.collect()]]
+
+
+def test_spark_submit_with_the_jar_alone(tmp_path: Path) -> None:
+    jar = find_jar()
+    script = tmp_path / "app.py"
+    script.write_text(app_text(enriches_without_install))
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    command = [submit, "--master", "local[2]", "--jars", jar, "--py-files", jar, str(script)]
+    module, rows = answer_of(command, environment(sources=None))
+    assert rows == list(range(0, 20, 2))
+    assert ".jar" in module
+
+
+def without_a_jar():  # type: ignore[no-untyped-def]
+    spark = build({"spark.master": "local[1]"}).getOrCreate()
+
+    async def double(row):
+        return row.id * 2
+
+    df = spark.range(3)
+    answer = df.transform(pb.async_io, double, returns="x long").collect()
+    try:
+        df.transform(pb.async_io, double, returns="x long", engine="jvm")
+    except pb.EngineUnavailable as problem:
+        return [[row.x for row in answer], str(problem)]
+
+
+def test_without_the_jar_auto_takes_the_python_engine_and_jvm_says_what_is_missing() -> None:
+    rows, message = run_app(without_a_jar)
+    assert rows == [0, 2, 4]
+    assert "jar is not on the class path" in message
+    assert "pb.configure" in message
+
+
+async def unused(row: Any) -> int:
+    return 0
+
+
+def test_a_jar_of_another_version_is_refused_before_any_work(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_jvm, "jar_version", lambda session: "0.0.7")
+    with pytest.raises(pb.EngineUnavailable, match=r"JAR_VERSION_MISMATCH.*0\.0\.7"):
+        pb.async_io(spark.range(1), unused, returns="x int", engine="auto")
+
+
+def test_a_spark_that_the_jar_was_not_made_for_is_refused_before_any_work(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_jvm, "jar_spark_version", lambda session: "4.9.0")
+    with pytest.raises(pb.EngineUnavailable, match=r"SPARK_VERSION_UNSUPPORTED.*4\.2\.0.*4\.9"):
+        pb.async_io(spark.range(1), unused, returns="x int", engine="jvm")
+
+
+def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
+    assert _jvm.jar_version(spark) == pb.__version__
+    assert _jvm.jar_spark_version(spark) == "4.2.0"

@@ -1,0 +1,162 @@
+"""Limits that hold for a whole executor: calls in flight, and calls started a second."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import pillarbox as pb
+from spark_support import CallLog, by_value, threads_are_gone
+
+by_value(__name__)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    return CallLog(str(tmp_path / "calls"))
+
+
+def together(log: CallLog, enough: int, limit: int) -> Callable[[Any], Any]:
+    """A call that waits until ``enough`` have been in flight with it, so that many must overlap."""
+
+    async def call(row: Any) -> int:
+        async with log.call(row.id):
+            while row.id < limit and log.most_in_flight() < enough:
+                await asyncio.sleep(0.005)
+        return int(row.id)
+
+    return call
+
+
+def test_max_concurrency_holds_over_the_partitions_of_an_executor(
+    spark: SparkSession, log: CallLog
+) -> None:
+    df = spark.range(0, 60, 1, 2).transform(
+        pb.async_io,
+        together(log, 8, 60),
+        returns="same long",
+        engine="jvm",
+        capacity=50,
+        max_concurrency=8,
+    )
+    assert sorted(row.same for row in df.collect()) == list(range(60))
+    assert log.most_in_flight() == 8
+    assert len(log.pids()) == 2
+    threads_are_gone(spark)
+
+
+def test_without_it_each_task_has_its_capacity(spark: SparkSession, log: CallLog) -> None:
+    df = spark.range(0, 40, 1, 2).transform(
+        pb.async_io, together(log, 16, 40), returns="same long", engine="jvm", capacity=8
+    )
+    assert len(df.collect()) == 40
+    assert log.most_in_flight() == 16
+
+
+def test_permits_of_cancelled_calls_come_back(spark: SparkSession, log: CallLog) -> None:
+    async def first_of_many(row: Any) -> int:
+        async with log.call(row.id):
+            if row.id > 0:
+                await asyncio.Event().wait()
+        return int(row.id)
+
+    df = spark.range(0, 40, 1, 1).transform(
+        pb.async_io, first_of_many, returns="same long", engine="jvm", max_concurrency=3
+    )
+    for _ in range(3):
+        assert [row.same for row in df.limit(1).collect()] == [0]
+    assert log.most_in_flight() <= 3
+    threads_are_gone(spark)
+
+
+def starts(log: CallLog) -> list[float]:
+    return sorted(record["at"] for record in log.events("start"))
+
+
+def most_in_a_window(times: list[float], seconds: float) -> int:
+    return max(sum(first <= time < first + seconds for time in times) for first in times)
+
+
+def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        return int(row.id)
+
+    df = spark.range(0, 60, 1, 4).transform(
+        pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
+    )
+    assert len(df.collect()) == 60
+    times = starts(log)
+    # Evenly spread: 60 starts take 59 intervals, whatever task they are in.
+    assert times[-1] - times[0] >= 59 / 30 * 0.9
+    assert len({record["pid"] for record in log.events("start")}) == 2
+
+
+def test_rate_limit_holds_over_micro_batches(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        return int(row.id)
+
+    for first in range(0, 20, 5):
+        spark.range(first, first + 5, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+    enriched = stream.parquet(str(tmp_path / "in")).transform(
+        pb.async_io, call, returns="same long", engine="jvm", rate_limit="2 per second"
+    )
+    query = enriched.writeStream.format("noop").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    times = starts(log)
+    assert len(times) == 20
+    assert times[-1] - times[0] >= 19 / 2 * 0.9
+
+
+def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log: CallLog) -> None:
+    async def call(rows: list[Any]) -> list[int]:
+        log.write("start", key=len(rows))
+        while log.most_in_flight() < 2:
+            await asyncio.sleep(0.005)
+        log.write("end", key=len(rows))
+        return [int(row.id) for row in rows]
+
+    df = spark.range(0, 80, 1, 2).transform(
+        pb.async_io,
+        call,
+        returns="same long",
+        engine="jvm",
+        capacity=40,
+        batch_size=5,
+        batch_wait="10ms",
+        max_concurrency=2,
+    )
+    assert sorted(row.same for row in df.collect()) == list(range(80))
+    assert log.most_in_flight() == 2
+    sizes = [record["key"] for record in log.events("start")]
+    assert max(sizes) == 5
+    assert math.ceil(80 / 5) <= len(sizes) < 40
+
+
+def test_a_batch_leaves_after_its_wait_though_it_is_not_full(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def call(rows: list[Any]) -> list[int]:
+        log.write("start", key=len(rows))
+        return [int(row.id) for row in rows]
+
+    df = spark.range(0, 7, 1, 1).transform(
+        pb.async_io,
+        call,
+        returns="same long",
+        engine="jvm",
+        batch_size=5,
+        batch_wait="50ms",
+    )
+    assert [row.same for row in df.collect()] == list(range(7))
+    assert [record["key"] for record in log.events("start")] == [5, 2]

@@ -1,0 +1,225 @@
+"""The operator in Structured Streaming: any sink, trigger and restart."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from spark_support import CallLog, by_value, eventually, own_pool, threads_are_gone
+
+by_value(__name__)
+
+
+class Folders:
+    """Input, output, checkpoint and call log of one query."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.source, self.sink = str(root / "in"), str(root / "out")
+        self.checkpoint = str(root / "checkpoint")
+        self.log = CallLog(str(root / "calls"))
+
+    def add(self, first: int, last: int) -> None:
+        """One more file, read by one partition."""
+        self.spark.range(first, last, 1, 1).write.mode("append").parquet(self.source)
+
+    def stream(self) -> DataFrame:
+        return self.spark.readStream.schema("id long").parquet(self.source)
+
+    def enriched(self, **options: Any) -> DataFrame:
+        log = self.log
+
+        async def double(row: Any) -> int:
+            async with log.call(row.id):
+                await asyncio.sleep(0)
+            return int(row.id) * 2
+
+        return self.stream().transform(
+            pb.async_io, double, returns="twice long", engine="jvm", **options
+        )
+
+    def run(self, df: DataFrame) -> None:
+        """Handles what is there, and ends."""
+        writer = df.writeStream.format("parquet").option("checkpointLocation", self.checkpoint)
+        writer.trigger(availableNow=True).start(self.sink).awaitTermination()
+
+    def written(self) -> list[tuple[int, int]]:
+        return sorted((row.id, row.twice) for row in self.spark.read.parquet(self.sink).collect())
+
+
+@pytest.fixture
+def folders(spark: SparkSession, tmp_path: Path) -> Folders:
+    return Folders(spark, tmp_path)
+
+
+@pytest.fixture
+def own_workers(spark: SparkSession) -> Iterator[None]:
+    with own_pool(spark):
+        yield
+
+
+def test_a_query_goes_on_where_it_stopped(folders: Folders) -> None:
+    folders.add(0, 30)
+    folders.run(folders.enriched())
+    folders.add(30, 50)
+    folders.run(folders.enriched())
+    assert folders.written() == [(i, 2 * i) for i in range(50)]
+    assert len(folders.log.events("start")) == 50
+    threads_are_gone(folders.spark)
+
+
+def test_a_batch_that_is_run_again_after_a_failure_uses_the_same_call_ids(
+    folders: Folders,
+) -> None:
+    def query(fails: bool) -> DataFrame:
+        log = folders.log
+
+        async def double(row: Any) -> int:
+            async with log.call(row.id):
+                if fails and row.id == 19:
+                    raise ConnectionError("down")
+            return int(row.id) * 2
+
+        return folders.stream().transform(
+            pb.async_io, double, returns="twice long", engine="jvm", capacity=50
+        )
+
+    folders.add(0, 20)
+    with pytest.raises(Exception, match="ConnectionError: down"):
+        folders.run(query(fails=True))
+    first = {record["key"]: record["call_id"] for record in folders.log.events("start")}
+    folders.run(query(fails=False))
+    second = {record["key"]: record["call_id"] for record in folders.log.events("start")}
+    assert folders.written() == [(i, 2 * i) for i in range(20)]
+    assert first == second
+    assert len(set(second.values())) == 20
+
+
+def test_batches_of_one_query_have_different_call_ids(folders: Folders) -> None:
+    folders.add(0, 5)
+    folders.run(folders.enriched())
+    folders.add(0, 5)
+    folders.run(folders.enriched())
+    assert len({record["call_id"] for record in folders.log.events("start")}) == 10
+
+
+def test_a_resource_and_its_worker_serve_all_batches(folders: Folders, own_workers: None) -> None:
+    log = folders.log
+
+    class Client:
+        async def __aenter__(self) -> Client:
+            log.write("opened")
+            return self
+
+        async def __aexit__(self, *error: object) -> None:
+            log.write("closed")
+
+    async def use(row: Any, client: Client) -> int:
+        log.write("start", key=row.id)
+        return int(row.id) * 2
+
+    for first in range(0, 40, 10):
+        folders.add(first, first + 10)
+    enriched = (
+        folders.spark.readStream.schema("id long")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(folders.source)
+        .transform(pb.async_io, use, returns="twice long", engine="jvm", resource=Client)
+    )
+    folders.run(enriched)
+    assert folders.written() == [(i, 2 * i) for i in range(40)]
+    assert len(log.pids()) == 1
+    assert len(log.events("opened")) == 1
+    assert log.events("closed") == []
+
+
+def test_for_each_batch(folders: Folders) -> None:
+    folders.add(0, 20)
+    seen: list[tuple[int, int]] = []
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        seen.extend((row.id, row.twice) for row in batch.collect())
+
+    query = folders.enriched().writeStream.foreachBatch(keep).trigger(availableNow=True)
+    query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
+    assert sorted(seen) == [(i, 2 * i) for i in range(20)]
+
+
+def test_async_io_inside_for_each_batch(folders: Folders) -> None:
+    folders.add(0, 20)
+    seen: list[tuple[int, int]] = []
+
+    async def double(row: Any) -> int:
+        return int(row.id) * 2
+
+    def enrich(batch: DataFrame, batch_id: int) -> None:
+        rows = batch.transform(pb.async_io, double, returns="twice long", engine="jvm").collect()
+        seen.extend((row.id, row.twice) for row in rows)
+
+    query = folders.stream().writeStream.foreachBatch(enrich).trigger(availableNow=True)
+    query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
+    assert sorted(seen) == [(i, 2 * i) for i in range(20)]
+
+
+def test_a_processing_time_trigger(folders: Folders) -> None:
+    folders.add(0, 10)
+    query = (
+        folders.enriched(ordered=False)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", folders.checkpoint)
+        .trigger(processingTime="100 milliseconds")
+        .start(folders.sink)
+    )
+    try:
+        query.processAllAvailable()
+        folders.add(10, 25)
+        eventually(lambda: len(folders.log.events("end")) == 25, "the second file")
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert folders.written() == [(i, 2 * i) for i in range(25)]
+    threads_are_gone(folders.spark)
+
+
+def test_a_watermark_passes_through(folders: Folders) -> None:
+    async def echo(row: Any) -> int:
+        return int(row.id)
+
+    def at(minute: int) -> datetime.datetime:
+        return datetime.datetime(2013, 1, 1, 0, minute)
+
+    def add(*minutes: int) -> None:
+        rows = [(minute, at(minute)) for minute in minutes]
+        events = folders.spark.createDataFrame(rows, "id long, at timestamp")
+        events.coalesce(1).write.mode("append").parquet(folders.source)
+
+    def run() -> None:
+        stream = folders.spark.readStream.schema("id long, at timestamp").parquet(folders.source)
+        counts = (
+            stream.withWatermark("at", "5 minutes")
+            .transform(pb.async_io, echo, returns="same long", engine="jvm")
+            .groupBy(F.window("at", "10 minutes").alias("window"))
+            .agg(F.sum("same").alias("total"))
+        )
+        folders.run(counts.select("window.start", "total"))
+
+    def totals() -> list[tuple[datetime.datetime, int]]:
+        return sorted(map(tuple, folders.spark.read.parquet(folders.sink).collect()))
+
+    add(1, 2, 3, 12)
+    run()
+    assert totals() == []
+    add(25)
+    run()
+    assert totals() == [(at(0), 6), (at(10), 12)]
+    add(4)  # behind the watermark
+    run()
+    assert totals() == [(at(0), 6), (at(10), 12)]
