@@ -11,11 +11,12 @@ import threading
 import time
 from collections import Counter
 
-import pillarbox as pb
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pillarbox as pb
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
 from spark_support import (
     CallLog,
     Latch,

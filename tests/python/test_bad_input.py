@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import pillarbox as pb
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)

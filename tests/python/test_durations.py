@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox._durations import milliseconds, rate
 
 

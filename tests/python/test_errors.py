@@ -3,8 +3,9 @@
 import pickle
 import string
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox import errors
 
 

@@ -3,8 +3,10 @@
 import functools
 import threading
 
-import pillarbox as pb
 import pytest
+from pyspark.sql.types import StructType
+
+import pillarbox as pb
 from pillarbox._functions import (
     Command,
     check_function,
@@ -12,7 +14,6 @@ from pillarbox._functions import (
     is_async,
     name_of,
 )
-from pyspark.sql.types import StructType
 
 
 async def plain(row):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pillarbox as pb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)

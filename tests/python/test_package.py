@@ -6,8 +6,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox import _jars
 from pillarbox._ship import _zipped
 

@@ -7,14 +7,15 @@ import contextlib
 import threading
 from typing import Any
 
-import pillarbox as pb
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
+from worker.driver import OPTIONS
+
+import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._python_engine import PythonTask, call_id_prefix
-from pyspark.sql import types as t
-from worker.driver import OPTIONS
 
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")

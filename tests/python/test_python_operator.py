@@ -6,19 +6,20 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-import pillarbox as pb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import types as t
+from virtual_clock import run_virtually
+from worker.driver import OPTIONS
+
+import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._python_operator import AsyncOperator, Element
 from pillarbox._rows import RowReader
 from pillarbox._worker.runner import CallRunner
-from pyspark.sql import types as t
-from virtual_clock import run_virtually
-from worker.driver import OPTIONS
 
 X = t.StructType().add("x", "long")
 

@@ -7,14 +7,15 @@ from collections import namedtuple
 from decimal import Decimal
 
 import numpy as np
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pillarbox._results import NO_MATCH, ResultEncoder
 from pyspark.sql import Row
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
+
+import pillarbox as pb
+from pillarbox._results import NO_MATCH, ResultEncoder
 
 TWO = t.StructType().add("temp", "double").add("name", "string")
 

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pillarbox._rows import RowReader, row_type
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Row
 from pyspark.sql import types as t
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from pillarbox._rows import RowReader, row_type
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
 

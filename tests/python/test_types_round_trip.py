@@ -6,11 +6,12 @@ import datetime as dt
 import math
 from decimal import Decimal
 
-import pillarbox as pb
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)
@@ -65,7 +66,8 @@ def test_a_value_comes_back_as_it_was_and_null_as_null(spark, engine, ddl, value
     assert out.schema["back"].dataType == schema["value"].dataType
     for row in out.orderBy("n").collect():
         assert row.back == row.value
-    assert out.where("value is distinct from back").count() == 0 or ddl.startswith("map")
+    if not ddl.startswith("map"):  # which Spark can't compare
+        assert out.where("value is distinct from back").count() == 0
 
 
 def test_nan_comes_back_as_nan(spark, engine):

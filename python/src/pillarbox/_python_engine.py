@@ -196,6 +196,7 @@ class PythonTask:
         while True:
             try:
                 self._loop.run_forever()
+                self._loop.close()
                 return
             except BaseException as problem:  # sys.exit in a task that the function itself started
                 self._exited(problem)  # and the loop goes on, so that it can be shut down
@@ -204,8 +205,6 @@ class PythonTask:
         self._on_loop(self._shut_down())
         if not self._hangs:
             self._thread.join(2 * _STOP_LIMIT_S + 1)
-        if not self._thread.is_alive():
-            self._loop.close()
 
     async def _shut_down(self) -> None:
         try:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._worker.main import main
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 LIMIT_S = 20
 

@@ -2,10 +2,11 @@
 
 import struct
 
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import pillarbox as pb
 from pillarbox._worker.frames import FrameBuffer
 
 

@@ -8,10 +8,11 @@ import struct
 import threading
 import time
 
-import pillarbox as pb
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import types as t
+
+import pillarbox as pb
 
 # Functions that are sent travel by value, what they reach through this module by reference: so
 # latches here are shared with the worker's thread.
