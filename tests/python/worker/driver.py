@@ -87,6 +87,7 @@ class Worker:
         self.socket, self._theirs = socket.socketpair()
         self.socket.settimeout(LIMIT_S)
         self._stream = self.socket.makefile("rb")
+        self._pickled: dict[Any, bytes] = {}
         self._input: pa.Schema
         self._returns: pa.Schema
 
@@ -106,10 +107,13 @@ class Worker:
     ) -> None:
         """The preamble and INIT."""
         command = command_for(function, returns, inputs, **options)
+        key = (function, str(returns), str(inputs), str(sorted(options)))
         self._input = to_arrow_schema(command.input_schema, timezone="UTC")
         self._returns = to_arrow_schema(command.returns, timezone="UTC")
         self.preamble()
-        self.init_frame(spec_for(**options), command.dumps())
+        if key not in self._pickled:  # pickled once, like a plan that is run many times
+            self._pickled[key] = command.dumps()
+        self.init_frame(spec_for(**options), self._pickled[key])
 
     def init_frame(self, spec: dict[str, Any], command: bytes) -> None:
         blocks = (

@@ -166,7 +166,7 @@ def test_without_the_daemon_the_worker_connects_by_what_the_environment_says(tmp
         jvm = OwnProcess.__new__(OwnProcess)
         jvm.socket, _ = listener.accept()
         jvm.socket.settimeout(20)
-        jvm._stream = jvm.socket.makefile("rb")
+        jvm._stream, jvm._pickled = jvm.socket.makefile("rb"), {}
         assert struct.unpack(">i", jvm._stream.read(4)) == (child.pid,)
         for _ in range(2):
             jvm.start(double)
