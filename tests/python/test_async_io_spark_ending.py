@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pillarbox as pb
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
 from spark_support import (
     CallLog,
     Latch,
