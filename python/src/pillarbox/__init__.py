@@ -22,6 +22,7 @@ from .errors import (
     NoCurrentCall,
     PillarboxError,
     ResultTypeMismatch,
+    StateError,
     WorkerFailed,
 )
 from .retry import Retry, RetryAfter
@@ -38,6 +39,7 @@ __all__ = [
     "ResultTypeMismatch",
     "Retry",
     "RetryAfter",
+    "StateError",
     "WorkerFailed",
     "__version__",
     "async_io",
