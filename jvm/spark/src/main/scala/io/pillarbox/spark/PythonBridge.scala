@@ -5,7 +5,8 @@ import java.util.{Properties, UUID}
 import scala.util.Using
 
 import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
-import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, PillarboxStrategy}
+import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
+import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
@@ -53,6 +54,31 @@ object PythonBridge {
       throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
     )
     plan(df, AsyncIOFunction.Jvm(className, spec.options), specJson)
+  }
+
+  /**
+   * A DataFrame that processes each key of `df` with state and timers.
+   *
+   * @param function
+   *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
+   * @param specJson
+   *   a [[KeyedSpec]] as JSON
+   */
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
+    val spec = KeyedSpec.fromJson(specJson)
+    val planner = new KeyedPlanner(df, spec)
+    spec.form match {
+      case "scan" => planner.scan()
+      case "jvm" =>
+        val className = spec.className.getOrElse(
+          throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
+        )
+        planner.dataFrame(JvmKeyedOperator.Factory(className, spec.options))
+      case other =>
+        throw new IllegalArgumentException(
+          s"${spec.name}: a keyed function of form \"$other\" with ${Option(function)} is not known to this jar"
+        )
+    }
   }
 
   private def plan(df: DataFrame, function: AsyncIOFunction, specJson: String): DataFrame = {

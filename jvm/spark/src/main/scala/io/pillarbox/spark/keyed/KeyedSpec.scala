@@ -25,6 +25,8 @@ object StorageKind {
  *   how the function is called: "row", "batch" (Python), "jvm" (a class) or "scan" (SQL expressions)
  * @param by
  *   the key columns
+ * @param returns
+ *   the columns of the rows that go out; a scan finds them itself
  * @param timestamp
  *   the column with the event time; without one, the column with the watermark
  * @param orderBy
@@ -79,7 +81,7 @@ object KeyedSpec {
       className = text(node, "class_name"),
       options = child(node, "options").fold(Map.empty[String, String])(stringMap),
       by = strings(node, "by"),
-      returns = DataType.fromJson(schemaJson(node)).asInstanceOf[StructType],
+      returns = child(node, "returns").fold(new StructType)(schemaOf),
       timestamp = text(node, "timestamp"),
       backend = backend,
       timers = text(node, "timers").fold(backend)(StorageKind.of("timers", _)),
@@ -91,10 +93,8 @@ object KeyedSpec {
   }
 
   /** A schema is sent as text, or as JSON within the JSON. */
-  private def schemaJson(node: JsonNode): String = {
-    val returns = node.path("returns")
-    if (returns.isTextual) returns.asText else returns.toString
-  }
+  private def schemaOf(node: JsonNode): StructType =
+    DataType.fromJson(if (node.isTextual) node.asText else node.toString).asInstanceOf[StructType]
 
   private[keyed] def child(node: JsonNode, name: String): Option[JsonNode] =
     Option(node.get(name)).filterNot(_.isNull)

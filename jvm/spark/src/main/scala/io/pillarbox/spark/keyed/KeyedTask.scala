@@ -5,6 +5,7 @@ import java.util.Comparator
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.{StructType, TimestampNTZType, TimestampType}
 
 /**
@@ -48,7 +49,8 @@ final case class KeyedTask(
 
   def keySchema: StructType = DataTypeUtils.fromAttributes(keys)
 
-  def keyProjection(): Projection = UnsafeProjection.create(BindReferences.bindReferences(keys, input))
+  def keyProjection(): Projection =
+    UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
 
   /** Where the event time is in an input row, -1 without one. */
   def timestampOrdinal: Int = timestamp.fold(-1)(column => input.indexWhere(_.exprId == column.exprId))
@@ -67,4 +69,10 @@ final case class KeyedTask(
     timestamp.forall(column => column.dataType == TimestampType || column.dataType == TimestampNTZType),
     s"${spec.name}: the event time must be a timestamp, ${timestamp.fold("")(_.sql)} is not"
   )
+}
+
+object KeyedTask {
+
+  /** A literal of a timestamp type in milliseconds. */
+  def millisOf(timestamp: Expression): Long = Math.floorDiv(timestamp.eval().asInstanceOf[Long], 1000L)
 }
