@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pyspark.sql import types as t
 
 from .errors import error, shown
 
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")
+
+
+class _Token(NamedTuple):
+    """One of the four; the others are None."""
+
+    quoted: str | None
+    literal: str | None
+    word: str | None
+    symbol: str | None
+
 
 _ATOMIC: dict[str, Callable[[], t.DataType]] = {
     "boolean": t.BooleanType,
@@ -75,7 +86,8 @@ class _Parser:
     """Recursive descent over the tokens of one string."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [match.groups() for match in _TOKEN.finditer(text) if match.group().strip()]
+        matches = (match for match in _TOKEN.finditer(text) if match.group().strip())
+        self._tokens = [_Token(*match.groups()) for match in matches]
         self._next = 0
 
     def read(self) -> t.DataType:
@@ -88,8 +100,7 @@ class _Parser:
 
     def _starts_with_column(self) -> bool:
         """A name and a type follow each other; a type alone is one word or goes on in brackets."""
-        quoted, _, _, _ = self._tokens[0]
-        if quoted is not None:
+        if self._tokens[0].quoted is not None:
             return True
         if len(self._tokens) < 2 or self._word_at(0) == "interval":
             return len(self._tokens) > 1 and self._word_at(1) in _ATOMIC
@@ -170,21 +181,22 @@ class _Parser:
             raise _Malformed("')' is missing")
         return tuple(numbers)
 
-    def _token(self) -> tuple[str | None, str | None, str | None, str | None]:
+    def _token(self) -> _Token:
         if self._next == len(self._tokens):
             raise _Malformed("it ends too early")
         self._next += 1
         return self._tokens[self._next - 1]
 
     def _name(self) -> str:
-        quoted, _, word, symbol = self._token()
-        name = quoted.replace("``", "`") if quoted is not None else word
-        if name is None:
-            raise _Malformed(f"{symbol!r} is not a name")
-        return name
+        token = self._token()
+        if token.quoted is not None:
+            return token.quoted.replace("``", "`")
+        if token.word is None:
+            raise _Malformed(f"{token.literal or token.symbol!r} is not a name")
+        return token.word
 
     def _literal(self) -> str:
-        _, literal, _, _ = self._token()
+        literal = self._token().literal
         if literal is None:
             raise _Malformed("COMMENT must be followed by a quoted text")
         return literal[1:-1]
@@ -197,11 +209,11 @@ class _Parser:
         return word
 
     def _word_at(self, index: int) -> str | None:
-        word = self._tokens[index][2] if index < len(self._tokens) else None
+        word = self._tokens[index].word if index < len(self._tokens) else None
         return word.lower() if word is not None else None
 
     def _symbol_at(self, index: int) -> str | None:
-        return self._tokens[index][3] if index < len(self._tokens) else None
+        return self._tokens[index].symbol if index < len(self._tokens) else None
 
     def _take(self, symbol: str) -> bool:
         taken = self._symbol_at(self._next) == symbol

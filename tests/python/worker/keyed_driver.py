@@ -13,15 +13,20 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from pillarbox._ddl import parse_columns
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
-from worker.driver import InProcess, OwnProcess, schema_of
+from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
 
 
 def arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def schema_of(columns: str | StructType) -> StructType:
+    return columns if isinstance(columns, StructType) else parse_columns(columns, "columns")
 
 
 def _blob(data: bytes) -> bytes:
@@ -138,15 +143,14 @@ class Keyed:
 
     def parse_update(self, data: bytes) -> dict[str, Any]:
         body = Body(data)
-        (frame_id, m) = body.take("QI")
-        slots = body.take(f"{m}I")
+        frame_id = body.one("Q")
         rows = self.read(body.blob(), self.out_arrow)
         changes = [self._changes(state, body.blob()) for state in self._each(body)]
         t = body.one("I")
         timers = list(zip(body.take(f"{t}I"), body.take(f"{t}B"), body.take(f"{t}B"), body.take(f"{t}q")))
         fired = body.one("I")
         body.done()
-        return dict(id=frame_id, slots=slots, rows=rows, changes=changes, timers=timers, fired=fired)
+        return dict(id=frame_id, rows=rows, changes=changes, timers=timers, fired=fired)
 
     def _each(self, body: Body) -> list[dict[str, Any]]:
         assert body.one("I") == len(self.states)
@@ -189,8 +193,8 @@ class Store:
         self.queries: list[tuple[str, int]] = []
         self.fired = 0
 
-    def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> list[Any]:
-        """Events are (kind, key, time, row); gives the rows that come back with their keys."""
+    def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
+        """Events are (kind, key, time, row); gives the rows that come back."""
         keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
@@ -206,7 +210,7 @@ class Store:
         update = self.worker.parse_update(body)
         assert update["id"] == frame
         self._apply(keys, update)
-        return [(keys[slot], row) for slot, row in zip(update["slots"], update["rows"], strict=True)]
+        return update["rows"]
 
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [

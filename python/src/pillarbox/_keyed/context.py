@@ -52,7 +52,7 @@ class Context:
 
     @property
     def time_domain(self) -> str | None:
-        """"event" or "processing" in ``on_timer``, None in ``process``."""
+        """ "event" or "processing" in ``on_timer``, None in ``process``."""
         return (None, "event", "processing")[self._event]
 
     def output(self, tag: str, row: Any) -> None:

@@ -118,9 +118,7 @@ def _check_fold(name: str, kind: str, fold: Any) -> None:
 
 
 def _taken(first: Declaration, second: Declaration) -> PillarboxError:
-    return error(
-        "STATE_NAME_TAKEN", state=first.name, first=_shown(first), second=_shown(second)
-    )
+    return error("STATE_NAME_TAKEN", state=first.name, first=_shown(first), second=_shown(second))
 
 
 def _shown(declaration: Declaration) -> str:

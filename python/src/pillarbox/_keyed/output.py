@@ -21,6 +21,7 @@ from .values import ValueType
 
 TAG = "tag"
 MAIN = "main"
+SIDE_OUTPUT = "pillarbox.side_output"
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:
@@ -28,7 +29,8 @@ def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) ->
     if not side_outputs:
         return returns
     tag = t.StructField(TAG, t.StringType(), False)
-    sides = [t.StructField(name, kind) for name, kind in side_outputs.items()]
+    mark = {SIDE_OUTPUT: True}
+    sides = [t.StructField(name, kind, True, mark) for name, kind in side_outputs.items()]
     return t.StructType([tag, *returns.fields, *sides])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
@@ -68,12 +68,12 @@ class Timers:
         """Takes a timer back; nothing happens if there is none."""
         self._delete(PROCESSING_TIMER, time)
 
-    def list(self) -> list[Timer]:
+    def list(self) -> Sequence[Timer]:
         """The timers of the current key, the earliest first."""
         slot = self._at.slot()
         return self.of(slot)
 
-    def of(self, slot: int) -> list[Timer]:
+    def of(self, slot: int) -> Sequence[Timer]:
         """The timers of one key, the earliest first."""
         event = self._pending[EVENT_TIMER].get(slot, ())
         processing = self._pending[PROCESSING_TIMER].get(slot, ())
@@ -104,7 +104,7 @@ class Timers:
             for kind, by_slot in self._pending.items()
         }
 
-    def changes(self) -> list[TimerChange]:
+    def changes(self) -> Sequence[TimerChange]:
         """What differs from ``start``, each timer at most once."""
         return [
             change
@@ -115,7 +115,7 @@ class Timers:
     @staticmethod
     def _changes(
         kind: int, pending: dict[int, set[int]], before: dict[int, frozenset[int]]
-    ) -> list[TimerChange]:
+    ) -> Sequence[TimerChange]:
         changes = []
         for slot, times in pending.items():
             old = before.get(slot)
@@ -129,7 +129,7 @@ class Timers:
                 changes += [TimerChange(slot, kind, DELETE, time) for time in old]
         return changes
 
-    def slots(self, kind: int) -> list[int]:
+    def slots(self, kind: int) -> Sequence[int]:
         """The keys that have a timer of this kind."""
         return list(self._pending[kind])
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._converters import converter
-from .._rows import row_type
+from .._lists import row_class
 
 Function = Callable[[Any], Any]
 
@@ -85,6 +85,10 @@ def _accept(data_type: t.DataType, path: str) -> Function:
     limit = _LIMITS.get(type(data_type))
     if limit is not None:
         return _integers(limit, strict)
+    if isinstance(data_type, t.StructType):
+        return _flat_structs(data_type, strict)
+    if type(data_type) is t.StringType:
+        return lambda value: value if value.__class__ is str and value.isascii() else strict(value)
     exact = _EXACT.get(type(data_type))
     if exact is None:
         return strict
@@ -100,6 +104,42 @@ def _integers(limit: int, strict: Function) -> Function:
         return strict(value)
 
     return accept
+
+
+def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
+    """Takes tuples whose fields are kept as they are without looking at each by itself."""
+    kinds = [_class_of(field.dataType) for field in data_type.fields]
+    if None in kinds:
+        return strict
+    limits = [
+        (index, _LIMITS[type(field.dataType)])
+        for index, field in enumerate(data_type.fields)
+        if type(field.dataType) in _LIMITS
+    ]
+    texts = [index for index, kind in enumerate(kinds) if kind is str]
+    make, new = row_class(tuple(data_type.names)), tuple.__new__
+
+    def accept(value: Any) -> Any:
+        if value.__class__ is not tuple and value.__class__ is not make:
+            return strict(value)
+        if list(map(type, value)) != kinds:
+            return strict(value)
+        for index, limit in limits:
+            if not -limit <= value[index] < limit:
+                return strict(value)
+        for index in texts:
+            if not value[index].isascii():  # a lone surrogate is no text
+                return strict(value)
+        return new(make, value)
+
+    return accept
+
+
+def _class_of(data_type: t.DataType) -> type | None:
+    """The Python class whose values are kept as they are, range and encoding apart."""
+    if type(data_type) is t.StringType:
+        return str
+    return int if type(data_type) in _LIMITS else _EXACT.get(type(data_type))
 
 
 def _canonical(data_type: t.DataType) -> Function | None:
@@ -132,7 +172,7 @@ def _nullable(function: Function | None) -> Function | None:
 
 
 def _canonical_struct(data_type: t.StructType) -> Function:
-    make, new = row_type(data_type.names), tuple.__new__
+    make, new = row_class(tuple(data_type.names)), tuple.__new__
     names = data_type.names
     fields = [_nullable(_canonical(field.dataType)) or _same for field in data_type.fields]
 
@@ -169,7 +209,7 @@ def _struct_copier(data_type: t.StructType) -> Function | None:
 def _key_normaliser(data_type: t.DataType) -> Function | None:
     """Spark holds all NaNs for one key, and -0.0 for 0.0; Python's dict does not."""
     if isinstance(data_type, (t.FloatType, t.DoubleType)):
-        return lambda value: value + 0.0 if value == value else _NAN  # noqa: PLR0124
+        return lambda value: value + 0.0 if value == value else _NAN
     if not isinstance(data_type, t.StructType):
         return None
     fields = [_nullable(_key_normaliser(field.dataType)) for field in data_type.fields]

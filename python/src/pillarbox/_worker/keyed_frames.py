@@ -31,8 +31,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                Arrow blob: for op 1 one row of [map key struct], else empty
     A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells
     U UPDATE   Python -> JVM   u64 frame id
-                               u32 m rows, m x u32 key index
-                               Arrow blob: m rows (INIT's result schema)
+                               Arrow blob: the rows that come out (INIT's result schema)
                                u32 states, then one Arrow blob of changes each (below)
                                u32 t changes of timers, t x u32 key index, t x u8 kind,
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
@@ -67,8 +66,11 @@ Rules:
 - Timers among the events fire in order of time for a key. Timers that the function registers for
   a time that has passed fire in the same frame if it has a timer event of that kind or is
   time-sorted; after a frame of rows they are the JVM's to send.
-- Time-sorted: the rows of a key come in order of time; the worker fires the key's event-time timers
-  in between, and after the rows up to the watermark, whether they come as events or are listed.
+- A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
+  "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
+- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time
+  timers in between, and after the rows up to the watermark, whether they come as events or are
+  listed.
 - End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
 - Several frames may be under way; they must not share keys. They are answered in order.
 """
@@ -177,9 +179,7 @@ def decode_batch(blob: memoryview, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(0, field.type) for field in schema], schema=schema
-    )
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def decode_answer(body: memoryview) -> tuple[int, memoryview]:
@@ -200,8 +200,7 @@ class KeyedUpdate:
     """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
 
     id: int
-    slots: Sequence[int]
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch | None
     states: Sequence[pa.RecordBatch | None]
     timers: Sequence[tuple[int, int, int, int]]
     fired: int
@@ -214,8 +213,6 @@ def encode_update(update: KeyedUpdate) -> bytes:
     return encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
-        _u32(len(update.slots)),
-        _packed("I", update.slots),
         arrow_blob(update.rows),
         _u32(len(update.states)),
         *map(arrow_blob, update.states),

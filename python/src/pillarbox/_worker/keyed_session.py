@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from .._failures import message_of
@@ -106,7 +105,12 @@ class RowRunner:
     """Runs frames through a ``KeyedRuntime``."""
 
     def __init__(
-        self, runtime: KeyedRuntime, command: Any, init: Init, schemas: list[pa.Schema], query: Query
+        self,
+        runtime: KeyedRuntime,
+        command: Any,
+        init: Init,
+        schemas: list[pa.Schema],
+        query: Query,
     ) -> None:
         self._runtime = runtime
         self._query = query
@@ -169,13 +173,10 @@ class RowRunner:
         except ResultTypeMismatch:
             self._blame(rows, ends)
             raise
-        counts = np.diff(np.array(ends, np.int64), prepend=0)
-        slots = np.repeat(np.array(runtime.event_slots, np.int64), counts).tolist()
-        slots += [slot for _, slot, _ in side_rows]
         states = [wire.changes() for wire in self._wires]
         timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
         return keyed_frames.encode_update(
-            KeyedUpdate(frame.id, slots, batch, states, timers, runtime.timers.fired)
+            KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
         )
 
     def _blame(self, rows: list[Any], ends: list[int]) -> None:
@@ -237,4 +238,3 @@ def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool
     except PillarboxError as problem:
         send_fatal(channel, problem, problem.__cause__ or problem)
         raise Reported(message_of(problem)) from problem
-

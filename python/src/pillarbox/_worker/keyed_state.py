@@ -214,7 +214,9 @@ def key_reader(key_type: KeyType) -> Callable[[pa.RecordBatch], list[Any]]:
     data_type: Any = key_type.data_type
     if not key_type.is_plain:
         read_rows = struct_reader(data_type)
-        return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
+        return lambda batch: read_rows(
+            pa.StructArray.from_arrays(batch.columns, batch.schema.names)
+        )
     read = list_reader(data_type)
     return lambda batch: read(batch.column(0))
 
