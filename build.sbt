@@ -92,7 +92,7 @@ lazy val bench = (project in file("jvm/bench"))
       "org.rocksdb" % "rocksdbjni" % "9.8.4",
       "org.slf4j" % "slf4j-nop" % "2.0.17"
     ),
-    javaOptions ++= moduleOpens
+    javaOptions ++= moduleOpens :+ "-Djmh.ignoreLock=true"
   )
 
 lazy val versionResource = Def.task {

@@ -1,4 +1,4 @@
-"""Settings of a cluster: task retries, speculation, kinds of workers, jars, memory limits."""
+"""Settings of a cluster: task retries, kinds of workers, jars, memory limits."""
 
 from __future__ import annotations
 
@@ -49,41 +49,6 @@ def test_spark_tries_a_task_again_whose_worker_was_killed(tmp_path: Path) -> Non
     calls = {tuple(line.split()) for line in (tmp_path / "ids").read_text().splitlines()}
     # Every row has kept its id over the attempts of its task.
     assert len(calls) == 200
-
-
-def speculates(folder):  # type: ignore[no-untyped-def]
-    settings = {
-        "spark.master": "local-cluster[2,1,1024]",
-        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.minTaskRuntime": "100ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.4",
-    }
-    spark = pb.configure(build(settings)).getOrCreate()
-
-    async def first_attempt_hangs(row):
-        mark = folder + "/first"
-        if row.id == 3:
-            try:
-                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return row.id
-            with open(folder + "/pid", "w") as file:
-                file.write(str(os.getpid()))
-            await asyncio.Event().wait()
-        return row.id
-
-    df = spark.range(0, 4, 1, 4).transform(
-        pb.async_io, first_attempt_hangs, returns="same long", engine="jvm"
-    )
-    return sorted(row.same for row in df.collect())
-
-
-def test_a_speculative_attempt_replaces_one_that_hangs(tmp_path: Path) -> None:
-    assert run_app(speculates, str(tmp_path)) == [0, 1, 2, 3]
-    assert (tmp_path / "pid").exists()
 
 
 def doubles(settings, folder):  # type: ignore[no-untyped-def]
