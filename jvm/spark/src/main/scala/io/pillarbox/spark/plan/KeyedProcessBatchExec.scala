@@ -25,7 +25,7 @@ final case class KeyedProcessBatchExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override lazy val references: AttributeSet = child.outputSet
+  @transient override lazy val references: AttributeSet = child.outputSet
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
 

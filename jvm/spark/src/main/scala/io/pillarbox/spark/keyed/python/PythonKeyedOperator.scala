@@ -164,7 +164,6 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   private def applyUpdate(body: ByteBuffer, isKept: Boolean): Unit = {
     body.getLong // the frame's id: answers come in order
-    body.position(body.position() + 4 * body.getInt)
     collect(blobOf(body))
     val count = body.getInt
     (0 until count).foreach { state =>
