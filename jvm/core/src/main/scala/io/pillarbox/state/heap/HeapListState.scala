@@ -15,7 +15,8 @@ private[heap] final class HeapListState[K, T](
     descriptor: ListStateDescriptor[T],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
-    with ListState[T] {
+    with ListState[T]
+    with TimestampedList {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
   private[this] var sequence = 0L
 
@@ -62,6 +63,16 @@ private[heap] final class HeapListState[K, T](
     if (at < 0 || list(at) == null) Iterator.empty
     else if (policy == null) new Elements(list(at))
     else read(at, now)
+  }
+
+  override def timestamps: Iterator[Long] = {
+    val at = entry()
+    if (at < 0 || list(at) == null) Iterator.empty
+    else {
+      val elements = list(at)
+      val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
+      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(elements.timestamp)
+    }
   }
 
   override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
