@@ -1,7 +1,9 @@
 package io.pillarbox.spark.checkpoint
 
+import java.io.IOException
+
 import io.pillarbox.spark.keyed.PartitionState
-import io.pillarbox.state.StateException
+import io.pillarbox.state.{StateException, StateRestoreException}
 import org.slf4j.LoggerFactory
 
 /**
@@ -22,21 +24,34 @@ final class StateLoader(folder: StateFolder, empty: () => PartitionState) {
   private def load(version: StateVersion, skipped: Set[StateFile]): VersionedState = {
     val files = history.pathTo(version, skipped)
     val state = empty()
+    var reading = Option.empty[StateFile]
     try {
       var id = Option.empty[String]
-      files.foreach(file => id = Some(restore(state, file)))
+      files.foreach { file =>
+        reading = Some(file)
+        id = Some(restore(state, file))
+      }
       val deltas = files.count(_.kind == StateFileKind.Delta)
       new VersionedState(state, StateVersion(version.number, id), deltas)
     } catch {
-      case damaged: StateException if isSnapshot(files, damaged) =>
+      case e @ (_: StateException | _: IOException) if reading.exists(_.kind == StateFileKind.Snapshot) =>
         state.close()
-        StateLoader.log.warn(s"A snapshot can't be read; loading what it was made from: ${damaged.getMessage}")
-        load(version, skipped + files.head)
+        StateLoader.log.warn("A snapshot can't be read; loading what it was made from", e)
+        withoutSnapshot(e)(load(version, skipped ++ reading))
       case e: Throwable =>
         state.close()
         throw e
     }
   }
+
+  /** If what a snapshot was made from is gone, the snapshot's damage is the error to tell of. */
+  private def withoutSnapshot(damage: Exception)(load: => VersionedState): VersionedState =
+    try load
+    catch {
+      case e: StateRestoreException if e.condition == "STATE_FILE_MISSING" =>
+        damage.addSuppressed(e)
+        throw damage
+    }
 
   private def restore(state: PartitionState, file: StateFile): String =
     folder.read(file) { in =>
@@ -45,13 +60,6 @@ final class StateLoader(folder: StateFolder, empty: () => PartitionState) {
         .read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
         .id
     }
-
-  /** Whether it was the snapshot that could not be read. */
-  private def isSnapshot(files: Seq[StateFile], error: StateException): Boolean =
-    files.headOption.exists(first =>
-      first.kind == StateFileKind.Snapshot && error.condition == "STATE_FILE_CORRUPT" &&
-        error.getMessage.contains(first.name)
-    )
 }
 
 private object StateLoader {
