@@ -43,8 +43,9 @@ class Harness:
     fn: the function; it is opened at once.
     by: name or names of the key columns.
     input, returns: columns, as in ``process_keyed``, as a DDL string or StructType.
-    timestamp: the column with a row's event time: a timestamp, or a bigint of epoch ms. Rows at or
-        before the watermark are dropped and counted in ``late_rows``, as Spark does.
+    timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
+        epoch ms. Rows at or before the watermark are dropped and counted in ``late_rows``, as
+        Spark does.
     order_by, time_sorted, side_outputs: as in ``process_keyed``.
     processing_time: where that clock begins, in epoch ms or as a datetime.
     """
@@ -216,10 +217,13 @@ class Harness:
     def _wait(self, rows: list[tuple[int | None, Any]]) -> None:
         for micros, row in rows:
             assert micros is not None
-            order = () if self._order is None else self._order(row)
             slot = self._space.slot(self._key_of(row))
-            heapq.heappush(self._waiting, (micros, order, self._arrived, slot, row))
+            heapq.heappush(self._waiting, (micros, self._tie(row), self._arrived, slot, row))
             self._arrived += 1
+
+    def _tie(self, row: Any) -> Any:
+        """Tells rows of one time apart by what is in them, not by when they came."""
+        return () if self._order is None else self._order(row), repr(tuple(row))
 
     def _run_sorted(self, watermark: int) -> None:
         """Waiting rows and event-time timers in the order of time.
@@ -246,11 +250,11 @@ class Harness:
         self._begin()
         runtime, slot = self._runtime, self._space.slot(self._key_of(rows[0]))
         timed = [(self._time_of(row), row) for row in rows]
-        if self._order is not None:
-            order = self._order
+        order = self._order
+        if order is not None:
             timed.sort(key=lambda pair: order(pair[1]))
         if self._sorted:
-            timed.sort(key=lambda pair: pair[0] or 0)
+            timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
         up = 999 if self._sorted else 0
         times = [None if micros is None else (micros + up) // 1000 for micros, _ in timed]
         slots, own = [slot] * len(timed), [row for _, row in timed]

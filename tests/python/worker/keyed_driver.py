@@ -26,7 +26,11 @@ def arrow(schema: StructType) -> pa.Schema:
 
 
 def schema_of(columns: str | StructType) -> StructType:
-    return columns if isinstance(columns, StructType) else parse_columns(columns, "columns")
+    return (
+        columns
+        if isinstance(columns, StructType)
+        else parse_columns(columns, "columns")
+    )
 
 
 def _blob(data: bytes) -> bytes:
@@ -34,8 +38,10 @@ def _blob(data: bytes) -> bytes:
 
 
 def _batch(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> bytes:
-    columns = list(zip(*rows)) or [()] * len(schema)
-    arrays = [pa.array(list(c), type=f.type) for c, f in zip(columns, schema)]
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [
+        pa.array(list(c), type=f.type) for c, f in zip(columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()
 
 
@@ -83,14 +89,27 @@ class Keyed:
         self.returns_schema = schema_of(returns)
         sides = side_outputs or {}
         command = KeyedCommand(
-            function, form, self.input_schema, self.key_schema, self.returns_schema, sides
+            function,
+            form,
+            self.input_schema,
+            self.key_schema,
+            self.returns_schema,
+            sides,
         )
-        self.keys_arrow, self.rows_arrow = arrow(self.key_schema), arrow(self.input_schema)
+        self.keys_arrow, self.rows_arrow = (
+            arrow(self.key_schema),
+            arrow(self.input_schema),
+        )
         self._input = self.rows_arrow
         self._returns = self.out_arrow = arrow(wire_schema(self.returns_schema, sides))
         self.preamble()
         task = {"partition": 0, "stage": 0, "attempt": 0, "task_attempt_id": 1}
-        defaults = {"kind": "keyed", "name": "test", "event_time": True, "time_sorted": False}
+        defaults = {
+            "kind": "keyed",
+            "name": "test",
+            "event_time": True,
+            "time_sorted": False,
+        }
         self.init_frame({**defaults, "task": task, **spec}, command.dumps())
         kind, body = self.receive()
         if kind != "O":
@@ -111,7 +130,12 @@ class Keyed:
     def _cell_schema(self, state: dict[str, Any]) -> pa.Schema:
         fields = [StructField("value", StructType.fromJson(json.loads(state["type"])))]
         if state["kind"] == "map":
-            fields.insert(0, StructField("map_key", StructType.fromJson(json.loads(state["key_type"]))))
+            fields.insert(
+                0,
+                StructField(
+                    "map_key", StructType.fromJson(json.loads(state["key_type"]))
+                ),
+            )
         if state["kind"] in ("list", "map"):
             fields.insert(0, StructField("key", IntegerType()))
         return arrow(StructType([*fields, StructField("ts", LongType())]))
@@ -120,13 +144,21 @@ class Keyed:
         self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
         watermark: int = NONE, processing_time: int = 0, flags: int = 0,
     ) -> int:  # fmt: skip
-        """``events`` are (kind, key index, time, row or None), ``timers`` (key index, kind, time)."""
+        """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time)."""
         self.frame_id += 1
         n, t = len(events), len(timers)
         key_rows = [key if isinstance(key, tuple) else (key,) for key in keys]
         rows = [event[3] for event in events if event[0] == 0]
         parts = [
-            struct.pack("<QqqBII", self.frame_id, watermark, processing_time, flags, len(keys), n),
+            struct.pack(
+                "<QqqBII",
+                self.frame_id,
+                watermark,
+                processing_time,
+                flags,
+                len(keys),
+                n,
+            ),
             bytes(event[0] for event in events),
             struct.pack(f"<{n}I", *(event[1] for event in events)),
             struct.pack(f"<{n}q", *(event[2] for event in events)),
@@ -147,10 +179,24 @@ class Keyed:
         rows = self.read(body.blob(), self.out_arrow)
         changes = [self._changes(state, body.blob()) for state in self._each(body)]
         t = body.one("I")
-        timers = list(zip(body.take(f"{t}I"), body.take(f"{t}B"), body.take(f"{t}B"), body.take(f"{t}q")))
+        timers = list(
+            zip(
+                body.take(f"{t}I"),
+                body.take(f"{t}B"),
+                body.take(f"{t}B"),
+                body.take(f"{t}q"),
+                strict=True,
+            )
+        )
         fired = body.one("I")
         body.done()
-        return dict(id=frame_id, rows=rows, changes=changes, timers=timers, fired=fired)
+        return {
+            "id": frame_id,
+            "rows": rows,
+            "changes": changes,
+            "timers": timers,
+            "fired": fired,
+        }
 
     def _each(self, body: Body) -> list[dict[str, Any]]:
         assert body.one("I") == len(self.states)
@@ -172,7 +218,7 @@ class Keyed:
             return []
         batch = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
         batch.validate(full=True)
-        return list(zip(*(column.to_pylist() for column in batch.columns)))
+        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
 class KeyedInProcess(Keyed, InProcess):
@@ -193,12 +239,20 @@ class Store:
         self.queries: list[tuple[str, int]] = []
         self.fired = 0
 
-    def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
+    def run(
+        self, events: list[Any], keys: list[Any] | None = None, **clocks: Any
+    ) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
-        keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
+        keys = (
+            list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
+        )
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
-        listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
+        listed = [
+            (index[k], kind, time)
+            for k, kind, time in sorted(self.timers)
+            if k in index
+        ]
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
         frame = self.worker.send_frame(keys, sent, self._blobs(keys), listed, **clocks)
         kind, body = self.worker.receive()
@@ -215,13 +269,17 @@ class Store:
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [
             self._blob(keys, state, schema)
-            for state, schema in zip(self.worker.states, self.worker.cell_schemas)
+            for state, schema in zip(
+                self.worker.states, self.worker.cell_schemas, strict=True
+            )
         ]
 
     def _blob(self, keys: list[Any], state: dict[str, Any], schema: pa.Schema) -> bytes:
         name, kind = state["name"], state["kind"]
         if kind not in ("list", "map"):
-            return _batch(schema, [self.cells.get((name, key), (None, 0)) for key in keys])
+            return _batch(
+                schema, [self.cells.get((name, key), (None, 0)) for key in keys]
+            )
         is_big = name in self.worker.big
         flags = bytes(is_big and (name, key) in self.cells for key in keys)
         rows = [] if is_big else [
@@ -229,11 +287,16 @@ class Store:
         ]  # fmt: skip
         return flags + _batch(schema, rows)
 
-    def _entries(self, state: dict[str, Any], slot: int, key: Any) -> list[tuple[Any, ...]]:
+    def _entries(
+        self, state: dict[str, Any], slot: int, key: Any
+    ) -> list[tuple[Any, ...]]:
         cell = self.cells.get((state["name"], key), ())
         if state["kind"] == "list":
             return [(slot, value, stamp) for value, stamp in cell]
-        return [(slot, json.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
+        return [
+            (slot, json.loads(k), value, stamp)
+            for k, (value, stamp) in dict(cell).items()
+        ]
 
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
@@ -249,11 +312,13 @@ class Store:
             ((wanted,),) = self.worker.read(blob, pa.schema([schema.field("map_key")]))
             rows = [row for row in rows if row[1] == wanted]
         rows = rows[:1] if op == 2 else rows
-        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows)))
+        self.worker.send(
+            b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows))
+        )
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired += update["fired"]
-        for state, changes in zip(self.worker.states, update["changes"]):
+        for state, changes in zip(self.worker.states, update["changes"], strict=True):
             for slot, *change in changes:
                 cell = (state["name"], keys[slot])
                 getattr(self, "_" + state["kind"], self._value)(cell, *change)

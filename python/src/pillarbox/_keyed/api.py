@@ -49,15 +49,15 @@ def process_keyed(
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out; the input's columns are not among them unless
         the function emits them.
-    timestamp: the column with a row's event time (a timestamp, or a bigint of epoch ms), for
-        ``ctx.timestamp``, event-time TTL and time_sorted; by default that of the watermark.
+    timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
+        time_sorted; by default that of the watermark.
     backend, timers: where state and timers are kept between micro-batches: "rocksdb" or "heap".
     order_by: columns by which each micro-batch's rows of a key are sorted; Spark promises no order
         otherwise. In a batch all rows of the key are.
     time_sorted: rows wait until the watermark has reached them, and then run in the order of time
         with the event-time timers between them: the result depends on the data alone, and is the
-        same for a batch and for any cutting into micro-batches. Rows of the same time keep their
-        order of arrival, or that of ``order_by``.
+        same for a batch and for any cutting into micro-batches. Rows of a key and time come in
+        the order of ``order_by``, and then in one that depends on their content alone.
     inputs: the columns that the function sees; all by default.
     side_outputs: further outputs by tag, with their columns, for ``ctx.output(tag, row)``. The
         result then has the columns ``tag``, those of ``returns``, and a struct column for each

@@ -65,9 +65,9 @@ def has_equality(data_type: t.DataType) -> bool:
     return not isinstance(data_type, (t.MapType, t.VariantType))
 
 
-def check_timestamp(column: t.StructField) -> None:
-    """Raises ``InvalidSchema`` (TIMESTAMP_TYPE) for a column that is not a time."""
-    if not isinstance(column.dataType, (t.TimestampType, t.TimestampNTZType, t.LongType)):
+def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) -> None:
+    """Raises ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of none of these types."""
+    if not isinstance(column.dataType, kinds):
         raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
 
 
@@ -83,7 +83,8 @@ def timestamp_reader(
         available = ", ".join(columns.names)
         raise error("UNKNOWN_TIMESTAMP_COLUMN", column=timestamp, available=available)
     position = columns.names.index(timestamp)
-    check_timestamp(columns.fields[position])
+    kinds = (t.TimestampType, t.TimestampNTZType, t.LongType)
+    check_timestamp(columns.fields[position], kinds)
     micros = _micros(columns.fields[position].dataType)
 
     def read(row: Any) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from .._options import BLOCKED_LOOP_MS
 from .._schema import _folded, check_type, parse_returns, select_inputs
@@ -122,7 +122,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     timestamp = watermark
     if options.timestamp is not None:
         timestamp = found(options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
-        check_timestamp(timestamp)
+        check_timestamp(timestamp, (TimestampType, TimestampNTZType))
     if options.time_sorted:
         _check_time_sorted(timestamp, df.isStreaming and watermark is None)
     return KeyedInput(

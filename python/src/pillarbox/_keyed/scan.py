@@ -33,9 +33,9 @@ def scan(
 
     Parameters
     ----------
-    state: by name the value that a new key begins with (an expression without columns, which also
-        gives the type) and the one after a row, over the row's columns and the states *before*
-        it. All are updated at the same time.
+    state: by name the value before a key's first row (whose columns it may use; it also gives the
+        type) and the one after a row, over the row's columns and the states *before* it. All are
+        updated at the same time.
     emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
     ttl: a :class:`StateTtl` or a duration; then a key's states end together.
@@ -60,7 +60,7 @@ def scan(
     life = as_ttl(ttl)
     _check_ttl(life, found.has_watermark or not found.streaming)
     spec = found.spec("scan")
-    spec["scan"] = {
+    spec |= {
         "state": _states(state, df.columns),
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
@@ -82,7 +82,7 @@ def _states(state: object, columns: list[str]) -> list[dict[str, str]]:
             first = taken[name.lower()]
             raise error("OUTPUT_NAME_CLASH", column=name, first=first, second="state")
         taken[name.lower()] = "state"
-        states.append({"name": name, "initial": pair[0], "update": pair[1]})
+        states.append({"name": name, "init": pair[0], "update": pair[1]})
     return states
 
 

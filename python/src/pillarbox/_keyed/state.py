@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error
-from .context import UNKNOWN, Context
+from .context import PROCESSING_TIMER, UNKNOWN, Context
 from .ttl import StateTtl
 from .values import KeyType, ValueType
 
@@ -71,8 +71,10 @@ class TtlPolicy:
         """The timestamp of a value written or read now, over one stamped ``stored``."""
         if not self._event:
             return self._at.current_processing_time
-        record = self._at.timestamp
-        return max(self._at._watermark if record is None else record, stored)
+        # A processing-time timer has a time of another clock.
+        at = self._at
+        record = None if at._event == PROCESSING_TIMER else at.timestamp
+        return max(at._watermark if record is None else record, stored)
 
     def tell(self, value: Any) -> None:
         """Calls ``on_expire`` for a value of the current key, if there is one."""
