@@ -49,7 +49,7 @@ def commonSettings(testFolder: String) = Seq(
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
-Test / testOptions ++= soakTests,
+  Test / testOptions ++= soakTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
   libraryDependencies ++= testLibraries
 )
