@@ -45,7 +45,7 @@ final class StateLoader(folder: StateFolder, empty: () => PartitionState) {
   }
 
   /** If what a snapshot was made from is gone, the snapshot's damage is the error to tell of. */
-  private def withoutSnapshot(damage: Exception)(load: => VersionedState): VersionedState =
+  private def withoutSnapshot(damage: Throwable)(load: => VersionedState): VersionedState =
     try load
     catch {
       case e: StateRestoreException if e.condition == "STATE_FILE_MISSING" =>
