@@ -5,6 +5,7 @@ import java.util.{Properties, UUID}
 import scala.util.Using
 
 import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
+import io.pillarbox.spark.keyed.python.PythonKeyedOperator
 import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.DataFrame
@@ -74,9 +75,12 @@ object PythonBridge {
           throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
         )
         planner.dataFrame(JvmKeyedOperator.Factory(className, spec.options))
+      case "row" | "batch" =>
+        val python = UserFunction.of(function)
+        planner.dataFrame(PythonKeyedOperator.Factory(spec.form, python, PythonWorkers.currentArtifactId))
       case other =>
         throw new IllegalArgumentException(
-          s"${spec.name}: a keyed function of form \"$other\" with ${Option(function)} is not known to this jar"
+          s"${spec.name}: the form of a keyed function is row, batch, jvm or scan, found \"$other\""
         )
     }
   }

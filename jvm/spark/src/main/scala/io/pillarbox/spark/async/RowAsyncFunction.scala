@@ -7,19 +7,31 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.UserClasses
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
 
-/** Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows. */
+/**
+ * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
+ *
+ * @param returns
+ *   the columns that the function's rows must have
+ * @param resultSchema
+ *   these, and the columns after them that the function does not know, which are null
+ */
 final class RowAsyncFunction(
     function: AsyncFunction[Row, Row],
     inputSchema: StructType,
+    returns: StructType,
     resultSchema: StructType,
     inputOf: InternalRow => InternalRow
 ) extends AsyncFunction[InternalRow, InternalRow] {
 
   private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
-  private val toCatalyst = CatalystTypeConverters.createToCatalystConverter(resultSchema)
+
+  /** Checks the values' types as well. One thread at a time. */
+  private val serializer = ExpressionEncoder(resultSchema, lenient = true).createSerializer()
+  private val padding = Seq.fill[Any](resultSchema.length - returns.length)(null)
 
   override def open(): Unit = function.open()
 
@@ -36,16 +48,35 @@ final class RowAsyncFunction(
 
   private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
 
-  private def internal(row: Row): InternalRow = toCatalyst(row).asInstanceOf[InternalRow]
+  private def internal(row: Row): InternalRow = {
+    if (row.length != returns.length)
+      throw new IllegalArgumentException(
+        s"The function answered with a row of ${row.length} columns, but returns has ${returns.length}: " +
+          s"${returns.toDDL}."
+      )
+    val padded = if (padding.isEmpty) row else Row.fromSeq(row.toSeq ++ padding)
+    try serializer.synchronized(serializer(padded).copy())
+    catch { case problem: RuntimeException => throw mismatch(row, problem) }
+  }
+
+  /** Spark's own message is the generated expression; what was wrong is in its cause. */
+  private def mismatch(row: Row, problem: RuntimeException): IllegalArgumentException = {
+    val reason = Option(problem.getCause).getOrElse(problem).getMessage
+    new IllegalArgumentException(
+      s"The function's answer (${row.mkString(", ")}) does not fit returns, ${returns.toDDL}: $reason",
+      problem
+    )
+  }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
     override def elementId: Long = future.elementId
     override def attempt: Int = future.attempt
     override def elapsedMs: Long = future.elapsedMs
     override def isDone: Boolean = future.isDone
-    override def completeOne(row: Row): Unit = convert(future.completeOne(internal(row)))
+    override def completeOne(row: Row): Unit =
+      convert(future.completeOne(if (row == null) null else internal(row)))
     override def complete(rows: JCollection[Row]): Unit =
-      convert(future.complete(rows.asScala.map(internal).toSeq.asJavaCollection))
+      convert(future.complete(if (rows == null) null else rows.asScala.map(internal).toSeq.asJavaCollection))
     override def completeExceptionally(error: Throwable): Unit = future.completeExceptionally(error)
 
     /** A row that does not fit the schema fails its own element, not the thread that completes it. */

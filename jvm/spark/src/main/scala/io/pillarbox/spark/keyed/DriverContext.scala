@@ -50,6 +50,8 @@ final private class DriverContext(
     state.clock.watermark = watermark
   }
 
+  private[keyed] override def clock: TaskClock = state.clock
+
   override def dropNewTimers(drop: Boolean): Unit = guarded.dropNew = drop
 
   override def collect(row: InternalRow): Unit = row match {

@@ -65,6 +65,9 @@ trait KeyedOperatorContext {
    */
   def withEvent(timestamp: Long, watermark: Long): Unit
 
+  /** What [[withEvent]] sets, for an operator that judges TTL itself. */
+  private[keyed] def clock: TaskClock
+
   /** In a batch: timers registered from now on are dropped, or no longer. */
   def dropNewTimers(drop: Boolean): Unit
 

@@ -70,7 +70,7 @@ private object PartitionState {
 
   /** Processing time in Spark is the micro-batch's; the query wakes up by itself. */
   object NoWakeUps extends ProcessingTimeService {
-    override def currentProcessingTime: Long = StateClock.Unknown
+    override def processingTimeAt(nanos: Long): Long = StateClock.Unknown
     override def nanoTime: Long = System.nanoTime
     override def schedule(timer: ProcessingTimer, timestampMs: Long): Unit = ()
     override def cancel(timer: ProcessingTimer): Boolean = false
