@@ -7,15 +7,16 @@ from collections import defaultdict
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-
-from keyed.model import START, Interpreter, Model
-from pillarbox.testing import Harness
 from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
+from keyed.model import START, Interpreter, Model
+from pillarbox.testing import Harness
+
 NUMBERS = st.integers(0, 9)
 WORDS = st.sampled_from("xy")
-TIMES = st.integers(0, 30)
+# Mostly halves of the TTL, so that lives end exactly when somebody looks.
+TIMES = st.integers(0, 6).map(lambda half: 5 * half) | st.integers(0, 30)
 
 
 def op(name, *arguments):
@@ -45,13 +46,9 @@ OPS = {
 
 @st.composite
 def scripts(draw):
-    kinds = draw(
-        st.lists(st.sampled_from(sorted(OPS)), min_size=1, max_size=2, unique=True)
-    )
+    kinds = draw(st.lists(st.sampled_from(sorted(OPS)), min_size=1, max_size=2, unique=True))
     ops = st.one_of(*(choice for kind in kinds for choice in OPS[kind]))
-    row = st.tuples(
-        st.sampled_from("aab"), TIMES, st.lists(ops, min_size=1, max_size=4)
-    )
+    row = st.tuples(st.sampled_from("aab"), TIMES, st.lists(ops, min_size=1, max_size=4))
     step = st.one_of(
         st.tuples(st.just("rows"), st.lists(row, min_size=1, max_size=4)),
         st.tuples(st.just("watermark"), TIMES),
@@ -63,9 +60,7 @@ def scripts(draw):
 TTLS = st.none() | st.fixed_dictionaries(
     {
         "update": st.sampled_from(["on_create_and_write", "on_read_and_write"]),
-        "visibility": st.sampled_from(
-            ["never_return_expired", "return_expired_if_not_cleaned_up"]
-        ),
+        "visibility": st.sampled_from(["never_return_expired", "return_expired_if_not_cleaned_up"]),
         "time": st.sampled_from(["processing", "event"]),
     }
 )
@@ -103,9 +98,7 @@ def of_model(ttl, steps):
 
 def play(stream, step, what):
     if step == "rows":
-        return stream.process_batch(
-            [(key, time, json.dumps(ops)) for key, time, ops in what]
-        )
+        return stream.process_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
     return getattr(stream, f"advance_{step}")(what)
 
 
@@ -135,15 +128,11 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, re
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(TTLS, scripts(), st.integers(1, 4), st.booleans())
-def test_the_worker_does_what_the_model_says_however_frames_are_cut(
-    ttl, steps, frame_rows, big
-):
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(ttl, steps, frame_rows, big):
     worker = KeyedInProcess()
     try:
         inputs, returns = OPTIONS["input"], OPTIONS["returns"]
-        worker.start_keyed(
-            Interpreter(ttl), by="k string", inputs=inputs, returns=returns
-        )
+        worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
         operator = Operator(worker, [0], 1, False, frame_rows)
         for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
