@@ -31,7 +31,7 @@ check: lint types test ## format, lint, types and tests
 
 lint: $(VENV)/.dev ## formatting and lint, without changing anything
 	tools/sbt scalafmtCheckAll scalafmtSbtCheck
-	$(VENV)/bin/ruff format --check python tests/python examples benchmarks
+	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --config python/pyproject.toml python tests/python examples benchmarks
 
 types: $(VENV)/.dev ## static types of the Python package
@@ -39,7 +39,7 @@ types: $(VENV)/.dev ## static types of the Python package
 
 fmt: $(VENV)/.dev ## format everything
 	tools/sbt scalafmtAll scalafmtSbt
-	$(VENV)/bin/ruff format python tests/python examples benchmarks
+	$(VENV)/bin/ruff format --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests/python examples benchmarks
 
 jar: $(JAR) ## the thin jar that users install

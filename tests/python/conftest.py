@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 
-import pillarbox as pb
 import pytest
-from pillarbox._jars import find_jar
 from pyspark.sql import SparkSession
+
+import pillarbox as pb
+from pillarbox._jars import find_jar
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -31,6 +32,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.timeType.enabled", "true")
     )
     if jar_is_built():
         builder = pb.configure(builder)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pillarbox as pb
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
+
+import pillarbox as pb
 
 LIMIT_S = 30.0
 

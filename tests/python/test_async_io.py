@@ -11,11 +11,12 @@ import threading
 import time
 from collections import Counter
 
-import pillarbox as pb
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)
@@ -260,15 +261,11 @@ def test_a_result_of_the_wrong_type_fails_its_row_alone(numbers, call, answer, t
     assert out[3].error.attempts == 1
 
 
-def test_a_result_of_the_wrong_type_fails_the_job_naming_column_type_and_value(
-    numbers, call
-):
+def test_a_result_of_the_wrong_type_fails_the_job_naming_column_type_and_value(numbers, call):
     async def wrong(row):
         return "text"
 
-    with pytest.raises(
-        PythonException, match=r"column y must be bigint, but it is 'text'"
-    ):
+    with pytest.raises(PythonException, match=r"column y must be bigint, but it is 'text'"):
         call(numbers, wrong, returns="y long").collect()
 
 
@@ -288,12 +285,8 @@ def test_retries_go_on_until_one_succeeds_under_one_call_id(spark, call):
 
 
 def test_what_retry_on_does_not_name_is_not_tried_again(numbers, call):
-    retry = pb.Retry(
-        4, "1ms", retry_on=lambda problem: isinstance(problem, ConnectionError)
-    )
-    out = call(
-        numbers, fails_on_seven, returns="y long", on_error="column", retry=retry
-    )
+    retry = pb.Retry(4, "1ms", retry_on=lambda problem: isinstance(problem, ConnectionError))
+    out = call(numbers, fails_on_seven, returns="y long", on_error="column", retry=retry)
     assert out.collect()[7].error.attempts == 1
 
 
@@ -360,9 +353,7 @@ def test_an_attempt_timeout_is_retried_and_then_told(numbers, call):
     assert "attempt timeout" in why.message
 
 
-def test_call_ids_differ_between_rows_and_are_alike_when_the_query_runs_again(
-    numbers, call
-):
+def test_call_ids_differ_between_rows_and_are_alike_when_the_query_runs_again(numbers, call):
     async def identify(row):
         return pb.call_id()
 
@@ -417,9 +408,7 @@ def test_more_rows_than_fit_the_window_or_a_batch_all_pass(spark, call):
         return row.id
 
     for capacity in (1, 7, 10_000):
-        out = call(
-            spark.range(0, 25_000, 1, 2), answer, returns="y long", capacity=capacity
-        )
+        out = call(spark.range(0, 25_000, 1, 2), answer, returns="y long", capacity=capacity)
         assert out.where("y = id").count() == 25_000
 
 

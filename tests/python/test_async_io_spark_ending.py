@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pillarbox as pb
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
 from spark_support import (
     CallLog,
     Latch,
@@ -104,6 +106,36 @@ def test_cancelling_a_job_ends_calls_that_never_return(
     assert not thread.is_alive()
     assert "cancel" in str(errors[0]).lower()
     eventually(lambda: all_ended(log), "the end of all calls", 10)
+    threads_are_gone(spark)
+
+
+def test_an_attempt_that_lost_against_another_is_ended_and_the_rows_are_complete(
+    spark: SparkSession, log: CallLog
+) -> None:
+    """As Spark ends the slower one of two speculative attempts: by a kill with an interrupt."""
+
+    async def first_attempt_hangs(row: Any) -> int:
+        context = TaskContext.get()
+        assert context is not None
+        async with log.call(row.id):
+            log.write("task", task=context.taskAttemptId())
+            if context.attemptNumber() == 0:
+                await asyncio.Event().wait()
+        return int(row.id)
+
+    df = spark.range(0, 5, 1, 1).transform(
+        pb.async_io, first_attempt_hangs, returns="same long", engine="jvm"
+    )
+    answers: list[int] = []
+    job = threading.Thread(target=lambda: answers.extend(row.same for row in df.collect()))
+    job.start()
+    eventually(lambda: len(log.events("task")) == 5, "all calls to be in flight")
+    jvm_context: Any = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
+    task = log.events("task")[0]["task"]
+    assert jvm_context.killTaskAttempt(task, True, "another attempt succeeded")
+    job.join(60)
+    assert answers == [0, 1, 2, 3, 4]
+    assert all_ended(log)
     threads_are_gone(spark)
 
 

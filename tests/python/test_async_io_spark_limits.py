@@ -79,22 +79,19 @@ def starts(log: CallLog) -> list[float]:
     return sorted(record["at"] for record in log.events("start"))
 
 
-def most_in_a_window(times: list[float], seconds: float) -> int:
-    return max(sum(first <= time < first + seconds for time in times) for first in times)
-
-
 def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
     async def call(row: Any) -> int:
         log.write("start", key=row.id)
         return int(row.id)
 
-    df = spark.range(0, 60, 1, 4).transform(
+    df = spark.range(0, 90, 1, 4).transform(
         pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
     )
-    assert len(df.collect()) == 60
+    assert len(df.collect()) == 90
     times = starts(log)
-    # Evenly spread: 60 starts take 59 intervals, whatever task they are in.
-    assert times[-1] - times[0] >= 59 / 30 * 0.9
+    # 89 intervals, whatever task the calls are in; the first call may be late on its way. Two
+    # tasks with a limit each would take half the time.
+    assert times[-1] - times[0] >= 89 / 30 * 0.75
     assert len({record["pid"] for record in log.events("start")}) == 2
 
 
@@ -105,17 +102,18 @@ def test_rate_limit_holds_over_micro_batches(
         log.write("start", key=row.id)
         return int(row.id)
 
-    for first in range(0, 20, 5):
-        spark.range(first, first + 5, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
+    for first in range(3):
+        spark.range(first, first + 1, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     enriched = stream.parquet(str(tmp_path / "in")).transform(
-        pb.async_io, call, returns="same long", engine="jvm", rate_limit="2 per second"
+        pb.async_io, call, returns="same long", engine="jvm", rate_limit="1 per 2 seconds"
     )
     query = enriched.writeStream.format("noop").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     times = starts(log)
-    assert len(times) == 20
-    assert times[-1] - times[0] >= 19 / 2 * 0.9
+    assert len(times) == 3
+    # Four seconds from the first permit to the last; the first call may be late on its way.
+    assert times[-1] - times[0] >= 3.0
 
 
 def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log: CallLog) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import pillarbox as pb
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
+
+import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)
@@ -27,9 +28,7 @@ async def with_resource(row, resource):
 
 
 def apply(df, function=f, **options):
-    return pb.async_io(
-        df, function, **{"returns": "y long", "engine": "python", **options}
-    )
+    return pb.async_io(df, function, **{"returns": "y long", "engine": "python", **options})
 
 
 @pytest.mark.parametrize(
@@ -96,9 +95,7 @@ def test_malformed_returns_are_shown(df, returns):
 
 
 def test_returns_of_a_type_that_arrow_cannot_carry_name_the_column(df):
-    with pytest.raises(
-        pb.InvalidSchema, match=r"column gap of returns has the type interval year"
-    ):
+    with pytest.raises(pb.InvalidSchema, match=r"column gap of returns has the type interval year"):
         apply(df, returns="y long, gap interval year to month")
 
 
@@ -142,9 +139,7 @@ def test_a_wrong_number_of_parameters_is_refused(df):
         apply(df, with_resource)
 
 
-def test_a_function_that_cannot_be_pickled_is_refused_at_once_on_every_engine(
-    df, engine
-):
+def test_a_function_that_cannot_be_pickled_is_refused_at_once_on_every_engine(df, engine):
     lock = threading.Lock()
 
     async def holds_a_lock(row):
@@ -163,9 +158,7 @@ def test_a_function_that_captured_the_session_is_refused_with_a_remedy(spark, df
         apply(df, uses_spark)
 
 
-@pytest.mark.parametrize(
-    "options", [{"max_concurrency": 5}, {"rate_limit": "5 per second"}]
-)
+@pytest.mark.parametrize("options", [{"max_concurrency": 5}, {"rate_limit": "5 per second"}])
 def test_limits_of_an_executor_are_refused_by_the_python_engine(df, options):
     with pytest.raises(pb.InvalidOption, match='can\'t be kept by engine="python"'):
         apply(df, **options)

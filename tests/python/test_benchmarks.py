@@ -41,9 +41,7 @@ def test_the_partitions_are_halves_without_gap_or_overlap() -> None:
 def test_the_perfect_schedule_of_small_cases(
     seconds: list[float], capacity: int, expected: float
 ) -> None:
-    assert perfect_seconds(np.array(seconds, float), capacity) == pytest.approx(
-        expected
-    )
+    assert perfect_seconds(np.array(seconds, float), capacity) == pytest.approx(expected)
 
 
 def test_the_perfect_schedule_is_never_below_its_two_bounds() -> None:
@@ -55,9 +53,7 @@ def test_the_perfect_schedule_is_never_below_its_two_bounds() -> None:
     assert found <= max(half.sum() / 50 for half in halves) + seconds.max()
 
 
-def test_the_window_answers_every_row_once_and_keeps_its_capacity_used_but_not_exceeded() -> (
-    None
-):
+def test_the_window_answers_every_row_once_and_keeps_its_capacity_used_but_not_exceeded() -> None:
     loop = asyncio.new_event_loop()
     most = 0
 

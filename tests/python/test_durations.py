@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox._durations import milliseconds, rate
 
 
@@ -31,9 +32,7 @@ def test_a_duration_is_read_in_ms_rounded_up(text, expected):
      timedelta(seconds=-1)],
 )  # fmt: skip
 def test_what_is_no_positive_duration_is_refused_with_the_option_and_the_value(value):
-    with pytest.raises(
-        pb.InvalidOption, match="attempt_timeout must be a positive duration"
-    ) as no:
+    with pytest.raises(pb.InvalidOption, match="attempt_timeout must be a positive duration") as no:
         milliseconds(value, "attempt_timeout")
     assert repr(value) in str(no.value)
     assert no.value.name == "INVALID_DURATION"

@@ -3,19 +3,16 @@
 import pickle
 import string
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox import errors
 
 
 def parameters_of(name):
     entry = errors.CATALOGUE[name]
     text = entry["message"] + entry["remedy"]
-    return {
-        field: f"<{field}>"
-        for _, field, _, _ in string.Formatter().parse(text)
-        if field
-    }
+    return {field: f"<{field}>" for _, field, _, _ in string.Formatter().parse(text) if field}
 
 
 @pytest.mark.parametrize("name", sorted(errors.CATALOGUE))

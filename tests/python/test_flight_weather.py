@@ -98,9 +98,7 @@ def test_a_running_service_answers_counts_and_starts_over(folder: Path) -> None:
     async def scenario() -> None:
         from aiohttp.test_utils import TestClient, TestServer
 
-        weather = service.WeatherService(
-            service.load(folder / "weather.parquet"), seed=1
-        )
+        weather = service.WeatherService(service.load(folder / "weather.parquet"), seed=1)
         async with TestClient(TestServer(weather.app())) as client:
             known = next(iter(weather.weather))
             statuses = []
@@ -122,9 +120,7 @@ def test_a_running_service_answers_counts_and_starts_over(folder: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_ends() -> (
-    None
-):
+def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_ends() -> None:
     times = np.linspace(0, 10, 50_000)
     thin_times, thin_counts = picture.thinned(times, np.full(50_000, 200.0))
     assert len(thin_times) <= 602

@@ -3,8 +3,10 @@
 import functools
 import threading
 
-import pillarbox as pb
 import pytest
+from pyspark.sql.types import StructType
+
+import pillarbox as pb
 from pillarbox._functions import (
     Command,
     check_function,
@@ -12,7 +14,6 @@ from pillarbox._functions import (
     is_async,
     name_of,
 )
-from pyspark.sql.types import StructType
 
 
 async def plain(row):
@@ -66,9 +67,7 @@ def test_a_coroutine_instead_of_its_function_is_refused_with_the_remedy():
         (lambda *, row: 1, False, r"\(row\)"),
     ],
 )
-def test_a_wrong_number_of_parameters_is_refused_showing_the_call(
-    function, resource, call
-):
+def test_a_wrong_number_of_parameters_is_refused_showing_the_call(function, resource, call):
     with pytest.raises(pb.InvalidFunction, match="can't be called as .*" + call):
         check_function(function, resource, is_batch=False)
 
@@ -85,9 +84,7 @@ def test_a_generator_is_refused_and_pointed_to_explode():
 
 @pytest.mark.parametrize("resource", [5, object(), lambda one: one])
 def test_a_resource_must_be_a_factory_without_parameters(resource):
-    with pytest.raises(
-        pb.InvalidFunction, match=r"resource must be a function|can't be called"
-    ):
+    with pytest.raises(pb.InvalidFunction, match=r"resource must be a function|can't be called"):
         check_resource(resource)
 
 
@@ -122,9 +119,7 @@ def test_names_for_plans_are_those_of_the_source():
     assert name_of(pb.jvm_function("com.acme.Enrich")) == "com.acme.Enrich"
 
 
-@pytest.mark.parametrize(
-    "arguments", [("",), (5,), ("a.B", {"n": 1}), ("a.B", {1: "n"})]
-)
+@pytest.mark.parametrize("arguments", [("",), (5,), ("a.B", {"n": 1}), ("a.B", {1: "n"})])
 def test_a_jvm_function_takes_a_class_name_and_string_options(arguments):
     with pytest.raises(pb.InvalidOption, match=r"class_name|options"):
         pb.jvm_function(*arguments)

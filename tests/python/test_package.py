@@ -6,8 +6,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pillarbox as pb
 import pytest
+
+import pillarbox as pb
 from pillarbox import _jars
 from pillarbox._ship import _zipped
 
@@ -26,9 +27,7 @@ def python(code, path):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    loaded = python(
-        f"import pillarbox, sys; print(*(set({HEAVY}) & set(sys.modules)))", SOURCES
-    )
+    loaded = python(f"import pillarbox, sys; print(*(set({HEAVY}) & set(sys.modules)))", SOURCES)
     assert loaded == []
 
 

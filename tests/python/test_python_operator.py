@@ -6,19 +6,20 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-import pillarbox as pb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import types as t
+from virtual_clock import run_virtually
+from worker.driver import OPTIONS
+
+import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._python_operator import AsyncOperator, Element
 from pillarbox._rows import RowReader
 from pillarbox._worker.runner import CallRunner
-from pyspark.sql import types as t
-from virtual_clock import run_virtually
-from worker.driver import OPTIONS
 
 X = t.StructType().add("x", "long")
 
@@ -247,9 +248,7 @@ def test_retries_back_off_and_the_last_failure_counts():
     assert result.elements[0].attempt == 4
 
 
-@pytest.mark.parametrize(
-    "retry_on", [KeyError, (KeyError, OSError), lambda e: e.args == ("k",)]
-)
+@pytest.mark.parametrize("retry_on", [KeyError, (KeyError, OSError), lambda e: e.args == ("k",)])
 def test_only_what_retry_on_names_is_tried_again(retry_on):
     calls = []
 
@@ -358,9 +357,7 @@ def test_a_member_that_timed_out_leaves_its_group_alone():
         await asyncio.sleep(4)
         return ["refuse" if row.x == 0 else "ok" for row in rows]
 
-    retry = pb.Retry(
-        2, "2s", jitter=0, retry_if_result=lambda answer: answer == "refuse"
-    )
+    retry = pb.Retry(2, "2s", jitter=0, retry_if_result=lambda answer: answer == "refuse")
     result = run(
         batch, [[0, 1, 2, 3]], capacity=2, ordered=False, batch_size=2, batch_wait="5s",
         timeout="9s", retry=retry,

@@ -7,14 +7,15 @@ from collections import namedtuple
 from decimal import Decimal
 
 import numpy as np
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pillarbox._results import NO_MATCH, ResultEncoder
 from pyspark.sql import Row
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
+
+import pillarbox as pb
+from pillarbox._results import NO_MATCH, ResultEncoder
 
 TWO = t.StructType().add("temp", "double").add("name", "string")
 
@@ -90,12 +91,8 @@ def test_one_bad_answer_spoils_no_other():
     encoded = encoder(TWO).encode(answers)
     assert encoded.counts == [1, 0, NO_MATCH, 0, 1]
     assert rows(encoded) == [(1.0, "a"), (5.5, "c")]
-    assert "column temp must be double, but it is 'x' (a str)" in str(
-        encoded.mismatches[1]
-    )
-    assert "column name must be string, but it is 4 (a int)" in str(
-        encoded.mismatches[3]
-    )
+    assert "column temp must be double, but it is 'x' (a str)" in str(encoded.mismatches[1])
+    assert "column name must be string, but it is 4 (a int)" in str(encoded.mismatches[3])
 
 
 def test_explode_takes_lists_of_any_length():
@@ -112,9 +109,7 @@ def test_explode_refuses_what_is_no_list(answer):
 
 
 def test_a_bad_row_in_a_list_takes_back_the_whole_list():
-    encoded = encoder(TWO, explode=True).encode(
-        [[(1.0, "a"), ("x", "b")], [(2.0, "c")]]
-    )
+    encoded = encoder(TWO, explode=True).encode([[(1.0, "a"), ("x", "b")], [(2.0, "c")]])
     assert encoded.counts == [0, 1]
     assert rows(encoded) == [(2.0, "c")]
     assert list(encoded.mismatches) == [0]
@@ -235,9 +230,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("data_type", "answer"), REFUSED, ids=str)
-def test_a_value_that_does_not_fit_is_refused_with_column_type_and_value(
-    data_type, answer
-):
+def test_a_value_that_does_not_fit_is_refused_with_column_type_and_value(data_type, answer):
     encoded = one(data_type).encode([(answer,)])
     (problem,) = encoded.mismatches.values()
     assert problem.name == "RESULT_TYPE_MISMATCH"
@@ -291,9 +284,7 @@ def test_a_user_defined_type_is_serialised_by_its_class_and_refuses_strangers():
     assert problem.parameters["column"] == "v"
 
 
-cell = st.one_of(
-    st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text(), st.booleans()
-)
+cell = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text(), st.booleans())
 
 
 @given(st.lists(st.tuples(cell, cell)))
@@ -302,10 +293,6 @@ def test_answers_in_bulk_are_judged_as_each_alone(answers):
     alone = [encoder(TWO).encode([answer]) for answer in answers]
     assert together.counts == [single.counts[0] for single in alone]
     assert {i: str(p) for i, p in together.mismatches.items()} == {
-        i: str(single.mismatches[0])
-        for i, single in enumerate(alone)
-        if single.mismatches
+        i: str(single.mismatches[0]) for i, single in enumerate(alone) if single.mismatches
     }
-    assert repr(rows(together)) == repr(
-        [row for single in alone for row in rows(single)]
-    )
+    assert repr(rows(together)) == repr([row for single in alone for row in rows(single)])

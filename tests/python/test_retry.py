@@ -2,10 +2,11 @@
 
 import pickle
 
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import pillarbox as pb
 
 
 @pytest.mark.parametrize(
@@ -59,18 +60,10 @@ def test_the_backoff_grows_by_the_multiplier_up_to_its_cap():
 
 @given(st.integers(1, 40), st.floats(0, 1), st.floats(1, 10))
 def test_jitter_moves_the_backoff_by_at_most_its_share(n, jitter, multiplier):
-    retry = pb.Retry(
-        50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=jitter
-    )
-    steady = pb.Retry(
-        50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=0
-    )
+    retry = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=jitter)
+    steady = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=0)
     expected = steady.backoff_s(n)
-    assert (
-        expected * (1 - jitter) * 0.999
-        <= retry.backoff_s(n)
-        <= expected * (1 + jitter) * 1.001
-    )
+    assert expected * (1 - jitter) * 0.999 <= retry.backoff_s(n) <= expected * (1 + jitter) * 1.001
 
 
 @pytest.mark.parametrize("seconds", [-1, "5", None, True, float("nan")])

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pillarbox._rows import RowReader, row_type
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Row
 from pyspark.sql import types as t
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from pillarbox._rows import RowReader, row_type
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
 
@@ -22,10 +23,7 @@ SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count",
 def read(schema, *rows):
     arrow = to_arrow_schema(schema, timezone="UTC")
     columns = list(zip(*rows, strict=True)) or [[] for _ in arrow]
-    arrays = [
-        pa.array(list(column), type=f.type)
-        for column, f in zip(columns, arrow, strict=True)
-    ]
+    arrays = [pa.array(list(column), type=f.type) for column, f in zip(columns, arrow, strict=True)]
     return RowReader(schema).read(pa.RecordBatch.from_arrays(arrays, schema=arrow))
 
 
@@ -111,9 +109,6 @@ def test_nested_values_are_rows_lists_and_dicts():
 
 def test_nulls_are_none_in_every_column():
     schema = (
-        t.StructType()
-        .add("a", "long")
-        .add("b", "timestamp")
-        .add("c", t.ArrayType(t.LongType()))
+        t.StructType().add("a", "long").add("b", "timestamp").add("c", t.ArrayType(t.LongType()))
     )
     assert read(schema, (None, None, None)) == [(None, None, None)]

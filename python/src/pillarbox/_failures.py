@@ -64,8 +64,13 @@ def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSu
 
 
 def users_traceback(problem: BaseException) -> str:
-    """The traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio."""
+    """The traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
+
+    Empty for an error that Pillarbox found in what the user's code had already returned.
+    """
     summary = traceback.TracebackException.from_exception(problem)
+    if isinstance(problem, PillarboxError) and not any(map(_is_users, summary.stack)):
+        return ""  # found by Pillarbox itself; the message says it all
     current: traceback.TracebackException | None = summary
     seen: set[int] = set()
     while current is not None and id(current) not in seen:

@@ -193,19 +193,18 @@ class PythonTask:
         self._fail(exit_error(problem) if is_exit else problem)
 
     def _run_loop(self) -> None:
-        try:
-            self._loop.run_forever()
-        except BaseException as problem:  # sys.exit in a task that the function itself started
-            self._exited(problem)
+        while True:
+            try:
+                self._loop.run_forever()
+                self._loop.close()
+                return
+            except BaseException as problem:  # sys.exit in a task that the function itself started
+                self._exited(problem)  # and the loop goes on, so that it can be shut down
 
     def _stop(self) -> None:
-        if self._hangs:
-            return
-        if self._thread.is_alive():
-            self._on_loop(self._shut_down())
+        self._on_loop(self._shut_down())
+        if not self._hangs:
             self._thread.join(2 * _STOP_LIMIT_S + 1)
-        if not self._thread.is_alive():
-            self._loop.close()
 
     async def _shut_down(self) -> None:
         try:

@@ -187,7 +187,8 @@ def _one_column(
     """For one column the bare value will do, so what could be either is told by the schema.
 
     A map is always the value. A struct is the value, unless the answer wraps it as the row
-    ``{name: value}`` and the struct has no field of that name.
+    ``{name: value}`` and the struct has no field of that name. A tuple of length
+    one is always the row.
     """
     name, kind = column.name, column.dataType
 
@@ -199,7 +200,7 @@ def _one_column(
             if isinstance(kind, t.MapType) and isinstance(answer, dict):
                 return (answer,)
             return as_row(answer) if wraps and not inside else (answer,)
-        if isinstance(answer, tuple) and len(answer) == 1 and not _is_single_struct(kind):
+        if isinstance(answer, tuple) and len(answer) == 1:
             return answer
         return (answer,)
 
@@ -208,7 +209,3 @@ def _one_column(
 
 _SCALARS = frozenset({int, float, str, bool, bytes})
 _CAN_BE_NAMED = (t.StructType, t.MapType, t.UserDefinedType)
-
-
-def _is_single_struct(kind: t.DataType) -> bool:
-    return isinstance(kind, t.StructType) and len(kind.fields) == 1

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._worker.main import main
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 LIMIT_S = 20
 
@@ -86,6 +87,7 @@ class Worker:
         self.socket, self._theirs = socket.socketpair()
         self.socket.settimeout(LIMIT_S)
         self._stream = self.socket.makefile("rb")
+        self._pickled: dict[Any, bytes] = {}
         self._input: pa.Schema
         self._returns: pa.Schema
 
@@ -105,10 +107,13 @@ class Worker:
     ) -> None:
         """The preamble and INIT."""
         command = command_for(function, returns, inputs, **options)
+        key = (function, str(returns), str(inputs), str(sorted(options)))
         self._input = to_arrow_schema(command.input_schema, timezone="UTC")
         self._returns = to_arrow_schema(command.returns, timezone="UTC")
         self.preamble()
-        self.init_frame(spec_for(**options), command.dumps())
+        if key not in self._pickled:  # pickled once, like a plan that is run many times
+            self._pickled[key] = command.dumps()
+        self.init_frame(spec_for(**options), self._pickled[key])
 
     def init_frame(self, spec: dict[str, Any], command: bytes) -> None:
         blocks = (
@@ -117,9 +122,7 @@ class Worker:
             self._returns.serialize().to_pybytes(),
             command,
         )
-        self.send(
-            b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks)
-        )
+        self.send(b"I", b"".join(struct.pack("<I", len(block)) + block for block in blocks))
 
     def start(self, function: Any, *arguments: Any, **options: Any) -> Worker:
         """INIT, and waits for READY."""
@@ -137,19 +140,14 @@ class Worker:
     def group(self, *rows: Any, ids: list[int] | None = None, attempt: int = 1) -> None:
         self.send(b"G", self._calls(rows, ids, attempt))
 
-    def _calls(
-        self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int
-    ) -> bytes:
+    def _calls(self, rows: tuple[Any, ...], ids: list[int] | None, attempt: int) -> bytes:
         tuples = [row if isinstance(row, tuple) else (row,) for row in rows]
         columns = [
             pa.array([row[index] for row in tuples], type=field.type)
             for index, field in enumerate(self._input)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._input)
-        return (
-            _keys(ids or list(range(len(rows))), attempt)
-            + batch.serialize().to_pybytes()
-        )
+        return _keys(ids or list(range(len(rows))), attempt) + batch.serialize().to_pybytes()
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))
@@ -179,9 +177,7 @@ class Worker:
         ids = struct.unpack_from(f"<{count}q", body, 4)
         attempts = struct.unpack_from(f"<{count}i", body, 4 + 8 * count)
         counts = struct.unpack_from(f"<{count}i", body, 4 + 12 * count)
-        batch = pa.ipc.read_record_batch(
-            pa.py_buffer(body[4 + 16 * count :]), self._returns
-        )
+        batch = pa.ipc.read_record_batch(pa.py_buffer(body[4 + 16 * count :]), self._returns)
         batch.validate(full=True)
         rows = iter([tuple(row.values()) for row in batch.to_pylist()])
         results = []
@@ -287,9 +283,7 @@ def _utf(text: str) -> bytes:
 
 def _keys(ids: list[int], attempt: int) -> bytes:
     count = len(ids)
-    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(
-        f"<{count}i", *[attempt] * count
-    )
+    return struct.pack(f"<I{count}q", count, *ids) + struct.pack(f"<{count}i", *[attempt] * count)
 
 
 def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
@@ -299,9 +293,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
         texts, at = _texts(body, at + 21)
         failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
-        failure.update(
-            retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay
-        )
+        failure.update(retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay)
         failures.append((element, attempt, failure))
     assert at == len(body)
     return failures

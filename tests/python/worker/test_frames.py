@@ -2,10 +2,11 @@
 
 import struct
 
-import pillarbox as pb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import pillarbox as pb
 from pillarbox._worker.frames import FrameBuffer
 
 
@@ -22,9 +23,7 @@ def test_frames_are_cut_out_however_the_bytes_arrive(frames, sizes):
     buffer, got, at, turn = FrameBuffer(), [], 0, 0
     while at < len(stream):
         size = sizes[turn % len(sizes)]
-        got += [
-            (kind, bytes(body)) for kind, body in buffer.feed(stream[at : at + size])
-        ]
+        got += [(kind, bytes(body)) for kind, body in buffer.feed(stream[at : at + size])]
         at, turn = at + size, turn + 1
     assert got == frames
 
@@ -33,9 +32,7 @@ def test_a_frame_comes_out_with_its_last_byte_and_not_before():
     data, buffer = frame(67, b"abc"), FrameBuffer()
     for byte in data[:-1]:
         assert buffer.feed(bytes([byte])) == []
-    assert [(kind, bytes(body)) for kind, body in buffer.feed(data[-1:])] == [
-        (67, b"abc")
-    ]
+    assert [(kind, bytes(body)) for kind, body in buffer.feed(data[-1:])] == [(67, b"abc")]
 
 
 def test_a_frame_without_a_type_is_a_protocol_error():

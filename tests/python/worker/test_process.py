@@ -45,9 +45,7 @@ def test_a_blocked_loop_is_reported_after_the_answers_that_were_under_way(proces
 
     process.start(big_then_hog, "y string", blocked_loop_ms=500)
     process.call(*range(10))
-    select.select(
-        [process.socket], [], [], 20
-    )  # the first answers come, the rest can't leave yet
+    select.select([process.socket], [], [], 20)  # the first answers come, the rest can't leave yet
     process.call(10, ids=[10])
     assert process.collect(10) == {x: [(text,)] for x in range(10)}
     assert process.receive()[1]["kind"] == "EVENT_LOOP_BLOCKED"
@@ -163,14 +161,12 @@ def test_without_the_daemon_the_worker_connects_by_what_the_environment_says(tmp
         "PYTHON_WORKER_FACTORY_SOCK_PATH": path,
         "PYTHON_UNIX_DOMAIN_ENABLED": "True",
     }
-    child = subprocess.Popen(
-        [sys.executable, "-m", "pyspark_pillarbox"], env=environment
-    )
+    child = subprocess.Popen([sys.executable, "-m", "pyspark_pillarbox"], env=environment)
     try:
         jvm = OwnProcess.__new__(OwnProcess)
         jvm.socket, _ = listener.accept()
         jvm.socket.settimeout(20)
-        jvm._stream = jvm.socket.makefile("rb")
+        jvm._stream, jvm._pickled = jvm.socket.makefile("rb"), {}
         assert struct.unpack(">i", jvm._stream.read(4)) == (child.pid,)
         for _ in range(2):
             jvm.start(double)

@@ -39,12 +39,8 @@ async def use(row, resource):
     return f"{resource} {row.x}"
 
 
-@pytest.mark.parametrize(
-    ("factory", "name"), [(client, "client"), (plain_client, "plain")]
-)
-def test_a_resource_is_opened_once_for_many_tasks_and_closed_with_the_worker(
-    worker, factory, name
-):
+@pytest.mark.parametrize(("factory", "name"), [(client, "client"), (plain_client, "plain")])
+def test_a_resource_is_opened_once_for_many_tasks_and_closed_with_the_worker(worker, factory, name):
     for task in range(3):
         worker.start(use, "y string", resource=factory)
         worker.call(task)
@@ -104,16 +100,11 @@ def fails_at_once():
 
 
 @pytest.mark.parametrize("factory", [FailsToOpen, fails_at_once])
-def test_a_resource_that_fails_to_open_is_told_with_its_name_and_reason(
-    worker, factory
-):
+def test_a_resource_that_fails_to_open_is_told_with_its_name_and_reason(worker, factory):
     worker.init(use, "y string", resource=factory)
     kind, fatal = worker.receive()
     assert (kind, fatal["kind"]) == ("T", "RESOURCE_OPEN_FAILED")
-    assert (
-        f"{factory.__name__} failed to open with ConnectionRefusedError"
-        in fatal["message"]
-    )
+    assert f"{factory.__name__} failed to open with ConnectionRefusedError" in fatal["message"]
     assert "nobody there" in fatal["traceback"]
     assert "_worker" not in fatal["traceback"]
     assert worker.join() == -1

@@ -8,10 +8,11 @@ import struct
 import threading
 import time
 
-import pillarbox as pb
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import types as t
+
+import pillarbox as pb
 
 # Functions that are sent travel by value, what they reach through this module by reference: so
 # latches here are shared with the worker's thread.
@@ -49,9 +50,7 @@ def test_calls_are_answered_with_their_ids_and_attempts(worker):
     while len(results) < 3:
         kind, body = worker.receive()
         assert kind == "R"
-        results.update(
-            {(element, attempt): answer for element, attempt, answer in body}
-        )
+        results.update({(element, attempt): answer for element, attempt, answer in body})
     assert results == {(10, 4): [(2,)], (2**40, 4): [(4,)], (12, 4): [(6,)]}
 
 
@@ -474,9 +473,7 @@ def test_large_frames_pass_both_ways_at_the_same_time(worker):
     text = "z" * 10_000
     sender = threading.Thread(
         target=lambda: [
-            worker.call(
-                *((x, text) for x in range(at, at + 100)), ids=list(range(at, at + 100))
-            )
+            worker.call(*((x, text) for x in range(at, at + 100)), ids=list(range(at, at + 100)))
             for at in range(0, 2000, 100)
         ]
     )

@@ -53,6 +53,7 @@ class CallRunner:
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         self._live: dict[tuple[int, int], Call] = {}
         self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._unwinding: set[asyncio.Task[None]] = set()
         self._pool: ThreadPoolExecutor | None = None
         self._threads: set[Future[Any]] = set()
         self._invoke = self._invoker(command, resource, max_threads)
@@ -93,7 +94,9 @@ class CallRunner:
         self._start(call, self._run_group(call, rows))
 
     def _start(self, call: Call, coroutine: Any) -> None:
-        task = _new_task(coroutine, self._loop)
+        # At once, unless a cancelled call has still to make room for it.
+        start = _plain_task if self._unwinding else _new_task
+        task = start(coroutine, self._loop)
         if not task.done():
             self._tasks[call] = task
 
@@ -109,15 +112,21 @@ class CallRunner:
             call.pending -= 1
             if call.pending == 0:
                 call.cancelled = True
-                if call in self._tasks:
-                    self._tasks[call].cancel()
+                self._cancel_task(self._tasks.pop(call, None))
+
+    def _cancel_task(self, task: asyncio.Task[None] | None) -> None:
+        if task is not None:
+            task.cancel()
+            self._unwinding.add(task)
+            # Not left to the coroutine: one that never began has no chance to clean up.
+            task.add_done_callback(self._unwinding.discard)
 
     async def drain(self, limit_s: float) -> bool:
         """Cancels all calls and waits up to ``limit_s``; whether everything has stopped."""
         self.cancel(list(self._live))
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        waiting: list[asyncio.Future[Any]] = list(self._tasks.values())
+        waiting: list[asyncio.Future[Any]] = list(self._unwinding)
         waiting += [asyncio.wrap_future(thread) for thread in list(self._threads)]
         if not waiting:
             return True

@@ -2,6 +2,7 @@ package io.pillarbox.mailbox
 
 import scala.collection.mutable
 
+import io.pillarbox.mailbox.MailboxTesting.onAnotherThread
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -105,10 +106,10 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
 
   test("after close nothing fires and nothing is taken") {
     val f = new Fixture
-    val timer = f.at(1)
-    f.time.close()
-    assert(!timer.isScheduled)
     f.at(1)
+    onAnotherThread(f.time.close())
+    f.at(1)
+    assert(f.time.scheduledTimers == 1)
     f.time.advanceTo(2)
     f.runMail()
     assert(f.fired.isEmpty)
@@ -164,6 +165,18 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
     time.cancel(cancelled)
     while (fired.size < 2) executor.yieldMail()
     assert(fired == Seq("earlier", "later"))
+    time.close()
+  }
+
+  test("by the machine's clock the timers behind one whose callback throws still fire") {
+    val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)
+    val time = new SystemProcessingTimeService(executor)
+    val start = time.currentProcessingTime
+    var fired = false
+    time.registerTimer(start, _ => throw new ArithmeticException)
+    time.registerTimer(start + 3, _ => fired = true)
+    intercept[ArithmeticException](executor.yieldMail())
+    while (!fired) executor.yieldMail()
     time.close()
   }
 

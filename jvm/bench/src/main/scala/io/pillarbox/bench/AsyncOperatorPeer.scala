@@ -3,15 +3,17 @@ package io.pillarbox.bench
 import java.util
 import java.util.concurrent.{ExecutorService, Executors}
 
+import io.pillarbox.async._
+import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
 import org.apache.flink.api.common.typeutils.base.LongSerializer
 import org.apache.flink.streaming.api.datastream.AsyncDataStream.OutputMode
-import org.apache.flink.streaming.api.functions.async.{AsyncFunction => FlinkFunction, ResultFuture => FlinkFuture}
+import org.apache.flink.streaming.api.functions.async.{
+  AsyncFunction => FlinkFunction,
+  ResultFuture => FlinkFuture
+}
 import org.apache.flink.streaming.api.operators.async.AsyncWaitOperatorFactory
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness
-
-import io.pillarbox.async._
-import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
 
 /** An async operator whose calls are answered at once, on the mailbox thread or by a pool of one thread. */
 trait AsyncOperatorPeer extends AutoCloseable {
@@ -33,12 +35,18 @@ object AsyncOperatorPeer {
   private final class OfFlink(ordered: Boolean, capacity: Int, pool: Option[ExecutorService])
       extends AsyncOperatorPeer {
     private[this] val function: FlinkFunction[java.lang.Long, java.lang.Long] = pool match {
-      case Some(p) => (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
-      case None    => (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => future.complete(Rows)
+      case Some(p) =>
+        (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
+      case None => (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => future.complete(Rows)
     }
     private[this] val output = new FlinkOutput
     private[this] val harness = new OneInputStreamOperatorTestHarness[java.lang.Long, java.lang.Long](
-      new AsyncWaitOperatorFactory(function, 0L, capacity, if (ordered) OutputMode.ORDERED else OutputMode.UNORDERED),
+      new AsyncWaitOperatorFactory(
+        function,
+        0L,
+        capacity,
+        if (ordered) OutputMode.ORDERED else OutputMode.UNORDERED
+      ),
       LongSerializer.INSTANCE
     )
     harness.setOutputCreator(_ => output)
@@ -54,8 +62,9 @@ object AsyncOperatorPeer {
   private final class OfPillarbox(ordered: Boolean, capacity: Int, pool: Option[ExecutorService])
       extends AsyncOperatorPeer {
     private[this] val function: AsyncFunction[java.lang.Long, java.lang.Long] = pool match {
-      case Some(p) => (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
-      case None    => (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => future.complete(Rows)
+      case Some(p) =>
+        (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
+      case None => (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => future.complete(Rows)
     }
     private[this] val output = new PillarboxOutput
     private[this] val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)

@@ -5,9 +5,10 @@ import java.util.concurrent.TimeUnit
 
 import org.openjdk.jmh.annotations._
 
-/** One element put, one completed, what may leave emitted, with a hundred in flight. Those completed are picked at
-  * random, but for the ordered queue from the oldest, as otherwise it would just fill up.
-  */
+/**
+ * One element put, one completed, what may leave emitted, with a hundred in flight. Those completed are picked at
+ * random, but for the ordered queue from the oldest, as otherwise it would just fill up.
+ */
 @State(Scope.Thread)
 @BenchmarkMode(Array(Mode.AverageTime))
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -40,7 +41,8 @@ class AsyncQueueBench {
   /** Every round completes every slot once, so no element stays in flight for ever. */
   private def shuffledRounds(): Array[Int] = {
     val random = new SplittableRandom(42)
-    Array.fill(Turns / InFlight)(scala.util.Random.javaRandomToRandom(new java.util.Random(random.nextLong())))
+    Array
+      .fill(Turns / InFlight)(scala.util.Random.javaRandomToRandom(new java.util.Random(random.nextLong())))
       .flatMap(_.shuffle((0 until InFlight).toVector))
   }
 

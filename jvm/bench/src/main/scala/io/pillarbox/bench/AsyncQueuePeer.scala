@@ -2,6 +2,7 @@ package io.pillarbox.bench
 
 import java.util
 
+import io.pillarbox.async._
 import org.apache.flink.streaming.api.functions.async.ResultFuture
 import org.apache.flink.streaming.api.operators.TimestampedCollector
 import org.apache.flink.streaming.api.operators.async.queue.{
@@ -10,8 +11,6 @@ import org.apache.flink.streaming.api.operators.async.queue.{
 }
 import org.apache.flink.streaming.api.watermark.Watermark
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord
-
-import io.pillarbox.async._
 
 /** A queue of elements in flight. Records are known by the slot that the benchmark keeps them in. */
 trait AsyncQueuePeer {
@@ -31,7 +30,8 @@ object AsyncQueuePeer {
 
   private final class OfFlink(ordered: Boolean, slots: Int, capacity: Int) extends AsyncQueuePeer {
     private[this] val queue =
-      if (ordered) new FlinkOrdered[java.lang.Long](capacity) else new FlinkUnordered[java.lang.Long](capacity)
+      if (ordered) new FlinkOrdered[java.lang.Long](capacity)
+      else new FlinkUnordered[java.lang.Long](capacity)
     private[this] val futures = new Array[ResultFuture[java.lang.Long]](slots)
     private[this] val output = new FlinkOutput
     private[this] val collector = new TimestampedCollector[java.lang.Long](output)
@@ -43,7 +43,8 @@ object AsyncQueuePeer {
       ()
     }
     override def complete(slot: Int): Unit = futures(slot).complete(Rows)
-    override def emitCompleted(): Unit = while (queue.hasCompletedElements) queue.emitCompletedElement(collector)
+    override def emitCompleted(): Unit = while (queue.hasCompletedElements)
+      queue.emitCompletedElement(collector)
     override def emitted: Long = output.count
   }
 

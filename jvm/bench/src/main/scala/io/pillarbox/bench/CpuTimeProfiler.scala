@@ -8,11 +8,12 @@ import org.openjdk.jmh.infra.{BenchmarkParams, IterationParams}
 import org.openjdk.jmh.profile.InternalProfiler
 import org.openjdk.jmh.results.{AggregationPolicy, IterationResult, ScalarResult}
 
-/** Reports the CPU time of the whole process, all its threads included, in nanoseconds per operation.
-  *
-  * It holds better than throughput on a machine that others use, and it counts what a design costs on the threads that
-  * the benchmark does not measure: senders, executors, wake-ups.
-  */
+/**
+ * Reports the CPU time of the whole process, all its threads included, in nanoseconds per operation.
+ *
+ * It holds better than throughput on a machine that others use, and it counts what a design costs on the threads that
+ * the benchmark does not measure: senders, executors, wake-ups.
+ */
 final class CpuTimeProfiler extends InternalProfiler {
   private[this] val system =
     ManagementFactory.getOperatingSystemMXBean.asInstanceOf[OperatingSystemMXBean]

@@ -1,5 +1,6 @@
 package io.pillarbox.bench
 
+import io.pillarbox.mailbox.{Mail, MailboxProcessor, TaskMailbox, ThrowingRunnable}
 import org.apache.flink.streaming.runtime.tasks.mailbox.{
   Mail => FlinkMail,
   MailboxDefaultAction => FlinkDefaultAction,
@@ -8,8 +9,6 @@ import org.apache.flink.streaming.runtime.tasks.mailbox.{
   TaskMailboxImpl
 }
 import org.apache.flink.util.function.{RunnableWithException, ThrowingRunnable => FlinkRunnable}
-
-import io.pillarbox.mailbox.{Mail, MailboxProcessor, TaskMailbox, ThrowingRunnable}
 
 /** A mailbox whose mailbox thread is the one that makes the peer. Every mail counts `runs` up by one. */
 trait MailboxPeer {

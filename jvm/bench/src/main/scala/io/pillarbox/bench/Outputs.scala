@@ -2,13 +2,12 @@ package io.pillarbox.bench
 
 import java.util
 
+import io.pillarbox.async.AsyncOutput
 import org.apache.flink.streaming.api.operators.Output
 import org.apache.flink.streaming.api.watermark.Watermark
 import org.apache.flink.streaming.runtime.streamrecord.{LatencyMarker, RecordAttributes, StreamRecord}
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus
 import org.apache.flink.util.OutputTag
-
-import io.pillarbox.async.AsyncOutput
 
 /** Counts what Flink's operator emits. */
 final class FlinkOutput extends Output[StreamRecord[java.lang.Long]] {
@@ -28,7 +27,11 @@ final class FlinkOutput extends Output[StreamRecord[java.lang.Long]] {
 final class PillarboxOutput extends AsyncOutput[java.lang.Long, java.lang.Long] {
   var count = 0L
 
-  override def emit(input: java.lang.Long, timestampMs: Long, results: util.Collection[java.lang.Long]): Unit =
+  override def emit(
+      input: java.lang.Long,
+      timestampMs: Long,
+      results: util.Collection[java.lang.Long]
+  ): Unit =
     results.forEach(row => count += row.longValue)
   override def emitOne(input: java.lang.Long, timestampMs: Long, result: java.lang.Long): Unit =
     count += result.longValue

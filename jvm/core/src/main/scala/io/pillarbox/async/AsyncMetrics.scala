@@ -9,6 +9,7 @@ final class AsyncMetrics {
   private[async] var timeoutCount = 0L
   private[async] var errorCount = 0L
   private[async] var inFlightCount = 0
+  private[this] var answerCount = 0L
   private[async] var inFlightLargest = 0
   private[async] val capacityWait = new PeriodTimer
   private[async] val latency = new LogHistogram
@@ -34,7 +35,10 @@ final class AsyncMetrics {
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /** Nanoseconds from the start of an attempt until the mailbox thread had its answer. */
+  /**
+   * Nanoseconds from the start of an attempt until the mailbox thread had its answer: of the first thousand answers,
+   * then of every sixteenth.
+   */
   def callLatency: LogHistogram = latency
 
   private[async] def admitted(): Unit = {
@@ -42,5 +46,15 @@ final class AsyncMetrics {
     if (inFlightCount > inFlightLargest) inFlightLargest = inFlightCount
   }
 
+  private[async] def samplesLatency(): Boolean = {
+    answerCount += 1
+    answerCount <= AsyncMetrics.AllUpTo || (answerCount & (AsyncMetrics.ThenEvery - 1)) == 0
+  }
+
   private[async] def finished(): Unit = inFlightCount -= 1
+}
+
+private object AsyncMetrics {
+  final val AllUpTo = 1000L
+  final val ThenEvery = 16L
 }

@@ -151,19 +151,32 @@ final class AsyncWaitOperator[IN, OUT](
     throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
 
   /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
-  private def onCompleted(): Unit = if (!closed) {
-    calls.settleCompleted()
-    emitCompleted()
+  private def onCompleted(): Unit = if (!closed)
+    try settleAndEmit()
+    finally calls.inbox.handled(queue.hasCompletedElements)
+
+  /** Answers that come while it emits are taken along, instead of sending a mail each. */
+  private def settleAndEmit(): Unit = {
+    var budget = EmitPerMail
+    do {
+      calls.settleCompleted()
+      budget -= math.max(1, emitSome(budget))
+    } while (budget > 0 && calls.inbox.hasCompleted)
   }
 
   private def emitCompleted(): Unit = {
+    emitSome(EmitPerMail)
+    if (queue.hasCompletedElements) calls.inbox.runSoon()
+  }
+
+  private def emitSome(most: Int): Int = {
     var emitted = 0
-    while (emitted < EmitPerMail && queue.hasCompletedElements) {
+    while (emitted < most && queue.hasCompletedElements) {
       queue.emitCompletedElement(output)
       emitted += 1
     }
-    if (queue.hasCompletedElements) calls.inbox.runAgain()
     if (emitted > 0) onRoom()
+    emitted
   }
 
   private def onRoom(): Unit = {
@@ -230,7 +243,7 @@ final class AsyncWaitOperator[IN, OUT](
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     // By mail: emitting here would come back here for every watermark.
-    if (queue.hasCompletedElements) calls.inbox.runAgain()
+    if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
   /** For completing many futures of this operator at once. Any thread; one batch is for one thread. */
@@ -255,7 +268,7 @@ final class AsyncWaitOperator[IN, OUT](
 object AsyncWaitOperator {
 
   /** Elements that one mail emits at most. */
-  private[pillarbox] val EmitPerMail: Int = 64
+  private[pillarbox] final val EmitPerMail = 64
 
   private val NoHook: Runnable = () => ()
 }

@@ -15,7 +15,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * @param finished
  *   called when an element has its rows
  * @param handler
- *   what a mail runs when attempts completed; it is to call `settleCompleted`
+ *   what a mail runs when attempts completed; it is to call `settleCompleted`, then `inbox.handled`
  */
 private[async] final class CallDriver[IN, OUT](
     function: AsyncFunction[IN, OUT],
@@ -40,7 +40,7 @@ private[async] final class CallDriver[IN, OUT](
   def request(element: InFlightElement[IN, OUT]): Unit =
     if (isGated) {
       element.phase = Waiting
-      element.phaseEndMs = Never
+      element.setPhaseEnd(Never)
       setTimer(element)
       permits.enter(element)
     } else start(element)
@@ -53,7 +53,7 @@ private[async] final class CallDriver[IN, OUT](
   private def start(element: InFlightElement[IN, OUT]): Unit = {
     val attempt = nextAttempt(element)
     metrics.callCount += 1
-    if (hasDeadlines) setDeadlines(element)
+    if (hasDeadlines) setDeadlines(element, time.processingTimeAt(attempt.startNanos))
     try function.asyncInvoke(element.input, attempt)
     catch { case NonFatal(error) => attempt.completeExceptionally(error) }
   }
@@ -66,18 +66,17 @@ private[async] final class CallDriver[IN, OUT](
     element.current
   }
 
-  private def setDeadlines(element: InFlightElement[IN, OUT]): Unit = {
-    val now = time.currentProcessingTime
+  private def setDeadlines(element: InFlightElement[IN, OUT], now: Long): Unit = {
     if (element.attempts == 1 && options.totalTimeoutMs > 0)
-      element.totalDeadlineMs = now + options.totalTimeoutMs
-    element.phaseEndMs = if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never
+      element.setTotalDeadline(now + options.totalTimeoutMs)
+    element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
     setTimer(element)
   }
 
   /** One timer an element, for whichever comes first of all that it waits for. */
   private def setTimer(element: InFlightElement[IN, OUT]): Unit = {
     val next = math.min(element.totalDeadlineMs, element.phaseEndMs)
-    if (next != Never) time.schedule(element.orMakeTimer(), next)
+    if (next != Never) time.schedule(element.timerOrNull, next)
     else cancelTimer(element)
   }
 
@@ -89,15 +88,13 @@ private[async] final class CallDriver[IN, OUT](
   /** Takes the answers that have come. An attempt that was abandoned is not among them. */
   def settleCompleted(): Unit = {
     var attempt = inbox.takeAll().asInstanceOf[CallAttempt[IN, OUT]]
-    if (attempt ne null) {
-      val now = time.nanoTime
-      while (attempt ne null) {
-        val following = attempt.next.asInstanceOf[CallAttempt[IN, OUT]]
-        attempt.next = null
-        metrics.latency.record(now - attempt.startNanos)
-        settleOrKeepRest(attempt, following)
-        attempt = following
-      }
+    while (attempt ne null) {
+      val following = attempt.next.asInstanceOf[CallAttempt[IN, OUT]]
+      attempt.next = null
+      // A reading of the clock costs as much as the rest of this loop.
+      if (metrics.samplesLatency()) metrics.latency.record(time.nanoTime - attempt.startNanos)
+      settleOrKeepRest(attempt, following)
+      attempt = following
     }
   }
 
@@ -112,7 +109,6 @@ private[async] final class CallDriver[IN, OUT](
           inbox.push(kept)
           kept = following
         }
-        inbox.runAgain()
         throw error
     }
 
@@ -149,7 +145,7 @@ private[async] final class CallDriver[IN, OUT](
     metrics.retryCount += 1
     element.current = null
     element.phase = BackingOff
-    element.phaseEndMs = saturatedSum(time.currentProcessingTime, delayMs)
+    element.setPhaseEnd(saturatedSum(time.currentProcessingTime, delayMs))
     setTimer(element)
   }
 
@@ -188,7 +184,7 @@ private[async] final class CallDriver[IN, OUT](
   /** The timer of the element has fired. What this finishes is emitted by the next mail. */
   def onDeadline(element: InFlightElement[IN, OUT]): Unit = if (element.phase != Finished)
     try decideDeadline(element)
-    finally if (element.phase == Finished) inbox.runAgain()
+    finally if (element.phase == Finished) inbox.runSoon()
 
   private def decideDeadline(element: InFlightElement[IN, OUT]): Unit = {
     val now = time.currentProcessingTime

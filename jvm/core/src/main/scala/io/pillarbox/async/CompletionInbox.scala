@@ -10,11 +10,12 @@ import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
 /**
  * Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
  *
- * Who pushes onto an empty stack sends the mail, so at most one waits however many attempts complete. The word is
- * null (empty, no mail waits), an attempt (the newest), or [[CompletionInbox.MailWaits]].
+ * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or an
+ * attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one is under way
+ * however many attempts complete, also while it runs.
  *
  * @param handler
- *   what the mail runs; it is to call `takeAll` first
+ *   what the mail runs; it is to call `takeAll`, and `handled` at its end
  */
 private[async] final class CompletionInbox(executor: MailboxExecutor, handler: ThrowingRunnable)
     extends AtomicReference[AnyRef] {
@@ -34,14 +35,24 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
     else if (seen eq null) sendMail()
   }
 
-  /** Mailbox thread: lets the handler run again even if nothing completes meanwhile. */
-  def runAgain(): Unit = if (compareAndSet(null, MailWaits)) sendMail()
+  /** Mailbox thread: lets the handler run even if nothing completes meanwhile. */
+  def runSoon(): Unit = if (compareAndSet(null, UnderWay)) sendMail()
 
-  /** Mailbox thread: all that completed, oldest first; null if nothing. From here on the next push sends a mail. */
-  def takeAll(): CallAttempt[_, _] = getAndSet(null) match {
+  /** Mailbox thread, in the handler: all that completed, oldest first; null if nothing. */
+  def takeAll(): CallAttempt[_, _] = getAndSet(UnderWay) match {
     case newest: CallAttempt[_, _] => reverse(newest, null)
     case _ => null
   }
+
+  /**
+   * Mailbox thread, at the end of the handler.
+   *
+   * @param again
+   *   the handler has left something to do; what completed meanwhile makes it run again anyway
+   */
+  def handled(again: Boolean): Unit = if (again || !compareAndSet(UnderWay, null)) sendMail()
+
+  def hasCompleted: Boolean = get().isInstanceOf[CallAttempt[_, _]]
 
   @tailrec private def reverse(attempt: CallAttempt[_, _], done: CallAttempt[_, _]): CallAttempt[_, _] =
     if (attempt eq null) done
@@ -60,5 +71,5 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
 }
 
 private[async] object CompletionInbox {
-  val MailWaits: AnyRef = new Object
+  val UnderWay: AnyRef = new Object
 }

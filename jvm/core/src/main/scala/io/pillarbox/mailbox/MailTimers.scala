@@ -6,7 +6,7 @@ package io.pillarbox.mailbox
  */
 abstract class MailTimers private[mailbox] (executor: MailboxExecutor) extends ProcessingTimeService {
   private[this] val heap = new TimerHeap
-  private[this] var closed = false
+  @volatile private[this] var closed = false
 
   override final def schedule(timer: ProcessingTimer, timestampMs: Long): Unit = if (!closed) {
     heap.schedule(timer, timestampMs)
@@ -31,25 +31,25 @@ abstract class MailTimers private[mailbox] (executor: MailboxExecutor) extends P
 
   /** A bounded number a mail, so that timers which keep registering others leave room for other mail. */
   private def fireDue(): Unit = {
-    val now = currentProcessingTime
     onWoken()
-    var fired = 0
-    var timer = heap.pollDue(now)
-    while (timer ne null) {
+    // A callback that throws fails this mail, not the timers that are left.
+    try fireSome(currentProcessingTime)
+    finally if (!heap.isEmpty && !closed) wakeAt(heap.earliestMs)
+  }
+
+  private def fireSome(now: Long): Unit = {
+    var left = MailTimers.MaxPerMail
+    while (left > 0 && !closed && heap.earliestMs <= now && !heap.isEmpty) {
+      val timer = heap.pollDue(now)
       timer.onProcessingTime(timer.dueMs)
-      fired += 1
-      timer = if (fired < MailTimers.MaxPerMail) heap.pollDue(now) else null
+      left -= 1
     }
-    if (!heap.isEmpty) wakeAt(heap.earliestMs)
   }
 
   /** Mailbox thread: the wake-up that was armed has come. */
   private[mailbox] def onWoken(): Unit
 
-  override def close(): Unit = {
-    closed = true
-    while (heap.pollDue(Long.MaxValue) ne null) {}
-  }
+  override def close(): Unit = closed = true
 }
 
 private[mailbox] object MailTimers {

@@ -11,9 +11,9 @@ final class ManualProcessingTimeService(executor: MailboxExecutor, startMs: Long
 
   def this(executor: MailboxExecutor) = this(executor, 0L)
 
-  override def currentProcessingTime: Long = now
-
   override def nanoTime: Long = now * 1000000L
+
+  override def processingTimeAt(nanos: Long): Long = nanos / 1000000L
 
   /**
    * Moves the clock. Mailbox thread.

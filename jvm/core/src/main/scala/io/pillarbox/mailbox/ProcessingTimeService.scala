@@ -2,15 +2,19 @@ package io.pillarbox.mailbox
 
 /**
  * The processing time of a task, and timers on it. Timers fire as mail, so never on the thread that keeps the time,
- * in the order of their times. Mailbox thread only, except the two clocks.
+ * in the order of their times. Mailbox thread only, except the clocks and
+ * `close`.
  */
 trait ProcessingTimeService {
 
   /** Milliseconds since 1970. It never runs backwards. Any thread. */
-  def currentProcessingTime: Long
+  final def currentProcessingTime: Long = processingTimeAt(nanoTime)
 
   /** Nanoseconds of the same clock from an arbitrary origin, to measure with. Any thread. */
   def nanoTime: Long
+
+  /** The processing time at a moment of `nanoTime`, so that one reading of the clock serves for both. Any thread. */
+  def processingTimeAt(nanos: Long): Long
 
   /** Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new time. */
   def schedule(timer: ProcessingTimer, timestampMs: Long): Unit
@@ -30,7 +34,7 @@ trait ProcessingTimeService {
   /** Timers that wait. */
   def scheduledTimers: Int
 
-  /** Forgets all timers and arms no more. */
+  /** No timer fires any more, and none is taken. Any thread. */
   def close(): Unit
 }
 

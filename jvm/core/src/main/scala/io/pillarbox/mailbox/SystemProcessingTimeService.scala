@@ -13,13 +13,13 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
 
   private[this] val originNanos = System.nanoTime()
   private[this] val originMs = System.currentTimeMillis()
-  private[this] var armed: Future[_] = _
+  @volatile private[this] var armed: Future[_] = _
   private[this] var armedForMs = Long.MaxValue
 
   override def nanoTime: Long = System.nanoTime()
 
-  override def currentProcessingTime: Long =
-    originMs + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - originNanos)
+  override def processingTimeAt(nanos: Long): Long =
+    originMs + TimeUnit.NANOSECONDS.toMillis(nanos - originNanos)
 
   /**
    * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer that is set
@@ -50,14 +50,15 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
     armedForMs = Long.MaxValue
   }
 
-  private def disarm(): Unit = if (armed ne null) {
-    armed.cancel(false)
+  private def disarm(): Unit = {
+    val wait = armed
     armed = null
+    if (wait ne null) wait.cancel(false)
   }
 
   override def close(): Unit = {
-    disarm()
     super.close()
+    disarm()
   }
 }
 

@@ -1,25 +1,37 @@
 package io.pillarbox.spark.async
 
-import java.lang.reflect.InvocationTargetException
-import java.util.{Collection => JCollection, Map => JMap}
+import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
+import io.pillarbox.spark.UserClasses
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
 
-/** Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows. */
+/**
+ * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
+ *
+ * @param returns
+ *   the columns that the function's rows must have
+ * @param resultSchema
+ *   these, and the columns after them that the function does not know, which are null
+ */
 final class RowAsyncFunction(
     function: AsyncFunction[Row, Row],
     inputSchema: StructType,
+    returns: StructType,
     resultSchema: StructType,
     inputOf: InternalRow => InternalRow
 ) extends AsyncFunction[InternalRow, InternalRow] {
 
   private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
-  private val toCatalyst = CatalystTypeConverters.createToCatalystConverter(resultSchema)
+
+  /** Checks the values' types as well. One thread at a time. */
+  private val serializer = ExpressionEncoder(resultSchema, lenient = true).createSerializer()
+  private val padding = Seq.fill[Any](resultSchema.length - returns.length)(null)
 
   override def open(): Unit = function.open()
 
@@ -36,16 +48,35 @@ final class RowAsyncFunction(
 
   private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
 
-  private def internal(row: Row): InternalRow = toCatalyst(row).asInstanceOf[InternalRow]
+  private def internal(row: Row): InternalRow = {
+    if (row.length != returns.length)
+      throw new IllegalArgumentException(
+        s"The function answered with a row of ${row.length} columns, but returns has ${returns.length}: " +
+          s"${returns.toDDL}."
+      )
+    val padded = if (padding.isEmpty) row else Row.fromSeq(row.toSeq ++ padding)
+    try serializer.synchronized(serializer(padded).copy())
+    catch { case problem: RuntimeException => throw mismatch(row, problem) }
+  }
+
+  /** Spark's own message is the generated expression; what was wrong is in its cause. */
+  private def mismatch(row: Row, problem: RuntimeException): IllegalArgumentException = {
+    val reason = Option(problem.getCause).getOrElse(problem).getMessage
+    new IllegalArgumentException(
+      s"The function's answer (${row.mkString(", ")}) does not fit returns, ${returns.toDDL}: $reason",
+      problem
+    )
+  }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
     override def elementId: Long = future.elementId
     override def attempt: Int = future.attempt
     override def elapsedMs: Long = future.elapsedMs
     override def isDone: Boolean = future.isDone
-    override def completeOne(row: Row): Unit = convert(future.completeOne(internal(row)))
+    override def completeOne(row: Row): Unit =
+      convert(future.completeOne(if (row == null) null else internal(row)))
     override def complete(rows: JCollection[Row]): Unit =
-      convert(future.complete(rows.asScala.map(internal).toSeq.asJavaCollection))
+      convert(future.complete(if (rows == null) null else rows.asScala.map(internal).toSeq.asJavaCollection))
     override def completeExceptionally(error: Throwable): Unit = future.completeExceptionally(error)
 
     /** A row that does not fit the schema fails its own element, not the thread that completes it. */
@@ -64,37 +95,10 @@ object RowAsyncFunction {
    * @throws IllegalArgumentException
    *   if the class is not there, is no AsyncFunction, or has neither constructor
    */
-  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] = {
-    val made =
-      try
-        construct(
-          Class.forName(className, true, Thread.currentThread().getContextClassLoader),
-          options.asJava
-        )
-      catch {
-        case _: ClassNotFoundException =>
-          throw new IllegalArgumentException(
-            s"The class $className is not on the executors' class path: add its jar with spark.jars or --jars."
-          )
-        case thrown: InvocationTargetException => throw thrown.getCause
-      }
-    made match {
+  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] =
+    UserClasses.instantiate(className, options) match {
       case function: AsyncFunction[_, _] => function.asInstanceOf[AsyncFunction[Row, Row]]
       case _ =>
         throw new IllegalArgumentException(s"$className does not implement io.pillarbox.async.AsyncFunction.")
     }
-  }
-
-  private def construct(cls: Class[_], options: JMap[String, String]): Any =
-    cls.getConstructors
-      .sortBy(-_.getParameterCount)
-      .collectFirst {
-        case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
-        case c if c.getParameterCount == 0 => c.newInstance()
-      }
-      .getOrElse(
-        throw new IllegalArgumentException(
-          s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
-        )
-      )
 }

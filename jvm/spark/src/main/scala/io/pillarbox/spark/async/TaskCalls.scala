@@ -44,6 +44,7 @@ private object TaskCalls {
       RowAsyncFunction.instantiate(className, options),
       task.inputSchema,
       task.spec.returns,
+      task.resultSchema,
       task.inputView()
     )
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()

@@ -1,0 +1,88 @@
+package io.pillarbox.bench
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.queue._
+import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.state.{KeyGroupRange, Namespace}
+import io.pillarbox.timer.{Timer, TimerKind, TimerQueues, TimerType}
+import org.rocksdb.{Options, ReadOptions, RocksDB, WriteOptions}
+
+/** A queue of timers with a `Long` as key, without namespace, in 128 key groups. */
+trait TimerQueue extends AutoCloseable {
+  def add(key: Long, timestamp: Long): Boolean
+
+  def remove(key: Long, timestamp: Long): Boolean
+
+  /** Takes out the first timer and adds it again `delta` later. */
+  def pollAndAdd(delta: Long): Boolean
+
+  /** Takes out all; how many there were. */
+  def drain(): Int
+}
+
+object TimerQueue {
+  final val KeyGroups = 128
+
+  /**
+   * @param of
+   *   flink or pillarbox
+   * @param kind
+   *   heap (as the heap backend makes it) or rocksdb
+   */
+  def of(of: String, kind: String): TimerQueue = (of, kind) match {
+    case ("flink", "heap") => FlinkTimerQueue.onHeap()
+    case ("flink", "rocksdb") => FlinkTimerQueue.onRocksDB(new BenchDatabase)
+    case (_, "heap") => new Ours(TimerQueues.Heap, () => ())
+    case _ =>
+      val database = new BenchDatabase
+      new Ours(TimerQueues.overStore(_ => database.store()), () => database.close())
+  }
+
+  private final class Ours(queues: TimerQueues, whenClosed: () => Unit) extends TimerQueue {
+    private val timerType = new TimerType(TimerKind.EventTime, Serializers.long, KeyGroups)
+    private val queue: KeyGroupedInternalPriorityQueue[Timer[Long]] =
+      queues.newQueue(timerType, KeyGroupRange(0, KeyGroups - 1))
+
+    override def add(key: Long, timestamp: Long): Boolean =
+      queue.add(timerType.newTimer(key, Namespace.Void, timestamp))
+
+    override def remove(key: Long, timestamp: Long): Boolean =
+      queue.remove(timerType.newTimer(key, Namespace.Void, timestamp))
+
+    override def pollAndAdd(delta: Long): Boolean = {
+      val timer = queue.poll()
+      queue.add(timerType.newTimer(timer.key, timer.namespace, timer.timestamp + delta))
+    }
+
+    override def drain(): Int = {
+      var count = 0
+      while (queue.poll() != null) count += 1
+      count
+    }
+
+    override def close(): Unit = whenClosed()
+  }
+}
+
+/** A RocksDB of its own in a temporary folder, the same for both sides. */
+final class BenchDatabase extends AutoCloseable {
+  RocksDB.loadLibrary()
+  private val folder: Path = Files.createTempDirectory("pillarbox-bench")
+  private val options = new Options().setCreateIfMissing(true)
+  val readOptions = new ReadOptions()
+  val writeOptions: WriteOptions = new WriteOptions().setDisableWAL(true)
+  val db: RocksDB = RocksDB.open(options, folder.toString)
+
+  def store(): OrderedByteStore =
+    new RocksDBOrderedByteStore(db, db.getDefaultColumnFamily, readOptions, writeOptions)
+
+  override def close(): Unit = {
+    Seq[AutoCloseable](db, readOptions, writeOptions, options).foreach(_.close())
+    val files = Files.walk(folder)
+    try files.iterator.asScala.toSeq.reverse.foreach(path => Files.delete(path))
+    finally files.close()
+  }
+}

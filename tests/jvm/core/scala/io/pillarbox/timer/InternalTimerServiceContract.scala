@@ -1,0 +1,332 @@
+package io.pillarbox.timer
+
+import scala.util.Random
+
+import io.pillarbox.queue.{MemoryOrderedByteStore, RocksDBFixture}
+import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.state.{KeyGroupRange, Namespace}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What the timer service promises, whatever its queues. */
+abstract class InternalTimerServiceContract extends AnyFunSuite {
+  protected def newQueues(): TimerQueues
+
+  private def fixture() = TimerFixture.ofLongs(newQueues())
+
+  private val windowOne = Namespace.of(Array[Byte](1))
+  private val windowTwo = Namespace.of(Array[Byte](2))
+
+  test("event-time timers fire in time order, up to and including the watermark") {
+    val timers = fixture()
+    for (time <- Random.shuffle((-50L until 50L).toList)) timers.event(time & 7, time)
+    assert(timers.service.advanceWatermark(10))
+    assert(timers.takeFired() == (-50L to 10L).map(time => (time & 7, time)))
+    assert(timers.service.advanceWatermark(Long.MaxValue))
+    assert(timers.takeFired() == (11L until 50L).map(time => (time & 7, time)))
+    assert(timers.service.numTimers(TimerKind.EventTime) == 0)
+  }
+
+  test("the current key is that of the timer when it fires, and its namespace is kept") {
+    val timers = fixture()
+    timers.event(1, 10, windowTwo)
+    timers.event(2, 11, windowOne)
+    timers.onTimer = timer => assert(timers.currentKey == timer.key)
+    timers.service.advanceWatermark(20)
+    assert(timers.fired.map(_.namespace) == Seq(windowTwo, windowOne))
+  }
+
+  test("a timer is one by key, namespace, time and kind") {
+    val timers = fixture()
+    for (_ <- 1 to 3; key <- 1L to 2L; time <- 5L to 6L; namespace <- Seq(windowOne, windowTwo))
+      timers.event(key, time, namespace)
+    timers.processing(1, 5)
+    assert(timers.service.numTimers(TimerKind.EventTime) == 8)
+    assert(timers.service.numTimers(TimerKind.ProcessingTime) == 1)
+    timers.service.advanceWatermark(10)
+    assert(timers.takeFired().size == 8)
+  }
+
+  test("a deleted timer does not fire, and deleting what is not there does nothing") {
+    val timers = fixture()
+    timers.event(1, 5)
+    timers.event(1, 6)
+    timers.processing(1, 5)
+    timers.service.deleteEventTimeTimer(Namespace.Void, 5)
+    timers.service.deleteEventTimeTimer(windowOne, 6)
+    timers.service.deleteProcessingTimeTimer(Namespace.Void, 99)
+    timers.currentKey = 2
+    timers.service.deleteEventTimeTimer(Namespace.Void, 6)
+    timers.service.advanceWatermark(10)
+    timers.moveClock(10)
+    assert(timers.takeFired() == Seq((1L, 6L), (1L, 5L)))
+  }
+
+  test("a timer for a passed time fires with the next watermark, even the same again") {
+    val timers = fixture()
+    timers.service.advanceWatermark(100)
+    timers.event(1, 50)
+    assert(timers.takeFired().isEmpty)
+    timers.service.advanceWatermark(100)
+    assert(timers.takeFired() == Seq((1L, 50L)))
+    timers.event(1, 60)
+    timers.service.advanceWatermark(10)
+    assert(timers.takeFired() == Seq((1L, 60L)) && timers.service.currentWatermark == 100)
+  }
+
+  test("a timer may register more, and those that are due fire in the same round") {
+    val timers = fixture()
+    timers.onTimer = timer =>
+      timer.timestamp match {
+        case 3 => timers.service.registerEventTimeTimer(Namespace.Void, 4)
+        case 4 => Seq(1L, 50L).foreach(timers.service.registerEventTimeTimer(Namespace.Void, _))
+        case _ => ()
+      }
+    timers.event(1, 3)
+    timers.service.advanceWatermark(10)
+    assert(timers.takeFired().map(_._2) == Seq(3L, 4L, 1L))
+    assert(timers.service.nextTimestamp(TimerKind.EventTime) == 50)
+  }
+
+  test("timers of one time fire in an order that registration and restarts don't change") {
+    def orderOf(keys: Seq[Long], queues: TimerQueues, viaSnapshot: Boolean) = {
+      val timers = TimerFixture.ofLongs(queues)
+      for (key <- keys; namespace <- Seq(windowTwo, Namespace.Void, windowOne))
+        timers.event(key, 7, namespace)
+      val firing =
+        if (!viaSnapshot) timers
+        else {
+          val restored = fixture()
+          restored.restore(timers.snapshot())
+          restored
+        }
+      firing.service.advanceWatermark(7)
+      firing.fired.map(timer => (timer.key, timer.namespace)).toSeq
+    }
+    val keys = (0L until 40L).map(_ * 7919)
+    val expected = orderOf(keys, TimerQueues.Heap, viaSnapshot = false)
+    for (seed <- 1 to 5; viaSnapshot <- Seq(false, true))
+      assert(orderOf(new Random(seed).shuffle(keys), newQueues(), viaSnapshot) == expected)
+  }
+
+  test("processing-time timers fire as mail when the clock has reached them") {
+    val timers = fixture()
+    timers.processing(1, 20)
+    timers.processing(2, 10)
+    timers.clock.advanceTo(10)
+    assert(timers.takeFired().isEmpty)
+    timers.runMail()
+    assert(timers.takeFired() == Seq((2L, 10L)))
+    timers.moveClock(19)
+    assert(timers.takeFired().isEmpty)
+    timers.moveClock(25)
+    assert(timers.takeFired() == Seq((1L, 20L)))
+    timers.processing(3, 5)
+    timers.runMail()
+    assert(timers.takeFired() == Seq((3L, 5L)))
+  }
+
+  test("a processing-time timer may register an earlier, a due and a later one") {
+    val timers = fixture()
+    timers.onTimer = timer =>
+      if (timer.timestamp == 10)
+        Seq(5L, 15L, 30L).foreach(timers.service.registerProcessingTimeTimer(Namespace.Void, _))
+    timers.processing(1, 10)
+    timers.processing(1, 40)
+    timers.moveClock(20)
+    assert(timers.takeFired().map(_._2) == Seq(10L, 5L, 15L))
+    timers.moveClock(100)
+    assert(timers.takeFired().map(_._2) == Seq(30L, 40L))
+    assert(timers.clock.scheduledTimers == 0)
+  }
+
+  test("deleting the first processing-time timer does not lose the second") {
+    val timers = fixture()
+    timers.processing(1, 10)
+    timers.processing(1, 20)
+    timers.service.deleteProcessingTimeTimer(Namespace.Void, 10)
+    timers.moveClock(10)
+    timers.moveClock(20)
+    assert(timers.takeFired() == Seq((1L, 20L)))
+  }
+
+  test("the timers of a key are listed in time order and deleted together") {
+    val timers = fixture()
+    for (key <- 0L until 20L; time <- Seq(30L, 10L, 20L)) {
+      timers.event(key, time)
+      timers.processing(key, time + 1)
+    }
+    for (_ <- 1 to 2) {
+      timers.currentKey = 7
+      val listed = timers.service.timersOfCurrentKey(TimerKind.EventTime)
+      assert(listed.map(timer => (timer.key, timer.timestamp)) == Seq((7L, 10L), (7L, 20L), (7L, 30L)))
+    }
+    timers.event(7, 15)
+    timers.service.deleteEventTimeTimer(Namespace.Void, 30)
+    assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp) == Seq(10L, 15L, 20L))
+    assert(timers.service.deleteTimersOfCurrentKey() == 6)
+    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).isEmpty)
+    assert(timers.service.deleteTimersOfCurrentKey() == 0)
+    timers.service.advanceWatermark(100)
+    assert(timers.takeFired().size == 57)
+    timers.currentKey = 8
+    assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).isEmpty)
+    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).size == 3)
+  }
+
+  test("every timer is visited once with its key current") {
+    val timers = fixture()
+    for (key <- 0L until 30L) timers.event(key, key * 2)
+    var seen = Set.empty[(Long, Long)]
+    timers.service.forEachTimer(TimerKind.EventTime) { timer =>
+      assert(timers.currentKey == timer.key)
+      seen += ((timer.key, timer.timestamp))
+    }
+    assert(seen == (0L until 30L).map(key => (key, key * 2)).toSet)
+  }
+
+  test("FLINK-38558: a mutable key that its owner changes after registering or receiving it harms no timer") {
+    val timers = new TimerFixture(newQueues(), Serializers.bytes)
+    val key = Array[Byte](1, 2, 3)
+    timers.event(key, 10)
+    timers.event(key, 20)
+    key(0) = 99
+    timers.currentKey = Array[Byte](1, 2, 3)
+    timers.service.timersOfCurrentKey(TimerKind.EventTime).foreach(_.key(1) = 77)
+    timers.service.forEachTimer(TimerKind.EventTime)(_.key(2) = 55)
+    timers.onTimer = timer => timer.key(0) = 42
+    timers.currentKey = Array[Byte](1, 2, 3)
+    timers.service.deleteEventTimeTimer(Namespace.Void, 10)
+    timers.event(Array[Byte](1, 2, 3), 20)
+    assert(timers.service.numTimers(TimerKind.EventTime) == 1)
+    var seen = Seq.empty[Byte]
+    timers.onTimer = timer => seen = timer.key.toSeq
+    timers.service.advanceWatermark(100)
+    assert(seen == Seq[Byte](1, 2, 3))
+  }
+
+  test("a snapshot goes into queues of any kind, and into the partitions that own its key groups") {
+    val timers = fixture()
+    for (key <- 0L until 50L) {
+      timers.event(key, key)
+      timers.processing(key, 1000 + key)
+    }
+    timers.event(3, 9999, windowOne)
+    val snapshot = timers.snapshot()
+    for (queues <- Seq(TimerQueues.Heap, TimerQueues.overStore(_ => new MemoryOrderedByteStore))) {
+      val parts = Seq(KeyGroupRange(0, 2), KeyGroupRange(3, 7))
+        .map(range => new TimerFixture(queues, Serializers.long, range))
+      parts.foreach(_.restore(snapshot))
+      parts.foreach(part => part.service.advanceWatermark(Long.MaxValue))
+      parts.foreach(part => part.moveClock(5000))
+      assert(parts.map(_.fired.size).sum == 101 && parts.forall(_.fired.nonEmpty))
+      assert(parts.flatMap(_.fired.filter(_.namespace == windowOne)).map(_.timestamp) == Seq(9999L))
+      // Two partitions that become one.
+      val merged = TimerFixture.ofLongs(queues)
+      parts.foreach(part => part.fired.foreach(t => if (t.timestamp < 1000) part.event(t.key, t.timestamp)))
+      parts.foreach(part => merged.restore(part.snapshot()))
+      assert(merged.service.numTimers(TimerKind.EventTime) == 50)
+    }
+  }
+
+  test("a snapshot of one key group has its timers only") {
+    val timers = fixture()
+    for (key <- 0L until 50L) timers.event(key, key)
+    val sizes = (0 until TimerFixture.KeyGroups).map { keyGroup =>
+      val out = new java.io.ByteArrayOutputStream
+      timers.service.snapshotKeyGroup(keyGroup, out)
+      val restored = fixture()
+      restored.restore(out.toByteArray)
+      restored.service.numTimers(TimerKind.EventTime)
+    }
+    assert(sizes.sum == 50 && sizes.forall(_ < 50))
+  }
+
+  test("commits replayed after a snapshot give the same timers, over random changes") {
+    val random = new Random(11)
+    val timers = fixture()
+    var logs = Vector(timers.snapshot())
+    for (round <- 1 to 60) {
+      for (_ <- 1 to random.nextInt(20)) {
+        val (key, time) = (random.nextInt(6).toLong, round + random.nextInt(30).toLong)
+        timers.currentKey = key
+        random.nextInt(5) match {
+          case 0 => timers.service.deleteEventTimeTimer(Namespace.Void, time)
+          case 1 => timers.service.deleteProcessingTimeTimer(Namespace.Void, time)
+          case 2 => timers.processing(key, time)
+          case _ => timers.event(key, time)
+        }
+      }
+      if (random.nextInt(3) == 0) timers.service.advanceWatermark(round.toLong)
+      if (random.nextInt(3) == 0) timers.moveClock(math.max(round.toLong, timers.clock.currentProcessingTime))
+      logs :+= timers.commit()
+      if (random.nextInt(10) == 0) logs = Vector(timers.snapshot())
+    }
+    val restored = fixture()
+    logs.foreach(restored.restore)
+    def all(fixture: TimerFixture[Long], kind: TimerKind) =
+      (0L until 6L).flatMap { key =>
+        fixture.currentKey = key
+        fixture.service.timersOfCurrentKey(kind).map(timer => (key, timer.timestamp))
+      }
+    for (kind <- Seq(TimerKind.EventTime, TimerKind.ProcessingTime)) {
+      assert(all(timers, kind).nonEmpty)
+      assert(all(restored, kind) == all(timers, kind))
+    }
+  }
+
+  test("a commit writes what changed, not what is there") {
+    val timers = fixture()
+    for (key <- 0L until 5000L) timers.event(key, key)
+    timers.commit()
+    assert(timers.commit().length < 50)
+    timers.event(1, 77777)
+    assert(timers.commit().length < 100)
+  }
+}
+
+class HeapTimerServiceSuite extends InternalTimerServiceContract {
+  override protected def newQueues(): TimerQueues = TimerQueues.Heap
+
+  test("a service that tracks no changes refuses to commit") {
+    val fixture = TimerFixture.ofLongs(TimerQueues.Heap)
+    val service = new InternalTimerServiceImpl[Long](
+      Serializers.long,
+      8,
+      KeyGroupRange(0, 7),
+      fixture,
+      fixture,
+      fixture.clock
+    )
+    assertThrows[UnsupportedOperationException](service.commit(new java.io.ByteArrayOutputStream))
+  }
+}
+
+class StoreTimerServiceSuite extends InternalTimerServiceContract {
+  override protected def newQueues(): TimerQueues =
+    TimerQueues.overStore(_ => new MemoryOrderedByteStore, cacheCapacity = 3)
+}
+
+class RocksDBTimerServiceSuite extends AnyFunSuite {
+
+  test("timers are in the database after a flush and a restart, each kind in its own column family") {
+    val databases = Map[TimerKind, RocksDBFixture](
+      TimerKind.EventTime -> new RocksDBFixture,
+      TimerKind.ProcessingTime -> new RocksDBFixture
+    )
+    def open() = TimerFixture.ofLongs(TimerQueues.overStore(databases(_).newStore(), cacheCapacity = 4))
+    try {
+      val timers = open()
+      for (key <- 0L until 500L) {
+        timers.event(key, key)
+        timers.processing(key, key)
+      }
+      timers.service.advanceWatermark(99)
+      timers.service.flush()
+      databases.values.foreach(_.restart())
+      val restarted = open()
+      restarted.service.advanceWatermark(1000)
+      assert(restarted.takeFired().map(_._2) == (100L until 500L))
+      assert(restarted.service.numTimers(TimerKind.ProcessingTime) == 500)
+    } finally databases.values.foreach(_.close())
+  }
+}

@@ -1,0 +1,20 @@
+package io.pillarbox.spark
+
+import org.apache.spark.sql.SparkSession
+
+/** One local session with two task slots, for all suites of this JVM. */
+trait LocalSpark {
+  lazy val spark: SparkSession = LocalSpark.session
+}
+
+private object LocalSpark {
+  lazy val session: SparkSession = SparkSession
+    .builder()
+    .master("local[2,2]")
+    .appName("pillarbox tests")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.sql.warehouse.dir", "target/warehouse")
+    .getOrCreate()
+}

@@ -1,0 +1,69 @@
+package io.pillarbox.spark.async
+
+import io.pillarbox.spark.SpecBuilder
+import org.apache.spark.sql.types.StructType
+import org.scalatest.funsuite.AnyFunSuite
+
+class AsyncIOSpecSuite extends AnyFunSuite {
+
+  test("what is left out is off") {
+    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("com.acme.F", "x long"))
+    assert(spec.className.contains("com.acme.F"))
+    assert(spec.returns == StructType.fromDDL("x long"))
+    assert(spec.timeoutMs == 0 && spec.attemptTimeoutMs == 0)
+    assert(spec.retry.isEmpty && spec.maxConcurrency.isEmpty && spec.rate.isEmpty && spec.batchSize.isEmpty)
+    assert(!spec.explode)
+  }
+
+  test("every option is read, and shown by explain") {
+    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long, y string", all))
+    assert(spec.options == Map("url" -> "http://service"))
+    assert(spec.retry.contains(RetrySpec(3, 100, 2.0, 30000, 0.1)))
+    assert(spec.rate.contains(RateSpec(50, 1000)))
+    assert(spec.onError == OnError.Column && spec.errorColumn == "why")
+    assert(spec.inputs == Seq("id"))
+    val shown = "test, mode=jvm, ordered=false, capacity=7, timeout=5000ms, attempt_timeout=1000ms, " +
+      "retry=3x 100ms, on_error=column, max_concurrency=8, rate_limit=50/1000ms, batch_size=20, explode=true"
+    assert(spec.summary.mkString(", ") == shown)
+  }
+
+  test("JSON null is the same as left out") {
+    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long", { node => node.putNull("retry"); () }))
+    assert(spec.retry.isEmpty)
+  }
+
+  test("an unknown on_error is refused with its value") {
+    val json = SpecBuilder.json("F", "x long", { node => node.put("on_error", "ignore"); () })
+    val error = intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json))
+    assert(error.getMessage.contains("'ignore'"))
+  }
+
+  test("an operator without a name is refused") {
+    val json = SpecBuilder.json("F", "x long", { node => node.remove("name"); () })
+    assert(intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json)).getMessage.contains("no name"))
+  }
+
+  private def all(node: com.fasterxml.jackson.databind.node.ObjectNode): Unit = {
+    node
+      .put("ordered", false)
+      .put("capacity", 7)
+      .put("timeout_ms", 5000)
+      .put("attempt_timeout_ms", 1000)
+      .put("on_error", "column")
+      .put("error_column", "why")
+      .put("max_concurrency", 8)
+      .put("batch_size", 20)
+      .put("explode", true)
+    node.putObject("options").put("url", "http://service")
+    node.putArray("inputs").add("id")
+    node.putObject("rate").put("permits", 50).put("interval_ms", 1000)
+    node
+      .putObject("retry")
+      .put("max_attempts", 3)
+      .put("backoff_ms", 100)
+      .put("multiplier", 2.0)
+      .put("max_backoff_ms", 30000)
+      .put("jitter", 0.1)
+    ()
+  }
+}

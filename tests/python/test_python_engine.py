@@ -1,0 +1,209 @@
+"""What is particular to engine="python": one loop thread a task, beside Spark's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as t
+from worker.driver import OPTIONS
+
+import pillarbox as pb
+from pillarbox._functions import Command, is_async
+from pillarbox._options import parse_options
+from pillarbox._python_engine import PythonTask, call_id_prefix
+
+X = t.StructType().add("x", "long")
+Y = t.StructType().add("y", "long")
+LIMIT_S = 20
+
+
+def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
+    parsed = parse_options(**{**OPTIONS, **options})
+    command = Command(
+        function, is_async(function), options.get("batch_size") is not None, resource,
+        options.get("retry"), X, Y,
+    )  # fmt: skip
+    names = ["x", "y", "error"] if parsed.on_error == "column" else ["x", "y"]
+    return PythonTask(command, parsed, [0], names, "p", blocked_ms)
+
+
+def batches(*sizes: int):
+    start = 0
+    for size in sizes:
+        yield pa.RecordBatch.from_pydict({"x": pa.array(range(start, start + size), pa.int64())})
+        start += size
+
+
+def rows(output) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for batch in output for row in batch.to_pylist()]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(LIMIT_S)
+        assert not thread.is_alive(), thread
+
+
+async def double(row):
+    return row.x * 2
+
+
+def test_all_rows_come_out_in_large_batches():
+    output = list(task(double).run(batches(5000, 0, 1, 3000)))
+    assert rows(output) == [(x, 2 * x) for x in range(8001)]
+    assert len(output) <= 12
+
+
+def test_finished_rows_come_out_while_others_are_still_running():
+    latch = threading.Event()
+
+    async def last_waits(row):
+        while row.x == 9 and not latch.is_set():
+            await asyncio.sleep(0.001)
+        return row.x
+
+    output = task(last_waits).run(batches(10))
+    first = rows([next(output)])
+    assert first == [(x, x) for x in range(9)]
+    latch.set()
+    assert rows(output) == [(9, 9)]
+
+
+def test_calls_go_on_while_spark_does_not_read():
+    done = threading.Event()
+
+    async def call(row):
+        await asyncio.sleep(0.001)
+        if row.x == 1999:
+            done.set()
+        return row.x
+
+    output = task(call, capacity=10).run(batches(2000, 1))
+    next(output)
+    assert done.wait(LIMIT_S)  # the generator has not been asked for more
+    assert len(rows(output)) + 1024 >= 2001
+
+
+def test_closing_the_generator_cancels_calls_and_closes_the_resource():
+    events = []
+
+    @contextlib.asynccontextmanager
+    async def client():
+        events.append("open")
+        yield "client"
+        events.append("close")
+
+    async def waits(row, client):
+        if row.x < 5:
+            return row.x
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("cancelled")
+
+    output = task(waits, resource=client, capacity=7).run(batches(100))
+    assert rows([next(output)]) == [(x, x) for x in range(5)]
+    output.close()
+    assert events == ["open", *["cancelled"] * 7, "close"]
+
+
+def test_a_failure_ends_the_task_and_closes_the_resource():
+    events = []
+
+    @contextlib.contextmanager
+    def client():
+        yield
+        events.append("close")
+
+    async def fails(row, client):
+        raise ValueError("no")
+
+    with pytest.raises(pb.CallFailed, match="ValueError: no") as failure:
+        list(task(fails, resource=client).run(batches(3)))
+    assert failure.value.parameters["attempts"] == 1
+    assert events == ["close"]
+
+
+def test_a_failure_of_the_input_ends_the_task():
+    def broken():
+        yield from batches(3)
+        raise OSError("the input broke")
+
+    with pytest.raises(OSError, match="the input broke"):
+        list(task(double).run(broken()))
+
+
+def test_a_resource_that_fails_to_open_ends_the_task():
+    def refused():
+        raise ConnectionRefusedError("nobody there")
+
+    async def use(row, client):
+        return 1
+
+    with pytest.raises(pb.WorkerFailed, match="refused failed to open") as failure:
+        list(task(use, resource=refused).run(batches(3)))
+    assert isinstance(failure.value.__cause__, ConnectionRefusedError)
+
+
+def test_a_blocked_loop_ends_the_task_with_its_stack():
+    release = threading.Event()
+
+    async def hogs(row):
+        release.wait(LIMIT_S)
+
+    try:
+        with pytest.raises(pb.WorkerFailed, match="EVENT_LOOP_BLOCKED") as failure:
+            list(task(hogs, blocked_ms=200).run(batches(1)))
+        assert "in hogs" in str(failure.value)
+        assert "in _run_loop" not in str(failure.value)
+    finally:
+        release.set()
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+def test_sys_exit_ends_the_task_with_an_error_and_not_the_process(in_task):
+    async def leaves(row):
+        raise SystemExit(3)
+
+    async def leaves_in_a_task(row):
+        task = asyncio.get_running_loop().create_task(leaves(row))
+        await asyncio.sleep(LIMIT_S)
+        return task
+
+    with pytest.raises(pb.WorkerFailed, match="SystemExit: 3"):
+        list(task(leaves_in_a_task if in_task else leaves).run(batches(1)))
+
+
+def test_input_columns_are_passed_on_untouched_even_where_python_could_not_hold_them():
+    far = pa.array([2**62, None], pa.timestamp("us"))  # the year 148,000
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2]), far], ["x", "far"])
+    one = task(double)
+    one._names = ["x", "far", "y"]
+    (out,) = one.run(iter([batch]))
+    assert out.column("far").equals(far)
+    assert out.column("y").to_pylist() == [2, 4]
+
+
+def test_a_call_id_tells_operator_partition_and_row(spark):
+    async def identify(row):
+        return pb.call_id()
+
+    df = spark.range(0, 4, 1, 2)
+
+    def ids_of(name, returns):
+        out = df.transform(pb.async_io, identify, returns=returns, name=name, engine="python")
+        return [row[1] for row in out.collect()]
+
+    ids = [ids_of("a", "c string"), ids_of("b", "c string"), ids_of("a", "d string")]
+    assert len({one for some in ids for one in some}) == 12
+    places = [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
+    assert [one.split("-")[-2:] for one in ids[0]] == places
+    assert call_id_prefix("op") == "op"
