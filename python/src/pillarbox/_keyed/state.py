@@ -44,32 +44,32 @@ class TtlPolicy:
     expired, and its life starts when it is first met with a time known.
     """
 
-    __slots__ = ("_at", "_event", "_on_expire", "_ttl", "renews", "returns_expired")
+    __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
 
     def __init__(self, ttl: StateTtl, at: Context) -> None:
         self._at = at
-        self._ttl = ttl.ms
-        self._event = ttl.time == "event"
+        self.ttl = ttl.ms
+        self.event = ttl.time == "event"
         self._on_expire = ttl.on_expire
         self.renews = ttl.update == "on_read_and_write"
         self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
 
     def now(self) -> int:
         """Processing time, or the watermark (``UNKNOWN`` before the first)."""
-        return self._at._watermark if self._event else self._at.current_processing_time
+        return self._at._watermark if self.event else self._at.current_processing_time
 
     def limit(self) -> int:
         """What is stamped at or below this is expired, but for ``UNKNOWN``."""
         # Whole numbers have no bounds here: ts + ttl beyond the largest time is never reached.
-        return max(self.now() - self._ttl, UNKNOWN)
+        return max(self.now() - self.ttl, UNKNOWN)
 
     def is_expired(self, stamp: int) -> bool:
         """Whether a value of this timestamp is: ts + ttl <= now."""
-        return stamp != UNKNOWN and stamp + self._ttl <= self.now()
+        return stamp != UNKNOWN and stamp + self.ttl <= self.now()
 
     def stamp(self, stored: int = UNKNOWN) -> int:
         """The timestamp of a value written or read now, over one stamped ``stored``."""
-        if not self._event:
+        if not self.event:
             return self._at.current_processing_time
         # A processing-time timer has a time of another clock.
         at = self._at

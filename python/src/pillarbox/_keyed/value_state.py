@@ -50,19 +50,27 @@ class CellState(State):
     def _alive(self, slot: int, value: Any) -> Any:
         policy, stamp = self._policy, self._stamps[slot]
         assert policy is not None
-        if policy.is_expired(stamp):
-            self._cells[slot] = None
-            self.changed[slot] = 1
-            policy.tell(value)
-            return value if policy.returns_expired else None
-        if policy.renews or stamp == UNKNOWN:
-            self._renew(slot)
-        return value
+        if stamp == UNKNOWN or policy.renews:
+            if not policy.is_expired(stamp):
+                self._renew(slot)
+                return value
+        elif stamp + policy.ttl > (
+            self._at._watermark if policy.event else self._at.current_processing_time
+        ):
+            return value  # the hot path, without a call
+        self._cells[slot] = None
+        self.changed[slot] = 1
+        policy.tell(value)
+        return value if policy.returns_expired else None
 
     def _renew(self, slot: int) -> None:
-        assert self._policy is not None
-        stored = self._stamps[slot] if self._cells[slot] is not None else UNKNOWN
-        stamp = self._policy.stamp(stored)
+        policy = self._policy
+        assert policy is not None
+        if policy.event:
+            stored = self._stamps[slot] if self._cells[slot] is not None else UNKNOWN
+            stamp = policy.stamp(stored)
+        else:
+            stamp = self._at.current_processing_time
         if stamp != self._stamps[slot]:
             self._stamps[slot] = stamp
             self.changed[slot] = 1

@@ -68,6 +68,9 @@ Rules:
   time-sorted; after a frame of rows they are the JVM's to send.
 - A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
   "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
+- What is due for a key in a round of timers (and of time-sorted rows) is in one frame, or else the
+  frame's watermark is set back to before what is still to come for its keys: up to the watermark
+  the worker fires everything that is registered meanwhile.
 - Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time
   timers in between, and after the rows up to the watermark, whether they come as events or are
   listed.
