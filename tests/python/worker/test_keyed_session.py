@@ -329,3 +329,60 @@ def test_the_connection_may_end_at_any_time(keyed):
     keyed.close()
     assert keyed.exit_code == -1
     assert LOG == ["open", "close"]
+
+
+class Large(pb.KeyedProcessFunction):
+    """Does what ``x`` says to state that is given on demand only."""
+
+    def open(self, ctx):
+        self.list = ctx.list_state("list", "int")
+        self.map = ctx.map_state("map", "string", "int")
+
+    def process(self, row, ctx):
+        out = STEPS[row.x](self.list, self.map)
+        yield row.k, out if isinstance(out, int) else len(out or [])
+
+
+STEPS = [
+    lambda elements, entries: (elements.update([1, 2]), entries.put_all({"x": 1, "y": 2})),
+    lambda elements, entries: elements.add(3),
+    lambda elements, entries: sum(elements.get()),
+    lambda elements, entries: entries.get("x"),
+    lambda elements, entries: int(entries.contains("absent")),
+    lambda elements, entries: int(entries.is_empty()),
+    lambda elements, entries: sum(value for _, value in entries.items()),
+    lambda elements, entries: entries.remove("y"),
+    lambda elements, entries: entries.put("z", 9),
+    lambda elements, entries: (elements.clear(), entries.clear()),
+]
+FILL, ADD, SUM, GET, CONTAINS, IS_EMPTY, ITEMS, REMOVE, PUT, CLEAR = range(len(STEPS))
+
+
+@pytest.mark.parametrize(
+    ("steps", "answers", "queries"),
+    [
+        ([ADD], [0], []),
+        ([SUM, SUM], [3, 3], [("list", 0)]),
+        ([ADD, SUM], [0, 6], [("list", 0)]),
+        ([GET, GET, CONTAINS], [1, 1, 0], [("map", 1), ("map", 1)]),
+        ([IS_EMPTY], [0], [("map", 2)]),
+        ([ITEMS, GET, IS_EMPTY], [3, 1, 0], [("map", 0)]),
+        ([REMOVE, ITEMS], [0, 1], [("map", 0)]),
+        ([PUT, IS_EMPTY, ITEMS], [0, 0, 12], [("map", 0)]),
+        ([REMOVE, PUT, ITEMS, GET], [0, 0, 10, 1], [("map", 0)]),
+        ([CLEAR, SUM, ITEMS, GET, IS_EMPTY], [2, 0, 0, 0, 1], []),
+    ],
+)
+def test_large_state_is_asked_for_by_entry_and_written_by_change(keyed, steps, answers, queries):
+    store = Store(keyed.start_keyed(Large()))
+    store.run([row("a", FILL)])
+    keyed.big = frozenset(["list", "map"])
+    assert [y for _, y in store.run([row("a", step) for step in steps])] == answers
+    assert store.queries == queries
+    keyed.big = frozenset()
+    whole = {(SUM, 3), (SUM, 6)} & set(zip(steps, answers, strict=True))
+    if whole:
+        assert store.run([row("a", SUM)]) == [("a", max(answers))]
+    if ITEMS in steps:
+        expected = answers[steps.index(ITEMS)]
+        assert store.run([row("a", ITEMS)]) == [("a", expected)]
