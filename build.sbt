@@ -36,6 +36,11 @@ val flinkPeers = Seq(
   "org.apache.flink" % "flink-statebackend-rocksdb" % flinkVersion exclude ("com.ververica", "frocksdbjni")
 )
 
+/** Long tests run by `make soak` only. */
+val soakTests =
+  if (sys.env.contains("PILLARBOX_SOAK")) Nil
+  else Seq(Tests.Argument(TestFrameworks.ScalaTest, "-l", "io.pillarbox.tags.Soak"))
+
 def commonSettings(testFolder: String) = Seq(
   Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "scala",
   Test / javaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "java",
@@ -44,6 +49,7 @@ def commonSettings(testFolder: String) = Seq(
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / testOptions ++= soakTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
   libraryDependencies ++= testLibraries
 )

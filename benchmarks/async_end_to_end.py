@@ -139,9 +139,9 @@ def document(
         f"Each call sleeps a log-normal time (median 20 ms, p99 400 ms, seed {options.seed}); "
         f"{TASKS} tasks with {options.capacity} calls in flight in each; results are dropped by a "
         "no-op sink. Start-up is left out by subtracting the shortest of five runs of four rows. "
-        "The perfect schedule is simulated from the same latencies in the same partitions: a call begins the moment a "
-        "slot is free, at no cost. asyncio.gather is held to the same capacity by a semaphore. "
-        "Medians of interleaved repeats. PyFlink runs with bundles of "
+        "The perfect schedule is simulated from the same latencies in the same partitions: a call "
+        "begins the moment a slot is free, at no cost. asyncio.gather is held to the same capacity "
+        "by a semaphore. Medians of interleaved repeats. PyFlink runs with bundles of "
         f"{pyflink_peer.BUNDLE:,} rows, faster here than its default.",
         *remarks,
         "![Speed of each way, of the perfect schedule](async.png)",

@@ -112,25 +112,30 @@ class Overhead:
 
     def speed(self) -> str:
         """No-op calls: a second of one task, and a second of CPU time over all processes."""
-        floors: list[float] = []
+        floors: list[Usage] = []
         found: dict[str, list[Usage]] = {}
         for engine in self.options.engines:
             self.ids(20_000, no_op, engine)
         for _ in range(self.options.repeats):
-            floors.append(asyncio.run(asyncio_calls_a_second(self.options.calls)))
+            floors.append(asyncio.run(asyncio_alone(self.options.calls)))
             for engine in self.options.engines:
                 found.setdefault(engine, []).append(self.no_ops(engine))
-        lines = [f"| asyncio alone, a task a call | {statistics.median(floors):,.0f} | |"]
-        for engine, runs in found.items():
-            a_second = statistics.median(self.options.calls / r.seconds for r in runs)
-            a_core = statistics.median(self.options.calls / r.cpu_seconds for r in runs)
-            lines.append(f"| pb.async_io, engine {engine} | {a_second:,.0f} | {a_core:,.0f} |")
+        lines = [self.line("asyncio alone, a task a call", floors)]
+        lines += [self.line(f"pb.async_io, engine {name}", runs) for name, runs in found.items()]
         return (
             f"## No-op calls\n\n{self.options.calls:,} coroutines that return at once, one task, "
-            f"capacity 1,000; median of {self.options.repeats}. The last column counts the CPU "
-            "time of the JVM and of the Python worker together.\n\n"
-            "| how | calls/s of a task | calls/s of CPU time |\n|---|--:|--:|\n"
+            f"capacity 1,000; medians of {self.options.repeats}. The CPU time is that of the JVM "
+            "and of the Python worker together; its lowest and highest run stand beside it.\n\n"
+            "| how | calls/s of a task | calls/s of CPU time | lowest - highest |\n"
+            "|---|--:|--:|--:|\n"
         ) + "\n".join(lines)
+
+    def line(self, who: str, runs: list[Usage]) -> str:
+        """Medians, and the spread of the CPU figure: on a busy machine it is wide."""
+        a_second = statistics.median(self.options.calls / used.seconds for used in runs)
+        of_cpu = sorted(self.options.calls / used.cpu_seconds for used in runs)
+        spread = f"{of_cpu[0]:,.0f} - {of_cpu[-1]:,.0f}"
+        return f"| {who} | {a_second:,.0f} | {statistics.median(of_cpu):,.0f} | {spread} |"
 
     def no_ops(self, engine: str) -> Usage:
         with usage() as found:
@@ -177,17 +182,17 @@ def memory_lines(engine: str, options: argparse.Namespace) -> list[str]:
         spark.stop()
 
 
-async def asyncio_calls_a_second(calls: int) -> float:
+async def asyncio_alone(calls: int) -> Usage:
     """The floor: a task a call and an await for it, nothing else, 1,000 at a time."""
 
     async def nothing() -> None:
         return None
 
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     for _ in range(calls // 1000):
         for task in [asyncio.create_task(nothing()) for _ in range(1000)]:
             await task
-    return calls // 1000 * 1000 / (time.perf_counter() - started)
+    return Usage(time.perf_counter() - started, time.process_time() - cpu)
 
 
 if __name__ == "__main__":

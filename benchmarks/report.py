@@ -18,6 +18,7 @@ from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS, OTHER, INK = "#c8372d", "#9db0c3", "#333333"
+LABEL = {"va": "center", "zorder": 5, "bbox": {"fc": "white", "ec": "none", "pad": 0.8}}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def origin() -> str:
     ).stdout.strip()
     return (
         f"{date.today().isoformat()}, commit {commit or 'unknown'}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}"
+        f"Python {platform.python_version()}, load average {os.getloadavg()[2]:.1f} "
+        "in the last 15 minutes"
     )
 
 
@@ -88,7 +90,7 @@ def _panel(axes: plt.Axes, rows: int, lines: dict[str, Line], order: list[str]) 
         axes.barh(place, line.ratio, color=OURS if "async_io" in who else OTHER, height=0.62)
         low, high = line.spread
         axes.plot([low, high], [place, place], color=INK, lw=1.5)
-        axes.text(max(high, line.ratio) + 0.015, place, f"{line.ratio:.0%}", va="center")
+        axes.text(max(high, line.ratio) + 0.015, place, f"{line.ratio:.0%}", **LABEL)
     axes.set_yticks(range(len(order)), order)
     axes.axvline(1, color=INK, lw=1, ls="--")
     axes.set_xlim(0, max(1.14, *(line.spread[1] + 0.12 for line in lines.values())))

@@ -16,13 +16,15 @@ import pillarbox as pb
 from pillarbox import _jvm
 from pillarbox._jars import find_jar
 from spark_apps import answer_of, app_text, environment, run_app
+from spark_support import eventually
 
 # The applications below are sent as text; these names are theirs.
 build: Any = None
 
 
-def survives_killed_workers(folder):  # type: ignore[no-untyped-def]
-    spark = pb.configure(build({"spark.master": "local[2,3]"})).getOrCreate()
+def loses_workers_and_memory(folder):  # type: ignore[no-untyped-def]
+    settings = {"spark.master": "local[2,3]", "spark.executor.pyspark.memory": "2g"}
+    spark = pb.configure(build(settings)).getOrCreate()
 
     async def dies_twice(row):
         log = os.open(folder + "/ids", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -39,11 +41,23 @@ def survives_killed_workers(folder):  # type: ignore[no-untyped-def]
     df = spark.range(0, 200, 1, 2).transform(
         pb.async_io, dies_twice, returns="twice long", engine="jvm", capacity=20
     )
-    return sorted((row.id, row.twice) for row in df.collect())
+    rows = sorted((row.id, row.twice) for row in df.collect())
+
+    async def greedy(row):
+        return len(bytes(8 << 30))
+
+    try:
+        spark.range(1).transform(pb.async_io, greedy, returns="x long", engine="jvm").collect()
+        return [rows, "no error"]
+    except Exception as problem:
+        return [rows, str(problem)]
 
 
-def test_spark_tries_a_task_again_whose_worker_was_killed(tmp_path: Path) -> None:
-    rows = run_app(survives_killed_workers, str(tmp_path))
+def test_workers_that_are_killed_or_reach_their_memory_limit(tmp_path: Path) -> None:
+    """Spark tries a task again whose worker was killed, and says so if memory was the reason."""
+    rows, problem = run_app(loses_workers_and_memory, str(tmp_path))
+    assert "MemoryError" in problem
+    assert "greedy" in problem
     assert rows == [[i, 2 * i] for i in range(200)]
     assert (tmp_path / "killed2").exists()
     calls = {tuple(line.split()) for line in (tmp_path / "ids").read_text().splitlines()}
@@ -74,39 +88,27 @@ def doubles(settings, folder):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    ("settings", "reused"),
+    "settings",
     [
-        ({"spark.python.use.daemon": "false"}, False),
-        ({"spark.python.worker.reuse": "false"}, False),
-        ({"spark.python.unix.domain.socket.enabled": "true"}, True),
+        {"spark.python.use.daemon": "false"},
+        {
+            "spark.python.worker.reuse": "false",
+            "spark.python.unix.domain.socket.enabled": "true",
+        },
     ],
-    ids=["no-daemon", "no-reuse", "unix-domain-socket"],
+    ids=["no daemon", "no reuse, over unix domain sockets"],
 )
-def test_kinds_of_workers(tmp_path: Path, settings: dict[str, str], reused: bool) -> None:
+def test_workers_that_serve_one_task_close_their_resource(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
     rows = run_app(doubles, settings, str(tmp_path))
     assert rows == [[[i, 2 * i] for i in range(100)]] * 2
-    opened = {path.name.split("-")[1] for path in tmp_path.glob("opened-*")}
-    closed = {path.name.split("-")[1] for path in tmp_path.glob("closed-*")}
-    assert opened == closed
-    assert len(opened) <= 2 if reused else len(opened) == 8
 
+    def workers(event: str) -> set[str]:
+        return {path.name.split("-")[1] for path in tmp_path.glob(f"{event}-*")}
 
-def exhausts_memory(limit):  # type: ignore[no-untyped-def]
-    settings = {"spark.master": "local[1]", "spark.executor.pyspark.memory": limit}
-    spark = pb.configure(build(settings)).getOrCreate()
-
-    async def greedy(row):
-        return len(bytes(8 << 30))
-
-    df = spark.range(0, 1, 1, 1).transform(pb.async_io, greedy, returns="x long", engine="jvm")
-    try:
-        df.collect()
-    except Exception as problem:
-        return str(problem)
-
-
-def test_running_out_of_the_workers_memory_is_reported_as_such(tmp_path: Path) -> None:
-    assert "MemoryError" in run_app(exhausts_memory, "1g")
+    eventually(lambda: workers("closed") == workers("opened"), "resources to be closed")
+    assert len(workers("opened")) == 8
 
 
 def enriches_without_install():  # type: ignore[no-untyped-def]

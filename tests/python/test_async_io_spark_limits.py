@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +84,14 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
         log.write("start", key=row.id)
         return int(row.id)
 
-    df = spark.range(0, 60, 1, 4).transform(
+    df = spark.range(0, 90, 1, 4).transform(
         pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
     )
-    assert len(df.collect()) == 60
+    assert len(df.collect()) == 90
     times = starts(log)
-    # Evenly spread: 60 starts take 59 intervals, whatever task they are in.
-    assert times[-1] - times[0] >= 59 / 30 * 0.9
+    # 89 intervals, whatever task the calls are in; the first call may be late on its way. Two
+    # tasks with a limit each would take half the time.
+    assert times[-1] - times[0] >= 89 / 30 * 0.75
     assert len({record["pid"] for record in log.events("start")}) == 2
 
 
@@ -112,7 +112,8 @@ def test_rate_limit_holds_over_micro_batches(
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     times = starts(log)
     assert len(times) == 3
-    assert min(second - first for first, second in pairwise(times)) >= 1.9
+    # Four seconds from the first permit to the last; the first call may be late on its way.
+    assert times[-1] - times[0] >= 3.0
 
 
 def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log: CallLog) -> None:

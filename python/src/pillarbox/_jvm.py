@@ -52,6 +52,16 @@ def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
     return ClassicDataFrame(jdf, spark)
 
 
+def process_keyed(df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
+    """Plans a keyed operator over ``df``; ``command`` is the pickled function, if it is Python."""
+    from pyspark.sql import DataFrame as ClassicDataFrame
+
+    spark = df.sparkSession
+    function = None if command is None else _python_function(spark, command)
+    jdf = _bridge(spark).processKeyed(df._jdf, function, json.dumps(spec))
+    return ClassicDataFrame(jdf, spark)
+
+
 def _python_function(spark: SparkSession, command: bytes) -> Any:
     sc: Any = spark.sparkContext
     broadcasts = [variable._jbroadcast for variable in sc._pickled_broadcast_vars]

@@ -1,11 +1,12 @@
 """What can go wrong, as data (``errors.json``) and as exception types.
 
     PillarboxError
-    ├── InvalidOption       (ValueError)    an option of async_io, before any work
+    ├── InvalidOption       (ValueError)    an option, before any work
     ├── InvalidSchema       (ValueError)    returns, or names that clash
     ├── InvalidFunction     (TypeError)     the function or resource handed over
     ├── EngineUnavailable   (RuntimeError)  the jar is missing, or does not fit
     ├── NoCurrentCall       (RuntimeError)  call_id() outside a call
+    ├── StateError          (RuntimeError)  state or timers used as they can't be
     ├── ResultTypeMismatch  (TypeError)     the function's answer does not fit `returns`
     ├── CallFailed          (RuntimeError)  a call failed for good
     └── WorkerFailed        (RuntimeError)  the Python worker can't go on
@@ -53,6 +54,10 @@ class EngineUnavailable(PillarboxError, RuntimeError):
 
 class NoCurrentCall(PillarboxError, RuntimeError):
     """Something of the current call was asked for where there is none."""
+
+
+class StateError(PillarboxError, RuntimeError):
+    """State or timers were declared or used as they can't be."""
 
 
 class ResultTypeMismatch(PillarboxError, TypeError):

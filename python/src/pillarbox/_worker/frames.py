@@ -79,10 +79,9 @@ class Calls:
 
 def read_init(infile: Any) -> Init:
     """Reads the INIT frame, blocking. EOFError if the JVM went away."""
-    length, kind = _HEADER.unpack(_exactly(infile, _HEADER.size))
+    kind, body = read_frame(infile)
     if kind != INIT:
         raise error("PROTOCOL_ERROR", reason=f"frame type {kind} where INIT was expected")
-    body = memoryview(_exactly(infile, length - 1))
     blocks = []
     start = 0
     for _ in range(4):
@@ -95,6 +94,12 @@ def read_init(infile: Any) -> Init:
         pa.ipc.read_schema(pa.py_buffer(blocks[2])),
         bytes(blocks[3]),
     )
+
+
+def read_frame(infile: Any) -> tuple[int, memoryview]:
+    """Reads one frame, blocking: its type and body. EOFError if the JVM went away."""
+    length, kind = _HEADER.unpack(_exactly(infile, _HEADER.size))
+    return kind, memoryview(_exactly(infile, length - 1))
 
 
 def _exactly(infile: Any, size: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -18,10 +19,11 @@ from pyspark.worker_util import (
 
 from .._failures import message_of
 from .._functions import Command
+from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import stderr
 from .channel import Channel
-from .frames import read_init
+from .frames import Init, read_init
 from .process import WorkerProcess, current
 from .session import Reported, Session, exit_error, send_fatal
 
@@ -59,6 +61,8 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         _set_task_context(init.spec["task"])
         key = process.key(init.command)
         command = process.command(key, init.command)
+        if isinstance(command, KeyedCommand):
+            return _serve_keyed(infile, process, channel, init, command)
         session = Session(process.loop, channel, init, command)
         return session.run(_opener(process, key, command))
     except (EOFError, Reported):
@@ -68,6 +72,17 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         reported = exit_error(problem) if is_exit else problem
         send_fatal(channel, reported, problem.__cause__ or problem)
         raise
+
+
+def _serve_keyed(
+    infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init, command: KeyedCommand
+) -> bool:
+    from . import keyed_session
+    from .keyed_functions import OpenedFunction, spec_key
+
+    key = process.key(init.command), spec_key(init.spec)
+    make = functools.partial(OpenedFunction, command, init.spec)
+    return keyed_session.serve(infile, channel, init, lambda: process.functions.get(key, make))
 
 
 def _opener(process: WorkerProcess, key: Any, command: Command) -> Callable[[], Awaitable[Any]]:

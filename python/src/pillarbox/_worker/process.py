@@ -14,8 +14,10 @@ from types import FrameType
 
 from .._failures import message_of
 from .._functions import Command
+from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import stderr
+from .keyed_functions import FunctionCache
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
@@ -38,7 +40,8 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
-        self._commands: OrderedDict[Hashable, Command] = OrderedDict()
+        self.functions = FunctionCache()
+        self._commands: OrderedDict[Hashable, Command | KeyedCommand] = OrderedDict()
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -51,7 +54,7 @@ class WorkerProcess:
         )
         return hashlib.sha256(pickled).digest(), tuple(broadcasts)
 
-    def command(self, key: Hashable, pickled: bytes) -> Command:
+    def command(self, key: Hashable, pickled: bytes) -> Command | KeyedCommand:
         """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         if key not in self._commands:
             self._commands[key] = _load(pickled)
@@ -95,7 +98,7 @@ class WorkerProcess:
         os._exit(self._told_to_leave)
 
     def close(self) -> None:
-        """Closes resources and the loop, within bounded time."""
+        """Closes functions, resources and the loop; resources within bounded time."""
         if not self.loop.is_closed():
             self.loop.run_until_complete(self._closing_task())
             self.loop.close()
@@ -108,6 +111,7 @@ class WorkerProcess:
         return self._closing
 
     async def _close(self) -> None:
+        self.functions.close_all()
         await self.resources.close_all(_CLOSE_LIMIT_S)
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
@@ -117,7 +121,7 @@ class WorkerProcess:
         await self.loop.shutdown_asyncgens()
 
 
-def _load(pickled: bytes) -> Command:
+def _load(pickled: bytes) -> Command | KeyedCommand:
     from pyspark import cloudpickle
     from pyspark.core.broadcast import Broadcast
 
@@ -129,7 +133,7 @@ def _load(pickled: bytes) -> Command:
         raise error(
             "FUNCTION_LOAD_FAILED", kind=type(problem).__name__, reason=message_of(problem)
         ) from problem
-    if not isinstance(command, Command):
+    if not isinstance(command, (Command, KeyedCommand)):
         raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
     return command
 

@@ -22,6 +22,11 @@ final class MemoryOrderedByteStore extends OrderedByteStore {
     keys.remove(key)
   }
 
+  override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
+    deletes += 1
+    keys.subSet(from, true, until, false).clear()
+  }
+
   override def flush(): Unit = ()
 
   def size: Int = keys.size

@@ -31,7 +31,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     1 -> Gen.const(Restart)
   )
 
-  private val script = Gen.choose(0, 150).flatMap(Gen.listOfN(_, op))
+  private val script = Gen.choose(0, 250).flatMap(Gen.listOfN(_, op))
 
   private val order = Ordering.by((e: TestElement) => (e.priority, TestElement.GroupOf.keyGroupOf(e), e.key))
 
@@ -114,15 +114,15 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the caching queue does what a sorted set does, over restarts, with caches of any size") {
-    forAll(script, Gen.oneOf(1, 2, 3, 7, 100)) { (ops, cache) =>
+    forAll(script, Gen.oneOf(1, 2, 3, 7, 100), Gen.oneOf(1, 17, 40)) { (ops, cache, range) =>
       val store = new MemoryOrderedByteStore
-      run(ops, () => RocksDBQueues.over(store, cache))
+      run(ops, () => RocksDBQueues.over(store, cache, range))
       assert(store.openCursors == 0)
     }
   }
 
   test("the RocksDB queue does what a sorted set does, over restarts of the database") {
-    forAll(script, Gen.oneOf(1, 3, 16), minSuccessful(15)) { (ops, cache) =>
+    forAll(script, Gen.oneOf(1, 3, 16), Gen.oneOf(17, 1000), minSuccessful(20)) { (ops, cache, range) =>
       val database = new RocksDBFixture
       try {
         var first = true
@@ -131,7 +131,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           () => {
             if (!first) database.restart()
             first = false
-            RocksDBQueues.over(database.newStore(), cache)
+            RocksDBQueues.over(database.newStore(), cache, range)
           }
         )
       } finally database.close()

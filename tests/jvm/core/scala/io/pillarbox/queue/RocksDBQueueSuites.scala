@@ -9,11 +9,16 @@ import org.scalatest.funsuite.AnyFunSuite
 private object RocksDBQueues {
 
   /** All key groups of the test's partition, over one store. */
-  def over(store: OrderedByteStore, cache: Int): KeyGroupPartitionedPriorityQueue[TestElement] =
+  def over(
+      store: OrderedByteStore,
+      cache: Int,
+      rangeDeleteAfter: Int = 1000
+  ): KeyGroupPartitionedPriorityQueue[TestElement] =
     new KeyGroupPartitionedPriorityQueue(
       TestElement.Groups,
       TestElement.GroupOf,
-      group => new RocksDBCachingPriorityQueueSet(group, 1, TestElement.Serializer, store, cache)
+      group =>
+        new RocksDBCachingPriorityQueueSet(group, 1, TestElement.Serializer, store, cache, rangeDeleteAfter)
     )
 }
 
@@ -61,6 +66,9 @@ class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAf
       val keys = (0 until 300).map(i => Array.tabulate[Byte](1 + i * 7)(j => (i + j).toByte))
       keys.foreach(store.put)
       keys.zipWithIndex.filter(_._2 % 3 == 0).foreach { case (key, _) => store.delete(key) }
+      store.put(Array[Byte](-3, 1))
+      store.put(Array[Byte](-3, 7))
+      store.deleteRange(Array[Byte](-3, 1), Array[Byte](-3, 8))
       val cursor = store.scan(Array.emptyByteArray, Array.fill(3)(0xff.toByte))
       var found = Set.empty[Seq[Byte]]
       while (cursor.advance()) found += cursor.key.toSeq
@@ -113,6 +121,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     val watched = new OrderedByteStore {
       override def put(key: Array[Byte]): Unit = store.put(key)
       override def delete(key: Array[Byte]): Unit = store.delete(key)
+      override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = store.deleteRange(from, until)
       override def flush(): Unit = store.flush()
       override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
         bounds += ((from.head.toInt, until.head.toInt))
@@ -132,6 +141,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     val watched = new OrderedByteStore {
       override def put(key: Array[Byte]): Unit = inner.put(key)
       override def delete(key: Array[Byte]): Unit = inner.delete(key)
+      override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = inner.deleteRange(from, until)
       override def flush(): Unit = ()
       override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
         froms += from
@@ -162,6 +172,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     queue.flush()
     assert(own.puts == 1 && own.size == 1)
     queue.poll()
+    queue.flush()
     assert(own.deletes == 1 && own.size == 0)
   }
 
@@ -174,6 +185,37 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     (1000L until 1500L).foreach(time => assert(!queue.remove(at(time))))
     assert(own.scans == before)
     assert(queue.size == 600)
+  }
+
+  test("many polled elements are deleted as one range, few one by one, and nothing alive with them") {
+    for ((count, deletes) <- Seq(10 -> 10, 200 -> 1)) {
+      val own = new MemoryOrderedByteStore
+      val filler = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+      (0L until 300L).foreach(time => filler.add(at(time)))
+      filler.flush()
+      val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+      val before = own.deletes
+      (0 until count).foreach(_ => queue.poll())
+      queue.add(at(5))
+      queue.flush()
+      assert(own.deletes - before == deletes && own.size == 300 - count + 1)
+      assert(queue.peek() == at(5))
+    }
+  }
+
+  test("an element added again below what was polled survives its delete, evicted or not") {
+    val own = new MemoryOrderedByteStore
+    val filler = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+    (0L until 100L).foreach(time => filler.add(at(time)))
+    filler.flush()
+    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 2)
+    (0L until 60L).foreach(_ => queue.poll())
+    (0L until 60L by 5).foreach(time => queue.add(at(time)))
+    val expected = (0L until 60L by 5) ++ (60L until 100L)
+    assert(times(queue.iterator) == expected)
+    queue.flush()
+    val reopened = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 2)
+    assert(times(reopened.iterator) == expected)
   }
 
   test("a read that fails leaves the queue as it was") {

@@ -61,6 +61,31 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("asking for timestamps tells them, and neither renews, hides nor removes anything") {
+    run { (backend, clock) =>
+      val one = backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite)))
+      val many = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      val named = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
+      val stamps = () =>
+        (
+          one.asInstanceOf[TimestampedValue].timestamp,
+          many.asInstanceOf[TimestampedList].timestamps.toList,
+          named.asInstanceOf[TimestampedMap[String]].timestampOf("x")
+        )
+      assert(stamps() == ((StateClock.Unknown, Nil, StateClock.Unknown)))
+      one.update("1")
+      many.add("1")
+      named.put("x", 1L)
+      clock.processingTime = 1050L
+      many.add("2")
+      clock.processingTime = 5000L
+      assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)))
+      clock.processingTime = StateClock.Unknown
+      assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
+      assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)), "without a time, reads leave them alone too")
+    }
+  }
+
   test("Disabled is as if there was no TTL") {
     run { (backend, clock) =>
       val state = backend.getOrCreate(value.copy(ttl = ttl(Disabled)))

@@ -1,15 +1,10 @@
 package io.pillarbox.spark
 
 import org.apache.spark.sql.SparkSession
-import org.scalatest.{BeforeAndAfterAll, Suite}
 
-/** One local session with two task slots for all suites of this JVM. */
-trait LocalSpark extends BeforeAndAfterAll { this: Suite =>
-
+/** One local session with two task slots, for all suites of this JVM. */
+trait LocalSpark {
   lazy val spark: SparkSession = LocalSpark.session
-
-  /** Our threads that belong to a task; the timer thread is the JVM's. */
-  def channelThreads: Seq[String] = LocalSpark.threads.filter(_.startsWith("pillarbox "))
 }
 
 private object LocalSpark {
@@ -19,12 +14,7 @@ private object LocalSpark {
     .appName("pillarbox tests")
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.warehouse.dir", "target/warehouse")
     .getOrCreate()
-
-  def threads: Seq[String] = {
-    val names = Seq.newBuilder[String]
-    Thread.getAllStackTraces.keySet.forEach(thread => { names += thread.getName; () })
-    names.result()
-  }
 }

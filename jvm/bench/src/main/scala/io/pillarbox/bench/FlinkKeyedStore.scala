@@ -18,9 +18,11 @@ import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory
 import org.apache.flink.runtime.state.ttl.TtlTimeProvider
 import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend
 
-/** Flink's own backends. RocksDB runs over the rocksdbjni on the class path, see the benchmark's notes. */
+/** Flink's own backends. RocksDB needs frocksdbjni first on the class path, see [[KeyedStateBench]]. */
 private final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("flink-bench")
+  private[this] val now = KeyedStore.now()
+  private[this] val clock: TtlTimeProvider = () => now
   private[this] val environment = new MockEnvironmentBuilder().build()
   private[this] val backend: CheckpointableKeyedStateBackend[java.lang.Long] = open()
   private[this] val long = LongSerializer.INSTANCE
@@ -40,7 +42,7 @@ private final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStor
       KeyGroupRange.of(0, KeyedStore.KeyGroups - 1),
       new KvStateRegistry()
         .createTaskRegistry(new JobID(), new org.apache.flink.runtime.jobgraph.JobVertexID()),
-      TtlTimeProvider.DEFAULT,
+      clock,
       new UnregisteredMetricsGroup(),
       Collections.emptyList[KeyedStateHandle](),
       new CloseableRegistry()

@@ -7,8 +7,9 @@ import org.openjdk.jmh.annotations._
 /**
  * One access of keyed state with a random current key out of 100,000, from Flink and from us.
  *
- * Flink's RocksDB backend runs here over the rocksdbjni 9.8.4 that ours uses, so both have the same engine and the two differ in
- * what is above it. Its compaction filter is not in that jar: TTL on RocksDB is only measured for ours.
+ * Both have the same fixed clock. Flink's RocksDB backend needs the classes of its own frocksdbjni, whose names are those of the
+ * rocksdbjni that ours uses, so the build leaves that jar out: measure its rows by a run of their own, with that jar before all
+ * others on the class path, `-p system=flink -p backend=rocksdb`, and ours by one without it.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Array(Mode.AverageTime))

@@ -37,6 +37,9 @@ object KeyedStore {
   def open(system: String, backend: String, ttl: String): KeyedStore =
     if (system == "flink") new FlinkKeyedStore(backend, ttl) else new PillarboxKeyedStore(backend, ttl)
 
+  /** The time of both systems: fixed, as that of a micro-batch is. A call of the system's clock costs more than an access. */
+  def now(): Long = System.currentTimeMillis()
+
   final val KeyGroups = 128
   final val TtlMillis = 3600L * 1000
 
@@ -50,14 +53,16 @@ object KeyedStore {
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("pillarbox-bench")
   private[this] val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
+  private[this] val now = KeyedStore.now()
+  private[this] val clock = StateClock.of(() => now, () => StateClock.Unknown, () => StateClock.Unknown)
   private[this] val backend: KeyedStateBackend[Long] =
-    if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range)
+    if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range, clock)
     else
       new RocksDBKeyedStateBackend(
         Serializers.long,
         KeyedStore.KeyGroups,
         range,
-        StateClock.System,
+        clock,
         RocksDBConfig(directory)
       )
   private[this] val config = ttl match {

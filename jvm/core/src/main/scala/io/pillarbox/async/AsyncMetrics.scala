@@ -55,6 +55,6 @@ final class AsyncMetrics {
 }
 
 private object AsyncMetrics {
-  val AllUpTo = 1000L
-  val ThenEvery = 16L
+  final val AllUpTo = 1000L
+  final val ThenEvery = 16L
 }

@@ -268,7 +268,7 @@ final class AsyncWaitOperator[IN, OUT](
 object AsyncWaitOperator {
 
   /** Elements that one mail emits at most. */
-  private[pillarbox] val EmitPerMail: Int = 64
+  private[pillarbox] final val EmitPerMail = 64
 
   private val NoHook: Runnable = () => ()
 }

@@ -82,8 +82,8 @@ private[async] final class CallAttempt[IN, OUT](
 }
 
 private[async] object CallAttempt {
-  private val Rows = 1
-  private val OneRow = 2
-  private val Failure = 3
+  private final val Rows = 1
+  private final val OneRow = 2
+  private final val Failure = 3
   private val Abandoned = new Object
 }

@@ -40,7 +40,7 @@ private[async] final class CallDriver[IN, OUT](
   def request(element: InFlightElement[IN, OUT]): Unit =
     if (isGated) {
       element.phase = Waiting
-      element.phaseEndMs = Never
+      element.setPhaseEnd(Never)
       setTimer(element)
       permits.enter(element)
     } else start(element)
@@ -68,15 +68,15 @@ private[async] final class CallDriver[IN, OUT](
 
   private def setDeadlines(element: InFlightElement[IN, OUT], now: Long): Unit = {
     if (element.attempts == 1 && options.totalTimeoutMs > 0)
-      element.totalDeadlineMs = now + options.totalTimeoutMs
-    element.phaseEndMs = if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never
+      element.setTotalDeadline(now + options.totalTimeoutMs)
+    element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
     setTimer(element)
   }
 
   /** One timer an element, for whichever comes first of all that it waits for. */
   private def setTimer(element: InFlightElement[IN, OUT]): Unit = {
     val next = math.min(element.totalDeadlineMs, element.phaseEndMs)
-    if (next != Never) time.schedule(element.orMakeTimer(), next)
+    if (next != Never) time.schedule(element.timerOrNull, next)
     else cancelTimer(element)
   }
 
@@ -145,7 +145,7 @@ private[async] final class CallDriver[IN, OUT](
     metrics.retryCount += 1
     element.current = null
     element.phase = BackingOff
-    element.phaseEndMs = saturatedSum(time.currentProcessingTime, delayMs)
+    element.setPhaseEnd(saturatedSum(time.currentProcessingTime, delayMs))
     setTimer(element)
   }
 

@@ -22,14 +22,12 @@ private[async] final class InFlightElement[IN, OUT](
 
   /** The total deadline has passed: whatever comes now is the last. */
   var isTimedOut: Boolean = false
-  var totalDeadlineMs: Long = Never
-
-  /** The end of this phase: the attempt's deadline, or the time of the next attempt. */
-  var phaseEndMs: Long = Never
 
   /** Written before the first future is handed out, never again. */
   private[this] var firstStartNanos: Long = 0L
-  private[this] var timer: ProcessingTimer = _
+
+  /** Made when first needed: most elements wait for nothing but their answer. */
+  private[this] var deadlines: Deadlines = _
 
   def elapsedMs: Long = if (attempts == 0) 0L else (calls.nanoTime - firstStartNanos) / 1000000L
 
@@ -38,15 +36,29 @@ private[async] final class InFlightElement[IN, OUT](
     attempts += 1
   }
 
-  /** Made when first needed: most operators have no deadlines. */
-  def orMakeTimer(): ProcessingTimer = {
-    if (timer eq null) timer = new Deadline
-    timer
+  def totalDeadlineMs: Long = if (deadlines eq null) Never else deadlines.totalMs
+
+  /** The end of this phase: the attempt's deadline, or the time of the next attempt. */
+  def phaseEndMs: Long = if (deadlines eq null) Never else deadlines.phaseEndMs
+
+  def setTotalDeadline(ms: Long): Unit = orMakeDeadlines().totalMs = ms
+
+  def setPhaseEnd(ms: Long): Unit =
+    if (ms != Never) orMakeDeadlines().phaseEndMs = ms
+    else if (deadlines ne null) deadlines.phaseEndMs = Never
+
+  private def orMakeDeadlines(): Deadlines = {
+    if (deadlines eq null) deadlines = new Deadlines
+    deadlines
   }
 
-  def timerOrNull: ProcessingTimer = timer
+  /** The one timer of the element, for whichever of its deadlines comes first; null as long as it has had none. */
+  def timerOrNull: ProcessingTimer = deadlines
 
-  private final class Deadline extends ProcessingTimer {
+  private final class Deadlines extends ProcessingTimer {
+    var totalMs: Long = Never
+    var phaseEndMs: Long = Never
+
     override def onProcessingTime(timestampMs: Long): Unit = calls.onDeadline(InFlightElement.this)
   }
 }
@@ -54,16 +66,16 @@ private[async] final class InFlightElement[IN, OUT](
 private[async] object InFlightElement {
 
   /** For a permit. */
-  val Waiting = 0
+  final val Waiting = 0
 
   /** An attempt is under way. */
-  val Running = 1
+  final val Running = 1
 
   /** For the time of the next attempt. */
-  val BackingOff = 2
+  final val BackingOff = 2
 
   /** The rows are known. */
-  val Finished = 3
+  final val Finished = 3
 
-  val Never: Long = Long.MaxValue
+  final val Never = Long.MaxValue
 }

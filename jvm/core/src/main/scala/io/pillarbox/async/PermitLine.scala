@@ -74,8 +74,8 @@ private[async] final class PermitLine[IN, OUT](
 }
 
 private object PermitLine {
-  private val Idle = 0
-  private val InLine = 1
-  private val Granted = 2
-  private val Closed = 3
+  private final val Idle = 0
+  private final val InLine = 1
+  private final val Granted = 2
+  private final val Closed = 3
 }

@@ -72,6 +72,9 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReferenc
     case _ => null
   }
 
+  /** One volatile read; false is certain. */
+  def mayHaveMail: Boolean = get() ne null
+
   /** One volatile read. */
   def hasMail: Boolean = content match {
     case _: Mail => true

@@ -30,6 +30,9 @@ final class TaskMailbox(mailboxThread: Thread) {
   private[this] val urgent = new MailList
   private[this] val ordinary = new MailList
 
+  /** Mails in `urgent` and `ordinary` together: the loop looks here at every turn. */
+  private[this] var queued = 0
+
   /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
   @volatile private[this] var closed = false
   @volatile private[this] var sampleWanted = true
@@ -51,12 +54,12 @@ final class TaskMailbox(mailboxThread: Thread) {
   def state: State = inbox.state
 
   /** Mails that wait. Exact when nothing moves, a recent value otherwise. */
-  def size: Int = batch.size + urgent.size + ordinary.size + inbox.size
+  def size: Int = batch.size + queued + inbox.size
 
   /** Whether there is any mail: one volatile read at most. */
   def hasMail: Boolean = {
     checkThread()
-    !batch.isEmpty || !urgent.isEmpty || !ordinary.isEmpty || inbox.hasMail
+    !batch.isEmpty || queued > 0 || inbox.hasMail
   }
 
   /**
@@ -138,13 +141,19 @@ final class TaskMailbox(mailboxThread: Thread) {
   }
 
   private def pollQueued(priority: Int, asSent: Boolean): Mail = {
+    val mail = chooseQueued(priority, asSent)
+    if (mail ne null) queued -= 1
+    mail
+  }
+
+  private def chooseQueued(priority: Int, asSent: Boolean): Mail = {
     val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority, asSent) else null
     if (favoured ne null) {
       urgentInARow += 1
       favoured
     } else {
-      urgentInARow = 0
       val mail = ordinary.pollFirst(priority, asSent)
+      if (mail ne null) urgentInARow = 0
       if (mail ne null) mail else urgent.pollFirst(priority, asSent)
     }
   }
@@ -152,17 +161,20 @@ final class TaskMailbox(mailboxThread: Thread) {
   /** Makes a batch of all mail there is, unless one is still in use; true if the batch has mail. */
   def createBatch(): Boolean = {
     checkThread()
-    if (!batch.isEmpty) true
-    else {
-      absorb()
-      if (urgent.isEmpty && ordinary.isEmpty) false
-      else {
-        overtakes = 0
-        batch.takeAllOf(urgent)
-        batch.takeAllOf(ordinary)
-        true
-      }
-    }
+    if (!batch.isEmpty) true else (queued > 0 || inbox.mayHaveMail) && fillBatch()
+  }
+
+  private def fillBatch(): Boolean = {
+    absorb()
+    overtakes = 0
+    queueIntoBatch()
+    !batch.isEmpty
+  }
+
+  private def queueIntoBatch(): Unit = {
+    batch.takeAllOf(urgent)
+    batch.takeAllOf(ordinary)
+    queued = 0
   }
 
   /**
@@ -185,8 +197,7 @@ final class TaskMailbox(mailboxThread: Thread) {
 
   private def takeLists(): util.List[Mail] = {
     val all = new util.ArrayList[Mail](size)
-    batch.takeAllOf(urgent)
-    batch.takeAllOf(ordinary)
+    queueIntoBatch()
     while (!batch.isEmpty) all.add(batch.pollFirst())
     all
   }
@@ -235,6 +246,7 @@ final class TaskMailbox(mailboxThread: Thread) {
     while (mail ne null) {
       val following = mail.next
       if (mail.options.urgent) urgent.addLast(mail) else ordinary.addLast(mail)
+      queued += 1
       mail = following
     }
   }
@@ -271,16 +283,16 @@ final class TaskMailbox(mailboxThread: Thread) {
 object TaskMailbox {
 
   /** The priority of the task itself and of deferrable mail: only the loop takes it, no operator's yield. */
-  val MinPriority: Int = -1
+  final val MinPriority = -1
 
   /** The priority of control mail: every taker takes it. */
-  val MaxPriority: Int = Int.MaxValue
+  final val MaxPriority = Int.MaxValue
 
   /** How many urgent mails may run in a row while ordinary mail waits. */
-  val UrgentBurst: Int = 64
+  final val UrgentBurst = 64
 
   /** One mail in so many is measured for latency. */
-  private val SampleEvery = 32L
+  private final val SampleEvery = 32L
 
   /** The life of a mailbox; it only ever goes forward. */
   sealed abstract class State(name: String, val acceptsMail: Boolean) {

@@ -4,7 +4,7 @@ import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{InternalTimerService, TimerKind}
 
 /** The clocks and the timers of the current key, for functions. Times are in milliseconds since 1970. */
-final class TimerService private[operator] (internal: InternalTimerService[_]) {
+final class TimerService private[pillarbox] (internal: InternalTimerService[_]) {
 
   def currentProcessingTime: Long = internal.currentProcessingTime
 

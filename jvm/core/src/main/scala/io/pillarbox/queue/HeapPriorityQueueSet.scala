@@ -33,7 +33,7 @@ final class HeapPriorityQueueSet[T >: Null <: Prioritized](
   }
 
   override protected def entering(handle: Int, element: T): Unit = {
-    index = KeyGroupIndex.None
+    if (index ne KeyGroupIndex.None) index = KeyGroupIndex.None
     val keyGroup = keyGroupExtractor.keyGroupOf(element)
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
     keyGroups(handle) = (keyGroup - keyGroupRange.start).toChar

@@ -167,22 +167,37 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   /** The index of the smallest child, 0 if `index` is a leaf. */
   private def smallestChild(index: Int): Int = {
     val first = (index << 2) - 2
-    if (first > count || first < 0) 0
-    else {
-      val end = math.min(first + 3, count)
-      var best = first
-      var bestPriority = priorities(first)
-      var other = first + 1
-      while (other <= end) {
-        val priority = priorities(other)
-        if (precedes(priority, handles(other), bestPriority, handles(best))) {
-          best = other
-          bestPriority = priority
-        }
-        other += 1
-      }
-      best
+    if (first + 3 <= count && first > 0) smallestOfFour(first)
+    else if (first > count || first <= 0) 0
+    else smallestOf(first, count)
+  }
+
+  /**
+   * Without a branch that depends on the priorities: which child is smallest can't be predicted, and a wrong guess a
+   * level costs more than all the rest.
+   */
+  private def smallestOfFour(first: Int): Int = {
+    val p = priorities
+    val p0 = p(first)
+    val p1 = p(first + 1)
+    val p2 = p(first + 2)
+    val p3 = p(first + 3)
+    val left = if (p1 < p0) 1 else 0
+    val right = if (p3 < p2) 3 else 2
+    val leftPriority = math.min(p0, p1)
+    val rightPriority = math.min(p2, p3)
+    if (hasTieBreak && (p0 == p1 | p2 == p3 | leftPriority == rightPriority)) smallestOf(first, first + 3)
+    else first + (if (rightPriority < leftPriority) right else left)
+  }
+
+  private def smallestOf(first: Int, last: Int): Int = {
+    var best = first
+    var other = first + 1
+    while (other <= last) {
+      if (precedes(priorities(other), handles(other), priorities(best), handles(best))) best = other
+      other += 1
     }
+    best
   }
 
   private def grow(): Unit = {

@@ -14,6 +14,9 @@ trait OrderedByteStore {
   /** Removes `key`; without effect if it is not there. */
   def delete(key: Array[Byte]): Unit
 
+  /** Removes all keys from `from` (included) to `until` (excluded), at the cost of one delete. */
+  def deleteRange(from: Array[Byte], until: Array[Byte]): Unit
+
   /** Hands all writes to the storage, so that a checkpoint of it holds them. */
   def flush(): Unit
 

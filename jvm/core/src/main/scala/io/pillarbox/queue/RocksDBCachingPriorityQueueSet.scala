@@ -15,19 +15,22 @@ import io.pillarbox.state.serialization.{InputView, OutputView}
  *   - the store is read only when the cache is empty and does not cover everything.
  *
  * Elements that come and go within the cache never reach the store: what it lacks is written when evicted, and by
- * [[flush]], which must come before a checkpoint of the store. Writes are batched by the store.
+ * [[flush]], which must come before a checkpoint of the store; so are the deletes of what was polled. Writes are batched by the store.
  *
  * Elements handed out are read from bytes: they share nothing with the objects that were added.
  *
  * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
  * @param cacheCapacity how many elements the cache holds at most, at least 1
+ * @param rangeDeleteAfter
+ *   polled elements are deleted from the store at the latest when there are so many, as one range
  */
 final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     keyGroup: Int,
     keyGroupWidth: Int,
     serializer: OrderPreservingSerializer[T],
     store: OrderedByteStore,
-    cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
+    cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
+    rangeDeleteAfter: Int = RocksDBCachingPriorityQueueSet.DefaultRangeDeleteAfter
 ) extends InternalPriorityQueue[T] {
   import RocksDBCachingPriorityQueueSet._
   require(
@@ -37,6 +40,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   private val groupEnd = OrderPreserving.keyGroupStart(keyGroup + 1, keyGroupWidth)
   private val cache = new OrderedKeyCache(cacheCapacity, keyGroupWidth)
+  private val polled = new PolledKeys(store, rangeDeleteAfter)
   private val output = new OutputView(64)
   private val input = new InputView
 
@@ -51,7 +55,11 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   override def poll(): T = {
     val first = peek()
-    if (first != null) removeCached(0)
+    if (first != null) {
+      if (cache.isStored(0)) polled.add(cache.first)
+      cache.removeFirst()
+      head = null
+    }
     first
   }
 
@@ -95,6 +103,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
   override def iterator: CloseableIterator[T] = new SnapshotIterator(cache.toArray, scanUncached())
 
   override def flush(): Unit = {
+    polled.deleteAll()
     cache.markAllStored(key => store.put(key))
     store.flush()
   }
@@ -138,6 +147,8 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
 
   private def evictLast(): Unit = {
     coverageEnd = cache.last
+    // What was polled must not be seen again behind the new end, nor its delete hit what is written now.
+    polled.deleteFrom(coverageEnd)
     if (!cache.isStored(cache.size - 1)) store.put(coverageEnd)
     cache.removeLast()
   }
@@ -202,6 +213,8 @@ object RocksDBCachingPriorityQueueSet {
 
   /** Flink's default too; 128 key groups of 30-byte keys then cache about 1 MB. */
   val DefaultCacheCapacity: Int = 128
+
+  val DefaultRangeDeleteAfter: Int = 512
 
   private object EmptyCursor extends OrderedByteCursor {
     override def advance(): Boolean = false

@@ -40,6 +40,11 @@ final class RocksDBOrderedByteStore(
     if (buffer.isFull) flush()
   }
 
+  override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
+    buffer.deleteRange(from, until)
+    if (buffer.isFull) flush()
+  }
+
   override def flush(): Unit = if (!buffer.isEmpty) {
     val batch = new WriteBatch(buffer.toByteArray)
     try db.write(writeOptions, batch)

@@ -4,7 +4,7 @@ import java.nio.{ByteBuffer, ByteOrder}
 import java.util.Arrays
 
 /**
- * Puts and deletes of one column family, in the serialised form of a RocksDB `WriteBatch`.
+ * Puts, deletes and deletes of ranges of one column family, in the serialised form of a RocksDB `WriteBatch`.
  *
  * Written in Java, a batch costs one native call instead of one an operation. The format is that of RocksDB's
  * write-ahead log and so does not change (db/write_batch.cc): a sequence number of 8 bytes, which the database
@@ -24,11 +24,15 @@ private[queue] final class RocksDBWriteBuffer(columnFamilyId: Int, limitBytes: I
 
   def put(key: Array[Byte]): Unit = {
     operation(PutTag, key)
-    bytes(end) = 0
-    end += 1
+    slice(NoValue)
   }
 
   def delete(key: Array[Byte]): Unit = operation(DeleteTag, key)
+
+  def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
+    operation(DeleteRangeTag, from)
+    slice(until)
+  }
 
   def toByteArray: Array[Byte] = {
     val result = Arrays.copyOf(bytes, end)
@@ -42,15 +46,24 @@ private[queue] final class RocksDBWriteBuffer(columnFamilyId: Int, limitBytes: I
   }
 
   private def operation(tag: Byte, key: Array[Byte]): Unit = {
-    val needed = end + key.length + MaxOperationOverhead
-    if (needed > bytes.length) bytes = Arrays.copyOf(bytes, math.max(needed, bytes.length * 2))
+    reserve(1 + MaxVarint)
     bytes(end) = tag
     end += 1
     varint(columnFamilyId)
-    varint(key.length)
-    System.arraycopy(key, 0, bytes, end, key.length)
-    end += key.length
+    slice(key)
     count += 1
+  }
+
+  private def slice(content: Array[Byte]): Unit = {
+    reserve(MaxVarint + content.length)
+    varint(content.length)
+    System.arraycopy(content, 0, bytes, end, content.length)
+    end += content.length
+  }
+
+  private def reserve(more: Int): Unit = {
+    val needed = end + more
+    if (needed > bytes.length) bytes = Arrays.copyOf(bytes, math.max(needed, bytes.length * 2))
   }
 
   private def varint(value: Int): Unit = {
@@ -71,6 +84,7 @@ private object RocksDBWriteBuffer {
   private final val DeleteTag: Byte = 0x4
   private final val PutTag: Byte = 0x5
 
-  /** Tag, two varints and an empty value. */
-  private final val MaxOperationOverhead = 12
+  private final val DeleteRangeTag: Byte = 0xe
+  private final val MaxVarint = 5
+  private val NoValue = Array.emptyByteArray
 }

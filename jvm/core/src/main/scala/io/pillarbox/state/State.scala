@@ -15,6 +15,30 @@ trait State {
   def clear(): Unit
 }
 
+/**
+ * What the entries of a state under TTL are stamped with, in milliseconds since the epoch. For an operator that judges
+ * TTL itself, outside of this process.
+ *
+ * Asking is no access: nothing is renewed, hidden or removed. An entry that is not there, or whose time is not known, has
+ * [[StateClock.Unknown]]; without TTL all have.
+ */
+sealed trait Timestamped
+
+/** Of the current key's value. */
+trait TimestampedValue extends Timestamped {
+  def timestamp: Long
+}
+
+/** Of the current key's list: one for each element, in their order, expired ones included. */
+trait TimestampedList extends Timestamped {
+  def timestamps: Iterator[Long]
+}
+
+/** Of one entry of the current key's map. */
+trait TimestampedMap[UK] extends Timestamped {
+  def timestampOf(key: UK): Long
+}
+
 /** One value a key. */
 trait ValueState[T] extends State {
 

@@ -104,6 +104,16 @@ final class InternalTimerServiceImpl[K](
     done
   }
 
+  /**
+   * Takes out the next timer of the kind that is due up to `time`, as one that fires; null if there is none.
+   *
+   * For operators that decide themselves when a timer's function runs. Watermark and current key stay as they are.
+   */
+  def pollDue(kind: TimerKind, time: Long): Timer[K] = {
+    val store = storeOf(kind)
+    if (store.nextTimestamp <= time && store.peek() != null) store.poll() else null
+  }
+
   /** When the next timer of the kind is due; `Long.MaxValue` if there is none. */
   def nextTimestamp(kind: TimerKind): Long = storeOf(kind).nextTimestamp
 

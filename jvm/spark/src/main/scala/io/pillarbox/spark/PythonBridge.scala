@@ -5,7 +5,9 @@ import java.util.{Properties, UUID}
 import scala.util.Using
 
 import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
-import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, PillarboxStrategy}
+import io.pillarbox.spark.keyed.python.PythonKeyedOperator
+import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
+import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
@@ -53,6 +55,34 @@ object PythonBridge {
       throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
     )
     plan(df, AsyncIOFunction.Jvm(className, spec.options), specJson)
+  }
+
+  /**
+   * A DataFrame that processes each key of `df` with state and timers.
+   *
+   * @param function
+   *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
+   * @param specJson
+   *   a [[KeyedSpec]] as JSON
+   */
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
+    val spec = KeyedSpec.fromJson(specJson)
+    val planner = new KeyedPlanner(df, spec)
+    spec.form match {
+      case "scan" => planner.scan()
+      case "jvm" =>
+        val className = spec.className.getOrElse(
+          throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
+        )
+        planner.dataFrame(JvmKeyedOperator.Factory(className, spec.options))
+      case "row" | "batch" =>
+        val python = UserFunction.of(function)
+        planner.dataFrame(PythonKeyedOperator.Factory(spec.form, python, PythonWorkers.currentArtifactId))
+      case other =>
+        throw new IllegalArgumentException(
+          s"${spec.name}: the form of a keyed function is row, batch, jvm or scan, found \"$other\""
+        )
+    }
   }
 
   private def plan(df: DataFrame, function: AsyncIOFunction, specJson: String): DataFrame = {

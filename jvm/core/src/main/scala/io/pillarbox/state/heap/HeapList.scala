@@ -48,6 +48,13 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
   def isEmpty: Boolean = size == 0
 
+  /** The first position from `from` on that is no hole; [[end]] if there is none. */
+  def firstElement(from: Int): Int = {
+    var at = from
+    if (holes > 0) while (at < end && elements(at) == null) at += 1
+    at
+  }
+
   /** The element, or null for a hole. */
   def element(at: Int): AnyRef = elements(at)
 
@@ -109,8 +116,8 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
   def removeAll(committedBelow: Long): Unit = {
     var i = begin
-    while (i < end) {
-      if (elements(i) != null && numbers(i) < committedBelow) note(numbers(i))
+    while (i < end && numbers(i) < committedBelow) {
+      if (elements(i) != null) note(numbers(i))
       i += 1
     }
     reset()
@@ -194,9 +201,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   /** Closes the gaps if they are at least half of all, or else takes larger arrays. */
   private[this] def makeRoom(): Unit = {
     if (size * 2 > elements.length) {
-      elements = util.Arrays.copyOf(elements, end * 2)
-      numbers = util.Arrays.copyOf(numbers, end * 2)
-      if (stamps != null) stamps = util.Arrays.copyOf(stamps, end * 2)
+      val capacity = end * 2 + Initial
+      elements = util.Arrays.copyOf(elements, capacity)
+      numbers = util.Arrays.copyOf(numbers, capacity)
+      if (stamps != null) stamps = util.Arrays.copyOf(stamps, capacity)
     } else squeeze()
   }
 

@@ -15,7 +15,8 @@ private[heap] final class HeapListState[K, T](
     descriptor: ListStateDescriptor[T],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
-    with ListState[T] {
+    with ListState[T]
+    with TimestampedList {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
   private[this] var sequence = 0L
 
@@ -52,7 +53,7 @@ private[heap] final class HeapListState[K, T](
     val at = entry()
     if (at >= 0 && list(at) != null) {
       list(at).removeAll(committedBelow)
-      settle(at)
+      if (mustBeTold(list(at))) settle(at) else table.free(at)
     }
   }
 
@@ -62,6 +63,16 @@ private[heap] final class HeapListState[K, T](
     if (at < 0 || list(at) == null) Iterator.empty
     else if (policy == null) new Elements(list(at))
     else read(at, now)
+  }
+
+  override def timestamps: Iterator[Long] = {
+    val at = entry()
+    if (at < 0 || list(at) == null) Iterator.empty
+    else {
+      val elements = list(at)
+      val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
+      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(elements.timestamp)
+    }
   }
 
   override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
@@ -155,7 +166,7 @@ private[heap] final class HeapListState[K, T](
     val elements = list(at)
     if (policy != null) table.timestamps(at) = elements.earliest
     table.touch(at)
-    if (elements.isEmpty && (!backend.tracksChanges || !mustBeTold(elements))) table.free(at)
+    if (elements.isEmpty && !mustBeTold(elements)) table.free(at)
     else if (elements.isEmpty) {
       elements.accessTime = Long.MinValue
       elements.accessTimeChanged = elements.accessTimeCommitted
@@ -163,7 +174,7 @@ private[heap] final class HeapListState[K, T](
   }
 
   private[this] def mustBeTold(elements: HeapList): Boolean =
-    elements.hasRemovals || elements.accessTimeCommitted
+    elements.hasRemovals || (backend.tracksChanges && elements.accessTimeCommitted)
 
   private[this] def sweptNow(): Long =
     if (policy == null) 0L
@@ -328,21 +339,28 @@ private[heap] final class HeapListState[K, T](
   private final class Elements(elements: HeapList) extends Iterator[T] {
     private[this] val context = backend.contextVersion
     private[this] val changes = elements.changes
-    private[this] var at = elements.start
+    private[this] var at = elements.firstElement(elements.start)
 
     override def hasNext: Boolean = {
-      if (context != backend.contextVersion || changes != elements.changes)
-        throw new ConcurrentModificationException(
-          s"List state '${descriptor.name}' or its key changed while it was read"
-        )
-      while (at < elements.end && elements.element(at) == null) at += 1
+      check()
       at < elements.end
     }
 
     override def next(): T = {
-      if (!hasNext) throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
-      at += 1
-      elements.element(at - 1).asInstanceOf[T]
+      check()
+      if (at >= elements.end)
+        throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      val element = elements.element(at)
+      at = elements.firstElement(at + 1)
+      element.asInstanceOf[T]
     }
+
+    private[this] def check(): Unit =
+      if (context != backend.contextVersion || changes != elements.changes) throw disturbed()
+
+    private[this] def disturbed(): ConcurrentModificationException =
+      new ConcurrentModificationException(
+        s"List state '${descriptor.name}' or its key changed while it was read"
+      )
   }
 }

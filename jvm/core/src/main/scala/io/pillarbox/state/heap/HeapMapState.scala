@@ -17,7 +17,8 @@ private[heap] final class HeapMapState[K, UK, UV](
     descriptor: MapStateDescriptor[UK, UV],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = false, tableTracksChanges = false)
-    with MapState[UK, UV] {
+    with MapState[UK, UV]
+    with TimestampedMap[UK] {
   private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val slots = new MapTable[UK](userKeySerializer, policy != null, backend.tracksChanges)
@@ -43,6 +44,13 @@ private[heap] final class HeapMapState[K, UK, UV](
       val at = if (owner < 0) -1 else slots.find(owner, key)
       if (at < 0 || slots.values(at) == null) null.asInstanceOf[UV] else readAlive(at, now)
     }
+  }
+
+  override def timestampOf(key: UK): Long = {
+    requireKey(key)
+    val owner = entry()
+    val at = if (policy == null || owner < 0) -1 else slots.find(owner, key)
+    if (at < 0 || slots.values(at) == null) StateClock.Unknown else slots.timestamps(at)
   }
 
   override def put(key: UK, value: UV): Unit = {

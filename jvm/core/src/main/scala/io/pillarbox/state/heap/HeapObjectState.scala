@@ -9,7 +9,8 @@ private[heap] abstract class HeapObjectState[K, V](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges) {
+) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
+    with TimestampedValue {
   private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   private[this] var sweepNow = 0L
   private[this] val expireAction: PositionAction = entry => expireOrStamp(entry, sweepNow): Unit
@@ -30,6 +31,11 @@ private[heap] abstract class HeapObjectState[K, V](
     }
     table.values(at) = value.asInstanceOf[AnyRef]
     table.touch(at)
+  }
+
+  override final def timestamp: Long = {
+    val at = entry()
+    if (policy == null || !isThere(at)) StateClock.Unknown else table.timestamps(at)
   }
 
   override def clear(): Unit = {

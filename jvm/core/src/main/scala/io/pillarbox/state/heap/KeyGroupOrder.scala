@@ -1,7 +1,5 @@
 package io.pillarbox.state.heap
 
-import java.util
-
 /**
  * Visits positions in the order of their key groups, by a counting sort: two passes, no comparison.
  *
@@ -29,7 +27,15 @@ private[heap] final class KeyGroupOrder(maxKeyGroups: Int, positions: Int) {
   }
 
   private[this] def sort(groups: Array[Short], starts: Array[Int]): Array[Int] = {
-    util.Arrays.parallelPrefix(starts, (a: Int, b: Int) => a + b)
+    var group = 1
+    while (group <= maxKeyGroups) {
+      starts(group) += starts(group - 1)
+      group += 1
+    }
+    place(groups, starts)
+  }
+
+  private[this] def place(groups: Array[Short], starts: Array[Int]): Array[Int] = {
     val sorted = new Array[Int](starts(maxKeyGroups))
     var i = 0
     while (i < positions) {

@@ -43,10 +43,10 @@ private[heap] final class KeyTable[K](
     found
   }
 
-  /** Adds an entry for a key that [[find]] did not find; its object is still null. */
+  /** Adds an entry for a key that [[find]] did not find; its object is still null. A mutable key is copied. */
   def insert(key: K, keyHash: Int, namespace: Namespace): Int = {
     val entry = allocate(KeyTable.hash(keyHash, namespace))
-    keys(entry) = key.asInstanceOf[AnyRef]
+    keys(entry) = serializer.copy(key).asInstanceOf[AnyRef]
     if (!namespace.isVoid && namespaces == null) {
       namespaces = new Array[Namespace](keys.length)
       util.Arrays.fill(namespaces.asInstanceOf[Array[AnyRef]], Namespace.Void)

@@ -17,7 +17,8 @@ private[rocksdb] final class RocksDBListState[K, T](
     column: StateColumn,
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
-    with ListState[T] {
+    with ListState[T]
+    with TimestampedList {
   private[this] var sequence = firstSequence
 
   /** Grows with every change of any list. */
@@ -57,6 +58,18 @@ private[rocksdb] final class RocksDBListState[K, T](
   override def get(): Iterator[T] = {
     backend.checkAccess()
     if (policy == null) new Elements else readAlive(policy.now)
+  }
+
+  override def timestamps: Iterator[Long] = {
+    backend.checkAccess()
+    val prefixLength = openKey().length
+    val access = if (policy == null) ListAccess.Never else readAccess()
+    val found = mutable.ArrayBuffer.empty[Long]
+    val scan = table.scan(column, prefixBytes())
+    while (scan.next()) if (scan.key.length > prefixLength)
+      found += (if (policy == null) StateClock.Unknown
+                else access.timestamp(numberOf(scan), viewOn(scan.value).readLong()))
+    found.iterator
   }
 
   override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =

@@ -13,7 +13,8 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     descriptor: MapStateDescriptor[UK, UV],
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
-    with MapState[UK, UV] {
+    with MapState[UK, UV]
+    with TimestampedMap[UK] {
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val userKeyView = new InputView
 
@@ -27,6 +28,8 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     val at = keyOf(key)
     read(at, key)
   }
+
+  override def timestampOf(key: UK): Long = timestampAt(keyOf(key))
 
   override def put(key: UK, value: UV): Unit = {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")

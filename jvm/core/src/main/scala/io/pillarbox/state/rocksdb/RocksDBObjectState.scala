@@ -7,7 +7,13 @@ private[rocksdb] abstract class RocksDBObjectState[K, V](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     column: StateColumn
-) extends RocksDBState[K, V](backend, descriptor, column) {
+) extends RocksDBState[K, V](backend, descriptor, column)
+    with TimestampedValue {
+
+  override final def timestamp: Long = {
+    backend.checkAccess()
+    timestampAt(backend.prefix)
+  }
 
   protected final def read(): V = {
     backend.checkAccess()

@@ -57,6 +57,10 @@ private[rocksdb] abstract class RocksDBState[K, V](
     else if (policy.needsStored && table.get(column, at)) policy.stamp(now, table.value.readLong())
     else policy.stamp(now)
 
+  /** What the entry with this key is stamped with. */
+  protected final def timestampAt(at: OutputView): Long =
+    if (policy == null || !table.get(column, at)) StateClock.Unknown else table.value.readLong()
+
   protected final def now(): Long = if (policy == null) 0L else policy.now
 
   /** The value of an entry with this key; null if it is absent or expired. An expired one is removed. */

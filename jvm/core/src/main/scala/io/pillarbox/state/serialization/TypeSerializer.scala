@@ -11,7 +11,12 @@ abstract class TypeSerializer[T] extends Serializable {
   /** Appends the value, which is never null. */
   def serialize(value: T, out: OutputView): Unit
 
-  /** Reads one value and leaves the view behind it. */
+  /**
+   * Reads one value and leaves the view behind it.
+   *
+   * A backend's view holds exactly one value, so a serializer of byte regions may take `in.remaining` for its length, unless it
+   * is to be nested in another one. The bytes are only valid for now: what keeps them copies them.
+   */
   def deserialize(in: InputView): T
 
   /** A value that shares nothing mutable with `value`; the same object if it is immutable. */

@@ -29,9 +29,10 @@ private[state] final class TtlPolicy(val config: StateTtlConfig, clock: StateClo
 
   def isExpired(timestamp: Long, limit: Long): Boolean = timestamp <= limit && timestamp != StateClock.Unknown
 
-  /** The timestamp of a value written or read at `now` over one stamped `stored`. */
+  /** The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is known. */
   def stamp(now: Long, stored: Long): Long =
-    if (!eventTime) now
+    if (!eventTime && now != StateClock.Unknown) now
+    else if (!eventTime) stored
     else {
       val record = clock.recordTimestamp
       math.max(if (record == StateClock.Unknown) now else record, stored)

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.async
 
-import java.lang.reflect.InvocationTargetException
-import java.util.{Collection => JCollection, Map => JMap}
+import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
+import io.pillarbox.spark.UserClasses
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -95,37 +95,10 @@ object RowAsyncFunction {
    * @throws IllegalArgumentException
    *   if the class is not there, is no AsyncFunction, or has neither constructor
    */
-  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] = {
-    val made =
-      try
-        construct(
-          Class.forName(className, true, Thread.currentThread().getContextClassLoader),
-          options.asJava
-        )
-      catch {
-        case _: ClassNotFoundException =>
-          throw new IllegalArgumentException(
-            s"The class $className is not on the executors' class path: add its jar with spark.jars or --jars."
-          )
-        case thrown: InvocationTargetException => throw thrown.getCause
-      }
-    made match {
+  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] =
+    UserClasses.instantiate(className, options) match {
       case function: AsyncFunction[_, _] => function.asInstanceOf[AsyncFunction[Row, Row]]
       case _ =>
         throw new IllegalArgumentException(s"$className does not implement io.pillarbox.async.AsyncFunction.")
     }
-  }
-
-  private def construct(cls: Class[_], options: JMap[String, String]): Any =
-    cls.getConstructors
-      .sortBy(-_.getParameterCount)
-      .collectFirst {
-        case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
-        case c if c.getParameterCount == 0 => c.newInstance()
-      }
-      .getOrElse(
-        throw new IllegalArgumentException(
-          s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
-        )
-      )
 }

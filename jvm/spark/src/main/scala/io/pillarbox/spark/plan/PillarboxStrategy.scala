@@ -18,6 +18,29 @@ object PillarboxStrategy extends SparkStrategy {
         node.operatorId,
         planLater(node.child)
       ) :: Nil
+    case node: KeyedProcess if node.isStreaming =>
+      KeyedProcessExec(
+        node.spec,
+        node.factory,
+        node.keys,
+        node.timestamp,
+        node.orderBy,
+        node.results,
+        node.batchTime,
+        node.hasWatermark,
+        planLater(node.child)
+      ) :: Nil
+    case node: KeyedProcess =>
+      KeyedProcessBatchExec(
+        node.spec,
+        node.factory,
+        node.keys,
+        node.timestamp,
+        node.orderBy,
+        node.results,
+        node.batchTime,
+        planLater(node.child)
+      ) :: Nil
     case _ => Nil
   }
 

@@ -8,43 +8,26 @@ import java.util.{List => JList}
 import org.apache.arrow.vector.ipc.WriteChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.arrow.vector.{VectorSchemaRoot, VectorUnloader}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.arrow.ArrowWriter
-import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /** One call on its way to the worker. */
 final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
-/**
- * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
- *
- * @param view
- *   the columns of a row that are sent
- */
+/** Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
+  *
+  * @param view
+  *   the columns of a row that are sent
+  */
 final class CallEncoder(schema: Schema, view: InternalRow => InternalRow) extends AutoCloseable {
-  private val allocator = SparkAdapter.arrowAllocator("pillarbox calls")
-  private val root = VectorSchemaRoot.create(schema, allocator)
-  private val writer = ArrowWriter.create(root)
-  private val unloader = new VectorUnloader(root)
-  private val bytes = new ExposedBytes
+  private val writer = new ArrowBatchWriter(schema)
 
   /** Ids, attempts and the rows as one Arrow record batch. The buffers are valid until the next call. */
   def encode(calls: JList[PythonCall]): Array[ByteBuffer] = {
-    writer.reset()
     calls.forEach(call => writer.write(view(call.row)))
-    writer.finish()
-    bytes.reset()
-    val batch = unloader.getRecordBatch
-    try MessageSerializer.serialize(new WriteChannel(Channels.newChannel(bytes)), batch)
-    finally batch.close()
-    Array(CallEncoder.header(calls), bytes.view)
+    Array(CallEncoder.header(calls), writer.finish())
   }
 
-  override def close(): Unit = {
-    root.close()
-    allocator.close()
-  }
+  override def close(): Unit = writer.close()
 }
 
 object CallEncoder {
@@ -64,9 +47,4 @@ object CallEncoder {
     MessageSerializer.serialize(new WriteChannel(Channels.newChannel(bytes)), schema)
     bytes.toByteArray
   }
-}
-
-/** A byte stream whose array can be written out without a copy. */
-final private class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
-  def view: ByteBuffer = ByteBuffer.wrap(buf, 0, count)
 }

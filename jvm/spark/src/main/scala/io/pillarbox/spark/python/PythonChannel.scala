@@ -1,8 +1,6 @@
 package io.pillarbox.spark.python
 
 import java.io.IOException
-import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
@@ -124,20 +122,14 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     finally if (wasInterrupted) Thread.currentThread().interrupt()
   }
 
-  private def sendInit(): Unit = {
-    writeFully(ByteBuffer.wrap(worker.preamble(settings.function, settings.artifactId)))
-    val parts = Seq(
-      settings.initJson.getBytes(UTF_8),
-      CallEncoder.schemaMessage(settings.inputSchema),
-      CallEncoder.schemaMessage(settings.resultArrowSchema),
-      settings.function.command
-    )
-    val body = Frame.buffer(parts.map(_.length + 4).sum)
-    parts.foreach(part => body.putInt(part.length).put(part))
-    Frame.write(worker.channel, Frame.Init, body.flip())
-  }
-
-  private def writeFully(bytes: ByteBuffer): Unit = while (bytes.hasRemaining) worker.channel.write(bytes)
+  private def sendInit(): Unit = SessionStart.send(
+    worker,
+    settings.function,
+    settings.artifactId,
+    settings.initJson,
+    settings.inputSchema,
+    settings.resultArrowSchema
+  )
 
   private def awaitReady(frames: FrameReader): Unit = {
     val frame = frames.read()

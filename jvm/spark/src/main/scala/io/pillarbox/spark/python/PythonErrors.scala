@@ -76,7 +76,9 @@ final class PythonWorkerDiedException(pid: Long, memoryLimitMib: Option[String],
 object PythonFailure {
 
   private[python] def message(kind: String, text: String, traceback: String): String =
-    if (traceback.contains(text)) traceback.stripTrailing
-    else if (text.isEmpty) kind
-    else s"$kind: $text"
+    if (traceback.nonEmpty && traceback.contains(text)) traceback.stripTrailing
+    else {
+      val head = if (text.isEmpty) kind else s"$kind: $text"
+      if (traceback.isEmpty) head else s"$head\n\n${traceback.stripTrailing}"
+    }
 }

@@ -1,19 +1,9 @@
 package io.pillarbox.spark.python
 
-import java.io.ByteArrayInputStream
-import java.nio.channels.Channels
-
-import scala.jdk.CollectionConverters._
-
-import org.apache.arrow.vector.ipc.ReadChannel
-import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Literal, UnsafeProjection}
-import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
 /** The answers of one RESULTS frame, element by element: `counts(i)` rows each, -1 for "no match". */
 final class CallResults(
@@ -30,13 +20,9 @@ final class CallResults(
  *   of the rows; columns that Arrow does not bring are null
  */
 final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
-  private val allocator = SparkAdapter.arrowAllocator("pillarbox results")
-  private val root = VectorSchemaRoot.create(arrowSchema, allocator)
-  private val loader = new VectorLoader(root)
-  private val columns: Array[ColumnVector] =
-    root.getFieldVectors.asScala.map(vector => new ArrowColumnVector(vector)).toArray
+  private val reader = new ArrowBatchReader(arrowSchema)
   private val toUnsafe = UnsafeProjection.create(schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
-    if (i < columns.length) BoundReference(i, field.dataType, nullable = true)
+    if (i < reader.width) BoundReference(i, field.dataType, nullable = true)
     else Literal(null, field.dataType)
   })
 
@@ -46,22 +32,12 @@ final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoC
     val ids = Array.fill(n)(body.getLong)
     val attempts = Array.fill(n)(body.getInt)
     val counts = Array.fill(n)(body.getInt)
-    load(frame)
-    new CallResults(ids, attempts, counts, copyRows())
+    new CallResults(ids, attempts, counts, rows(frame))
   }
 
-  private def load(frame: Frame): Unit = {
-    val body = frame.body
-    val in = new ByteArrayInputStream(body.array, body.arrayOffset + body.position(), body.remaining)
-    val batch =
-      MessageSerializer.deserializeRecordBatch(new ReadChannel(Channels.newChannel(in)), allocator)
-    try loader.load(batch)
-    finally batch.close()
-  }
-
-  private def copyRows(): Array[InternalRow] = {
-    val batch = new ColumnarBatch(columns, root.getRowCount)
-    val rows = new Array[InternalRow](root.getRowCount)
+  private def rows(frame: Frame): Array[InternalRow] = {
+    val batch = reader.read(frame.body)
+    val rows = new Array[InternalRow](batch.numRows)
     var i = 0
     while (i < rows.length) {
       rows(i) = toUnsafe(batch.getRow(i)).copy()
@@ -70,8 +46,5 @@ final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoC
     rows
   }
 
-  override def close(): Unit = {
-    root.close()
-    allocator.close()
-  }
+  override def close(): Unit = reader.close()
 }

@@ -2,11 +2,15 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.util.QuotingUtils
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
+import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 
 /** The `private[sql]` calls that the plan nodes need, besides Python workers. Written for Spark 4.2. */
@@ -48,6 +52,43 @@ object SparkAdapter {
         s"The JVM engine needs a classic DataFrame, found ${other.getClass.getName}. " +
           "On Spark Connect use engine=\"python\"."
       )
+  }
+
+  /** The session's Hadoop configuration for its tasks. */
+  def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] = session match {
+    case local: classic.SparkSession =>
+      SerializableConfiguration.broadcast(local.sparkContext, local.sessionState.newHadoopConf())
+    case other => throw new UnsupportedOperationException(s"A classic session is needed, found ${other.getClass}")
+  }
+
+  /** The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal bytes. */
+  def normalizeKey(key: Expression): Expression =
+    if (NormalizeFloatingNumbers.needNormalize(key.dataType)) NormalizeFloatingNumbers.normalize(key) else key
+
+  /** Whether the type, or any that it is made of, is such a one. */
+  def contains(dataType: DataType)(wanted: DataType => Boolean): Boolean = dataType.existsRecursively(wanted)
+
+  /** Whether equal strings in it have equal bytes, as with all collations but those that ignore something. */
+  def isBinaryStable(dataType: DataType): Boolean = UnsafeRowUtils.isBinaryStable(dataType)
+
+  /**
+   * SQL expressions over `columns`, resolved by the session's rules; stars give several.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if one has a column or function that is not there, or makes no sense
+   */
+  def resolveAll(like: DataFrame, expressions: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] = {
+    val state = classicOf(like).sparkSession.sessionState
+    val named = expressions.map(state.sqlParser.parseExpression).map {
+      case named: NamedExpression => named
+      case other => UnresolvedAlias(other)
+    }
+    val execution = state.executePlan(Project(named, LocalRelation(columns)))
+    execution.assertAnalyzed()
+    execution.analyzed match {
+      case Project(resolved, _) => resolved
+      case _ => throw new IllegalArgumentException(s"Only plain expressions of a row are possible: ${expressions.mkString(", ")}")
+    }
   }
 
   def arrowSchema(schema: StructType, timeZone: String, largeVarTypes: Boolean): Schema =

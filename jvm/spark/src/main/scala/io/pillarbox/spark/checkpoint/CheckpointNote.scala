@@ -1,0 +1,93 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+
+/**
+ * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any data. The
+ * types of states are beside the state itself.
+ *
+ * @param operator
+ *   how the function is called: state of SQL expressions is not state of a function
+ * @param keyType
+ *   the types of the key columns as DDL; their names don't matter
+ */
+final case class CheckpointNote(operator: String, keyType: String, timeSorted: Boolean, partitions: Int) {
+
+  /**
+   * Compares with what is there, or writes it down.
+   *
+   * @throws IllegalStateException
+   *   if something else is there
+   */
+  def checkAndWrite(folder: Path, conf: Configuration): Unit = {
+    val files = CheckpointFileManager.create(folder, conf)
+    val path = new Path(new Path(folder, CheckpointNote.Folder), "operator.json")
+    if (files.exists(path)) check(path, CheckpointNote.read(files, path))
+    else {
+      files.mkdirs(path.getParent)
+      write(files, path)
+    }
+  }
+
+  private def check(path: Path, found: CheckpointNote): Unit = {
+    def same(what: String, there: Any, now: Any): Unit =
+      if (there != now) throw KeyedErrors.checkpointOf(path.toString, what, there.toString, now.toString)
+    same("the form", found.operator, operator)
+    same("keys of type", found.keyType, keyType)
+    same("time_sorted", found.timeSorted, timeSorted)
+    same("the number of partitions", found.partitions, partitions)
+  }
+
+  private def write(files: CheckpointFileManager, path: Path): Unit = {
+    val json = CheckpointNote.mapper.createObjectNode
+      .put("version", CheckpointNote.Version)
+      .put("operator", operator)
+      .put("keys", keyType)
+      .put("time_sorted", timeSorted)
+      .put("partitions", partitions)
+    val out = files.createAtomic(path, overwriteIfPossible = true)
+    try {
+      out.write(json.toString.getBytes(UTF_8))
+      out.close()
+    } catch {
+      case e: Throwable =>
+        out.cancel()
+        throw e
+    }
+  }
+}
+
+object CheckpointNote {
+  private final val Folder = "_pillarbox"
+  private final val Version = 1
+  private val mapper = new ObjectMapper
+
+  def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int): CheckpointNote =
+    CheckpointNote(formOf(spec), keys.map(_.dataType.sql).mkString(", "), spec.timeSorted, partitions)
+
+  /** Functions that are called row by row and column by column keep the same state. */
+  private def formOf(spec: KeyedSpec): String = if (spec.form == "batch") "row" else spec.form
+
+  private def read(files: CheckpointFileManager, path: Path): CheckpointNote = {
+    val in = files.open(path)
+    val node =
+      try mapper.readTree(in.readAllBytes())
+      finally in.close()
+    val version = node.path("version").asInt
+    if (version > Version)
+      throw KeyedErrors.checkpointOf(path.toString, "format version", version.toString, s"up to $Version")
+    CheckpointNote(
+      node.path("operator").asText,
+      node.path("keys").asText,
+      node.path("time_sorted").asBoolean,
+      node.path("partitions").asInt
+    )
+  }
+}

@@ -1,0 +1,87 @@
+package io.pillarbox.spark.checkpoint
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.pillarbox.StatePartition
+
+/**
+ * The state that this executor keeps open between micro-batches. Thread-safe.
+ *
+ * Whoever checks state out has it alone, and checks it in again once its changes are committed; if that fails it closes
+ * it instead, so what is in here is always exactly some committed version.
+ */
+object OpenStates {
+  private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
+
+  /** The state of `partition` at `version`, if it is open and idle. State of any other version is closed. */
+  def checkOut(partition: StatePartition, version: StateVersion): Option[VersionedState] =
+    Option(idle.remove(partition)).flatMap { state =>
+      state.awaitSnapshot()
+      if (version.isMetBy(state.version)) Some(state)
+      else {
+        state.close()
+        None
+      }
+    }
+
+  /** State that has just been committed; replaces, and closes, what another attempt left. */
+  def checkIn(partition: StatePartition, state: VersionedState): Unit = {
+    val other = idle.put(partition, state)
+    if (other != null) StateMaintenance.close(other)
+  }
+
+  /** The partitions whose state is open and idle. */
+  def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
+
+  /** Closes the state of a partition that this executor has no use for any more. */
+  def unload(partition: StatePartition): Unit = {
+    val state = idle.remove(partition)
+    if (state != null) {
+      state.awaitSnapshot()
+      state.close()
+    }
+  }
+
+  /** Runs `action` on idle state; whoever wants to check it out meanwhile waits. False if it isn't idle. */
+  private[checkpoint] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
+    val state = idle.get(partition)
+    state != null && state.reserve() && {
+      try
+        if (idle.get(partition) eq state) {
+          action(state)
+          true
+        } else false
+      finally state.release()
+    }
+  }
+}
+
+/**
+ * Open state with the version that it is of.
+ *
+ * @param deltas
+ *   committed since the last snapshot
+ */
+final class VersionedState(
+    val state: io.pillarbox.spark.keyed.PartitionState,
+    @volatile var version: StateVersion,
+    @volatile var deltas: Int
+) extends AutoCloseable {
+  private val inSnapshot = new java.util.concurrent.Semaphore(1)
+  private val closed = new AtomicBoolean
+
+  private[checkpoint] def reserve(): Boolean = inSnapshot.tryAcquire()
+
+  private[checkpoint] def release(): Unit = inSnapshot.release()
+
+  /** Waits until no snapshot is being taken of it. */
+  private[checkpoint] def awaitSnapshot(): Unit = {
+    inSnapshot.acquire()
+    inSnapshot.release()
+  }
+
+  override def close(): Unit = if (closed.compareAndSet(false, true)) state.close()
+}

@@ -1,0 +1,141 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io._
+import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
+
+import io.pillarbox.state.StateRestoreException
+
+/**
+ * The container of state and timers in one file:
+ * {{{
+ * magic (8 bytes), format version: u16, id: utf, base id: utf (empty: none)
+ * state:  chunks of length: i32 (> 0) and bytes, ended by length 0
+ * timers: the same
+ * crc-32c of all before: i32
+ * }}}
+ * The contents have checksums of their own; this one covers that they belong together and are complete.
+ */
+object StateFileFormat {
+  private val Magic = 0x50424f5853544154L
+  final val Version = 1
+  private val ChunkSize = 64 << 10
+
+  /**
+   * Who wrote the file.
+   *
+   * @param id
+   *   of the commit; a snapshot has that of the commit it was taken after
+   * @param base
+   *   the id of the commit that a delta follows; None for the first one and for snapshots
+   */
+  final case class Header(id: String, base: Option[String])
+
+  /** Writes a file. The stream is flushed, not closed. */
+  def write(out: OutputStream, header: Header)(state: OutputStream => Unit)(timers: OutputStream => Unit): Unit = {
+    val checked = new CheckedOutputStream(out, new CRC32C)
+    val data = new DataOutputStream(checked)
+    data.writeLong(Magic)
+    data.writeShort(Version)
+    data.writeUTF(header.id)
+    data.writeUTF(header.base.getOrElse(""))
+    Seq(state, timers).foreach { content =>
+      val section = new BufferedOutputStream(new Chunks(data), ChunkSize)
+      content(section)
+      section.flush()
+      data.writeInt(0)
+    }
+    data.writeInt(checked.getChecksum.getValue.toInt)
+    data.flush()
+  }
+
+  /**
+   * Reads a file and hands its two parts on, each valid during the call only.
+   *
+   * @param source
+   *   names the file in errors
+   * @throws io.pillarbox.state.StateException
+   *   if the file is damaged, cut short or of a newer format; what was handed on must not be used then
+   */
+  def read(in: InputStream, source: String)(state: InputStream => Unit)(timers: InputStream => Unit): Header = {
+    val checked = new CheckedInputStream(new BufferedInputStream(in, ChunkSize), new CRC32C)
+    val data = new DataInputStream(checked)
+    try {
+      val header = readHeader(data, source)
+      Seq(state, timers).foreach { content =>
+        val section = new Section(data, source)
+        content(new BufferedInputStream(section, ChunkSize))
+        section.skipRest()
+      }
+      val computed = checked.getChecksum.getValue.toInt
+      val stored = data.readInt()
+      if (computed != stored) throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
+      header
+    } catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }
+  }
+
+  /** Reads only the header. */
+  def readHeader(in: InputStream, source: String): Header = {
+    val data = new DataInputStream(in)
+    try {
+      if (data.readLong() != Magic) throw damaged(source, "it is no file of state", null)
+      val version = data.readUnsignedShort()
+      if (version > Version) throw newer(source, version)
+      Header(data.readUTF(), Some(data.readUTF()).filter(_.nonEmpty))
+    } catch {
+      case cut: EOFException => throw damaged(source, "it ends too early", cut)
+      case garbled: UTFDataFormatException => throw damaged(source, "its header can't be read", garbled)
+    }
+  }
+
+  private def damaged(source: String, what: String, cause: Throwable) = new StateRestoreException(
+    "STATE_FILE_CORRUPT",
+    s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one",
+    cause
+  )
+
+  private def newer(source: String, version: Int) = new StateRestoreException(
+    "STATE_FORMAT_NEWER",
+    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that wrote it, or newer"
+  )
+
+  private final class Chunks(out: DataOutputStream) extends OutputStream {
+    override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
+    override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = if (length > 0) {
+      out.writeInt(length)
+      out.write(bytes, offset, length)
+    }
+  }
+
+  private final class Section(in: DataInputStream, source: String) extends InputStream {
+    private var left = 0
+    private var ended = false
+
+    override def read(): Int = {
+      val one = new Array[Byte](1)
+      if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
+    }
+
+    override def read(bytes: Array[Byte], offset: Int, length: Int): Int =
+      if (!more()) -1
+      else {
+        val count = in.read(bytes, offset, math.min(length, left))
+        if (count < 0) throw new EOFException(s"$left bytes are missing")
+        left -= count
+        count
+      }
+
+    def skipRest(): Unit = {
+      val scratch = new Array[Byte](1024)
+      while (read(scratch, 0, scratch.length) >= 0) ()
+    }
+
+    private def more(): Boolean = {
+      if (left == 0 && !ended) {
+        left = in.readInt()
+        ended = left == 0
+        if (left < 0) throw damaged(source, s"it has a chunk of $left bytes", null)
+      }
+      left > 0
+    }
+  }
+}

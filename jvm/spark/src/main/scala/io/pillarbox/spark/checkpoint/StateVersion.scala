@@ -1,0 +1,21 @@
+package io.pillarbox.spark.checkpoint
+
+/**
+ * Which state: the number of micro-batches that led to it, and the id of the attempt that wrote the last of them.
+ *
+ * @param id
+ *   None where Spark does not tell (checkpoint format 1), and for the empty state
+ */
+final case class StateVersion(number: Long, id: Option[String]) {
+
+  /** Whether state of version `that` is what is asked for by this. */
+  def isMetBy(that: StateVersion): Boolean = number == that.number && id.forall(that.id.contains)
+
+  override def toString: String = number.toString + id.fold("")(id => s" ($id)")
+}
+
+object StateVersion {
+
+  /** Before the first micro-batch. */
+  val Empty: StateVersion = StateVersion(0, None)
+}

@@ -1,0 +1,96 @@
+package io.pillarbox.spark.checkpoint
+
+import java.util.UUID
+
+import io.pillarbox.spark.keyed.{KeyedMetrics, KeyedTask, PartitionState, StateBackends, StateSource}
+import io.pillarbox.state.changelog.CommitSummary
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
+
+/**
+ * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more delta.
+ *
+ * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by another.
+ *
+ * @param base
+ *   the version that the micro-batch starts from
+ * @param report
+ *   tells the query what was committed
+ */
+final class StreamStateSource(
+    task: KeyedTask,
+    settings: StateSettings,
+    partition: StatePartition,
+    base: StateVersion,
+    report: StateReport,
+    taskContext: TaskContext
+) extends StateSource {
+  private val folder = new StateFolder(partition.folder, settings.configuration)
+  private var versioned: VersionedState = _
+  private var committed = false
+
+  override def open(): PartitionState = {
+    val start = System.nanoTime
+    val found = OpenStates.checkOut(partition, base)
+    versioned = found.getOrElse(load())
+    taskContext.addTaskCompletionListener[Unit](_ => if (!committed) versioned.close())
+    partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
+    StateMaintenance.start(settings.maintenanceMs)
+    found.foreach(_ => count(KeyedMetrics.BackendReused, 1))
+    count(KeyedMetrics.LoadMs, millisSince(start))
+    versioned.state
+  }
+
+  override def commit(): Unit = {
+    TaskKills.check(taskContext)
+    val start = System.nanoTime
+    val id = UUID.randomUUID().toString
+    val next = StateVersion(base.number + 1, Some(id))
+    val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
+    var summary: CommitSummary = null
+    val bytes = folder.write(file) { out =>
+      StateFileFormat.write(out, StateFileFormat.Header(id, versioned.version.id)) { section =>
+        summary = versioned.state.backend.commit(section)
+      }(versioned.state.timers.commit)
+    }
+    versioned.version = next
+    versioned.deltas += 1
+    count("commitTimeMs", millisSince(start))
+    count(KeyedMetrics.CommitBytes, bytes)
+    published(summary, next)
+  }
+
+  private def published(summary: CommitSummary, next: StateVersion): Unit = {
+    val metrics = versioned.state.backend.metrics
+    count("numTotalStateRows", metrics.entries)
+    count("numUpdatedStateRows", summary.entries)
+    count("stateMemory", math.max(metrics.bytes, 0L))
+    count("numStateStoreInstances", 1)
+    report.committed(partition.partition, base, next, versioned.state)
+    if (settings.reportCommits) partition.reportCommit(next.number)
+    checkIn()
+  }
+
+  private def checkIn(): Unit = {
+    val takeSnapshot = versioned.deltas >= settings.snapshotEvery
+    committed = true
+    versioned.state.backend.clearCurrentKey()
+    OpenStates.checkIn(partition, versioned)
+    if (takeSnapshot) StateMaintenance.snapshotSoon(partition, settings)
+  }
+
+  private def load(): VersionedState = {
+    val loader =
+      new StateLoader(folder, () => StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory))
+    loader.load(base)
+  }
+
+  private def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
+
+  private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
+}
+
+/** Tells the query's driver of a commit. Task thread. */
+trait StateReport extends Serializable {
+  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
+}

@@ -1,0 +1,82 @@
+package io.pillarbox.spark.keyed
+
+import java.util.ArrayDeque
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+
+/**
+ * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
+ * state is committed.
+ *
+ * In a batch, nothing is opened for a partition without rows.
+ */
+final class KeyedIterator(
+    task: KeyedTask,
+    input: Iterator[InternalRow],
+    source: StateSource,
+    taskContext: TaskContext
+) extends Iterator[InternalRow] {
+  private val ready = new ArrayDeque[InternalRow]
+  private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
+  private var driver: KeyedDriver = _
+  private var started = false
+  private var ended = false
+  private var startNanos = 0L
+
+  override def hasNext: Boolean = {
+    if (!started) start()
+    while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+    !ready.isEmpty
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
+    task.metrics("numOutputRows") += 1
+    ready.poll() match {
+      case unsafe: UnsafeRow => unsafe
+      case other => toUnsafe(other)
+    }
+  }
+
+  private def start(): Unit = {
+    started = true
+    startNanos = System.nanoTime
+    if (!task.isBatch || input.hasNext) {
+      driver = new KeyedDriver(task, input, source.open(), ready, taskContext)
+      driver.open()
+    }
+  }
+
+  private def end(): Unit = {
+    ended = true
+    if (driver != null) {
+      driver.close()
+      task.metrics.get("allUpdatesTimeMs").foreach(_ += (System.nanoTime - startNanos) / 1000000)
+      source.commit()
+    }
+  }
+}
+
+/** Where the state of a task comes from and goes to. Task thread only. */
+trait StateSource {
+
+  /** The state as the last committed micro-batch left it. Frees it at the end of the task if it isn't committed. */
+  def open(): PartitionState
+
+  /** Makes what was changed durable, as the next version. */
+  def commit(): Unit
+}
+
+/** State of a batch: empty at first, gone at the end. */
+final class BatchStateSource(task: KeyedTask, taskContext: TaskContext) extends StateSource {
+
+  override def open(): PartitionState = {
+    val state = StateBackends.forBatch(task.keySchema)
+    taskContext.addTaskCompletionListener[Unit](_ => state.close())
+    state
+  }
+
+  override def commit(): Unit = ()
+}

@@ -1,0 +1,98 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.mailbox.MailboxExecutor
+import io.pillarbox.state.KeyedStateBackend
+import io.pillarbox.timer.{InternalTimerService, TimerKind}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
+
+/**
+ * What an operator finds around it. Mailbox thread only, except [[fail]].
+ *
+ * Times are in milliseconds since 1970.
+ */
+trait KeyedOperatorContext {
+  def spec: KeyedSpec
+
+  /** Of the rows that come in. */
+  def inputSchema: StructType
+
+  /** Of the rows that go out. */
+  def resultSchema: StructType
+
+  /** Of keys: the key columns in the order of the spec. */
+  def keySchema: StructType
+
+  /** The key of an input row, as [[backend]] wants it. The same object for every row: copy it to keep it. */
+  def keyOf(row: InternalRow): UnsafeRow
+
+  /** Whether the data are static: one key after the other, no watermark, state that nobody keeps. */
+  def isBatch: Boolean
+
+  /** Whether event-time timers can fire: in a batch always, in a stream with a watermark. */
+  def hasEventTime: Boolean
+
+  /**
+   * Up to here the query is complete: while rows come, the watermark by which late rows were dropped; while timers
+   * fire, the one that made them. `Long.MinValue` in a batch, and without a watermark.
+   */
+  def watermark: Long
+
+  /** The micro-batch's (or batch's) time: the same for all its tasks and for a replay. */
+  def processingTime: Long
+
+  /** The state of the partition. The key must be set before any access; see [[withEvent]] for TTL's clock. */
+  def backend: KeyedStateBackend[UnsafeRow]
+
+  /**
+   * Timers of the backend's current key. Registering an event-time timer where there is no event time is an error that
+   * says what to do; in a batch, timers are dropped while those of a finished key fire.
+   */
+  def timers: InternalTimerService[UnsafeRow]
+
+  /** Takes the next timer that is due up to `time` out of the timers; null if there is none. */
+  def pollTimer(kind: TimerKind, time: Long): io.pillarbox.timer.Timer[UnsafeRow]
+
+  /**
+   * Sets the times that state with TTL goes by from now on.
+   *
+   * @param timestamp
+   *   of the row or timer that is being processed
+   * @param watermark
+   *   what `watermark` tells; time-sorted input has one of its own for each event
+   */
+  def withEvent(timestamp: Long, watermark: Long): Unit
+
+  /** What [[withEvent]] sets, for an operator that judges TTL itself. */
+  private[keyed] def clock: TaskClock
+
+  /** In a batch: timers registered from now on are dropped, or no longer. */
+  def dropNewTimers(drop: Boolean): Unit
+
+  /** Emits a row, which is copied if it can change. */
+  def collect(row: InternalRow): Unit
+
+  /** There is room again: what was refused is offered again. */
+  def resume(): Unit
+
+  /** Runs answers on the mailbox thread. */
+  def mailboxExecutor: MailboxExecutor
+
+  /** Fails the task. Any thread. */
+  def fail(error: Throwable): Unit
+
+  def task: KeyedTask
+
+  def taskContext: TaskContext
+
+  /**
+   * What this operator wants to find again in the next micro-batch of the partition on this executor, such as an
+   * opened function; null at first. Closed with the partition's state.
+   */
+  var kept: AutoCloseable
+
+  /** Adds to one of the metrics of [[KeyedMetrics]]. */
+  def count(metric: String, by: Long): Unit
+}

@@ -1,0 +1,49 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.spark.checkpoint.{StateReport, StateSettings, StateVersion, StreamStateSource}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
+import org.apache.spark.sql.pillarbox.StatePartition
+import org.apache.spark.{Partition, TaskContext}
+
+/**
+ * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can have it so.
+ *
+ * @param isLate
+ *   true for rows that are dropped and counted
+ * @param locate
+ *   the executors that have a partition's state open; asked on the driver
+ */
+final class KeyedStateRDD(
+    rows: RDD[InternalRow],
+    task: KeyedTask,
+    settings: StateSettings,
+    isLate: Option[Expression],
+    partitionOf: Int => StatePartition,
+    versionOf: Int => StateVersion,
+    report: StateReport,
+    @transient private val locate: StatePartition => Seq[String]
+) extends RDD[InternalRow](rows) {
+
+  override protected def getPartitions: Array[Partition] = rows.partitions
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] = locate(partitionOf(split.index))
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val source =
+      new StreamStateSource(task, settings, partitionOf(split.index), versionOf(split.index), report, context)
+    new KeyedIterator(task, withoutLateRows(rows.iterator(split, context)), source, context)
+  }
+
+  private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =
+    isLate.fold(input) { expression =>
+      val predicate = Predicate.create(expression, task.input)
+      val dropped = task.metrics("numRowsDroppedByWatermark")
+      input.filterNot { row =>
+        val drop = predicate.eval(row)
+        if (drop) dropped += 1
+        drop
+      }
+    }
+}

@@ -1,0 +1,78 @@
+package io.pillarbox.spark.keyed
+
+import java.util.Comparator
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types.{StructType, TimestampNTZType, TimestampType}
+
+/**
+ * What the tasks of one keyed operator need, made on the driver and sent to them.
+ *
+ * @param input
+ *   the columns of the rows that come in
+ * @param timestamp
+ *   the column with the event time, of a timestamp type
+ * @param orderBy
+ *   rows of a key within a batch come in this order
+ * @param lateWatermark
+ *   rows up to it have been dropped; `Long.MinValue` where there is no watermark
+ * @param watermark
+ *   event-time timers up to it fire
+ * @param batchTime
+ *   processing time in milliseconds since 1970
+ * @param timeZone
+ *   of the session
+ */
+final case class KeyedTask(
+    spec: KeyedSpec,
+    factory: KeyedOperatorFactory,
+    input: Seq[Attribute],
+    keys: Seq[Attribute],
+    timestamp: Option[Attribute],
+    orderBy: Seq[Attribute],
+    isBatch: Boolean,
+    hasWatermark: Boolean,
+    lateWatermark: Long,
+    watermark: Long,
+    batchTime: Long,
+    timeZone: String,
+    metrics: Map[String, SQLMetric]
+) {
+
+  /** Whether event-time timers can fire. */
+  def hasEventTime: Boolean = isBatch || hasWatermark
+
+  def inputSchema: StructType = DataTypeUtils.fromAttributes(input)
+
+  def keySchema: StructType = DataTypeUtils.fromAttributes(keys)
+
+  def keyProjection(): Projection =
+    UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
+
+  /** Where the event time is in an input row, -1 without one. */
+  def timestampOrdinal: Int = timestamp.fold(-1)(column => input.indexWhere(_.exprId == column.exprId))
+
+  /** The order of rows of one key and time in time-sorted input: time in microseconds, order_by, content. */
+  def tieOrder(): Comparator[UnsafeRow] = {
+    val columns = timestamp.toSeq ++ orderBy
+    val ordering = RowOrdering.create(columns.map(SortOrder(_, Ascending)), input)
+    (left, right) => {
+      val byColumns = ordering.compare(left, right)
+      if (byColumns != 0) byColumns else TimeSortedRows.byBytes.compare(left, right)
+    }
+  }
+
+  require(
+    timestamp.forall(column => column.dataType == TimestampType || column.dataType == TimestampNTZType),
+    s"${spec.name}: the event time must be a timestamp, ${timestamp.fold("")(_.sql)} is not"
+  )
+}
+
+object KeyedTask {
+
+  /** A literal of a timestamp type in milliseconds. */
+  def millisOf(timestamp: Expression): Long = Math.floorDiv(timestamp.eval().asInstanceOf[Long], 1000L)
+}

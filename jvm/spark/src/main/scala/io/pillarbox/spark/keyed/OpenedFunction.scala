@@ -1,0 +1,73 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.operator.{Collector, KeyedProcessFunction, OutputTag, TimerService}
+import io.pillarbox.state.State
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+
+/**
+ * A user's function that has been opened, with its states; lives as long as the partition's state is open.
+ *
+ * Its contexts are made once a task, not for every row.
+ */
+final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]) extends AutoCloseable {
+  private var states = Vector.empty[State]
+  private var context: KeyedOperatorContext = _
+  private var timers: TimerService = _
+  private var toInput: Any => Any = _
+  private var toKey: Any => Any = _
+  private var toResult: Any => Any = _
+  private val rowContext = new RowContext
+  private val timerContext = new TimerContext
+  private val collector: Collector[Row] = row => context.collect(toResult(row).asInstanceOf[InternalRow])
+
+  def open(openContext: OpenContext): Unit = function.open(openContext)
+
+  def remember[S <: State](state: S): S = {
+    if (!states.exists(_ eq state)) states :+= state
+    state
+  }
+
+  /** What it is called with belongs to this task from now on. */
+  def bind(context: KeyedOperatorContext): Unit = {
+    this.context = context
+    timers = new TimerService(context.timers)
+    toInput = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
+    toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
+    toResult = CatalystTypeConverters.createToCatalystConverter(context.resultSchema)
+  }
+
+  def processElement(row: UnsafeRow, timestamp: Long): Unit = {
+    rowContext.timestamp = timestamp
+    function.processElement(toInput(row).asInstanceOf[Row], rowContext, collector)
+  }
+
+  def onTimer(timestamp: Long, kind: TimerKind): Unit = {
+    timerContext.timestamp = timestamp
+    timerContext.timeDomain = kind
+    function.onTimer(timestamp, timerContext, collector)
+  }
+
+  /** Removes all that the current key holds in the function's states. */
+  def clearState(): Unit = states.foreach(_.clear())
+
+  /** Not on a task's thread: nobody uses the function any more. */
+  override def close(): Unit = function.close()
+
+  private class RowContext extends Context[Row] {
+    var timestamp: Long = 0L
+    override def currentKey: Row = toKey(context.backend.currentKey).asInstanceOf[Row]
+    override def timerService: TimerService = timers
+    override def output[X](tag: OutputTag[X], value: X): Unit =
+      throw new UnsupportedOperationException(
+        s"${context.spec.name}: a DataFrame has no side output '${tag.id}': emit the row with a column that tells it apart"
+      )
+  }
+
+  private final class TimerContext extends RowContext with OnTimerContext[Row] {
+    var timeDomain: TimerKind = _
+  }
+}

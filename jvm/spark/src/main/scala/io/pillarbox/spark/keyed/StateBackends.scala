@@ -1,0 +1,115 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.queue.RocksDBOrderedByteStore
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
+import io.pillarbox.timer.{TimerKind, TimerQueues}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
+import org.apache.spark.sql.types.StructType
+
+/** Makes empty state of a partition, kept as the spec wants it. */
+object StateBackends {
+
+  /** How many key groups state is divided into; on disk, so never to be changed. */
+  final val MaxKeyGroups = 128
+
+  /** Spark decides which key is in which partition, so any partition can have keys of any key group. */
+  private val AllKeyGroups = KeyGroupRange(0, MaxKeyGroups - 1)
+
+  /** For a batch: one key at a time, nothing is ever committed. */
+  def forBatch(keySchema: StructType): PartitionState = new PartitionState(
+    clock => new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    _ => TimerQueues.Heap,
+    () => (),
+    trackChanges = false
+  )
+
+  /**
+   * For a stream.
+   *
+   * @param memoryLimit
+   *   of all RocksDB databases of the process, in bytes
+   */
+  def forStream(
+      spec: KeyedSpec,
+      keySchema: StructType,
+      memoryLimit: Long
+  ): PartitionState = {
+    val closing = new Closing
+    try
+      new PartitionState(
+        clock =>
+          spec.backend match {
+            case StorageKind.Heap =>
+              new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock)
+            case StorageKind.RocksDB =>
+              val config = RocksDBConfig(closing.folder().path, memoryLimit)
+              new RocksDBKeyedStateBackend(
+                new UnsafeRowSerializer(keySchema),
+                MaxKeyGroups,
+                AllKeyGroups,
+                clock,
+                config
+              )
+          },
+        backend => timerQueues(spec.timers, backend, memoryLimit, closing),
+        () => closing.run(),
+        trackChanges = true
+      )
+    catch {
+      case e: Throwable =>
+        closing.run()
+        throw e
+    }
+  }
+
+  private def timerQueues(
+      kind: StorageKind,
+      backend: KeyedStateBackend[UnsafeRow],
+      memoryLimit: Long,
+      closing: Closing
+  ): TimerQueues = kind match {
+    case StorageKind.Heap => TimerQueues.Heap
+    case StorageKind.RocksDB =>
+      backend match {
+        case rocks: RocksDBKeyedStateBackend[_] => overRocksDB(rocks.store)
+        case _ =>
+          val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
+          closing.first(own)
+          overRocksDB(own)
+      }
+  }
+
+  private def overRocksDB(store: RocksDBStore): TimerQueues = TimerQueues.overStore { kind =>
+    val name = kind match {
+      case TimerKind.EventTime => "timers-event"
+      case TimerKind.ProcessingTime => "timers-processing"
+    }
+    new RocksDBOrderedByteStore(
+      store.rocksDB,
+      store.createColumnFamily(name.getBytes("UTF-8")),
+      store.defaultReadOptions,
+      store.defaultWriteOptions
+    )
+  }
+
+  /** What is to be closed after the backend: databases, then folders. */
+  private final class Closing {
+    private var resources = List.empty[AutoCloseable]
+
+    def folder(): LocalFolder = {
+      val folder = LocalFolders.create("rocksdb")
+      resources = resources :+ folder
+      folder
+    }
+
+    def first(resource: AutoCloseable): Unit = resources = resource :: resources
+
+    def run(): Unit = {
+      resources.foreach(_.close())
+      resources = Nil
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package io.pillarbox.spark.keyed.python
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+
+import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.state.{KeyedStateBackend, ListState, StateTtlConfig, TimestampedList}
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types._
+
+/** Lists: sent whole up to a size, asked for above it, changed by a log of operations. */
+final private class PythonListState(
+    declared: DeclaredState,
+    backend: KeyedStateBackend[UnsafeRow],
+    arrow: StructType => Schema,
+    clock: RawClock
+) extends PythonState(
+      declared,
+      schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
+      schema("key" -> IntegerType, "op" -> ByteType, "value" -> declared.valueType, "ts" -> LongType),
+      arrow,
+      clock
+    ) {
+  private val state: ListState[UnsafeRow] = backend.getOrCreate(declared.listDescriptor)
+  private val stamps = state.asInstanceOf[TimestampedList]
+  private val flags = new ByteArrayOutputStream
+  private val ttlMs = declared.ttl.fold(0L)(_.ttl)
+  private val isEventTime = declared.ttl.exists(_.timeCharacteristic == StateTtlConfig.EventTime)
+
+  override def addCells(slot: Int): Unit = {
+    val elements = state.get().take(InlineEntries + 1).toArray
+    val isLarge = elements.length > InlineEntries
+    flags.write(if (isLarge) 1 else 0)
+    if (!isLarge) writeAll(slot, elements.iterator)
+  }
+
+  override def addNothing(slot: Int): Unit = flags.write(0)
+
+  override def finishCells(): Seq[ByteBuffer] = {
+    val perKey = ByteBuffer.wrap(flags.toByteArray)
+    flags.reset()
+    Seq(perKey, message())
+  }
+
+  override def answer(op: Int, key: ByteBuffer): ByteBuffer = {
+    writeAll(0, state.get())
+    message()
+  }
+
+  override def clear(): Unit = state.clear()
+
+  private def writeAll(slot: Int, elements: Iterator[UnsafeRow]): Unit =
+    if (declared.ttl.isEmpty) elements.foreach(element => writer.write(row(slot, element, 0L)))
+    else elements.zip(stamps.timestamps).foreach { case (element, stamp) => writer.write(row(slot, element, stamp)) }
+
+  override protected def change(row: InternalRow): Unit = {
+    val stamp = row.getLong(3)
+    row.getByte(1) match {
+      case PythonListState.Add =>
+        clock.writing(stamp)
+        state.add(valueOf(row, 2))
+      case PythonListState.Clear => state.clear()
+      case PythonListState.RemoveUpTo => touch(clock.expiring(stamp, ttlMs))
+      case PythonListState.Raise | PythonListState.StampUnknown =>
+        touch(if (isEventTime) clock.raising(stamp) else clock.writing(stamp))
+      case other => throw new IllegalStateException(s"The worker sent an unknown list operation, $other")
+    }
+  }
+
+  /** Reading under a given clock removes what is expired by it, and stamps the rest. */
+  private def touch(setClock: => Unit): Unit = {
+    setClock
+    state.get().foreach(_ => ())
+  }
+}
+
+private object PythonListState {
+  final val Add: Byte = 0
+  final val Clear: Byte = 1
+  final val RemoveUpTo: Byte = 2
+  final val Raise: Byte = 3
+  final val StampUnknown: Byte = 4
+}

@@ -1,0 +1,86 @@
+package io.pillarbox.spark.keyed.python
+
+import java.nio.ByteBuffer
+
+import io.pillarbox.spark.python.{ArrowBatchReader, ArrowBatchWriter}
+import io.pillarbox.state.StateClock
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types._
+
+/**
+ * One declared state on its way to the worker and back. The backend's current key is always the one that is meant.
+ *
+ * @param arrow
+ *   turns a schema into Arrow's, as the session wants it
+ */
+abstract private class PythonState(
+    val declared: DeclaredState,
+    cells: StructType,
+    changes: StructType,
+    arrow: StructType => Schema,
+    protected val clock: RawClock
+) extends AutoCloseable {
+  protected val writer = new ArrowBatchWriter(arrow(cells))
+  private val reader = new ArrowBatchReader(arrow(changes))
+  private val toValue = UnsafeProjection.create(declared.valueType)
+
+  /** Of the cells, for SCHEMAS. */
+  def cellSchema: Schema = writer.schema
+
+  /** Adds what the current key, number `slot` of the frame, holds. */
+  def addCells(slot: Int): Unit
+
+  /** Adds a key of which nothing is stored. */
+  def addNothing(slot: Int): Unit
+
+  /** What was added, as the bytes of a blob; starts anew. */
+  def finishCells(): Seq[ByteBuffer] = Seq(message())
+
+  /** Carries out the changes of an UPDATE; `select` makes a slot's key the current one. */
+  def applyChanges(blob: ByteBuffer, select: Int => Unit): Unit = if (blob.hasRemaining) {
+    val batch = reader.read(blob)
+    var i = 0
+    while (i < batch.numRows) {
+      val row = batch.getRow(i)
+      select(row.getInt(0))
+      change(row)
+      i += 1
+    }
+  }
+
+  /** The entries of the current key that a QUERY asks for. */
+  def answer(op: Int, key: ByteBuffer): ByteBuffer =
+    throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
+
+  /** Removes what the current key holds. */
+  def clear(): Unit
+
+  protected def change(row: InternalRow): Unit
+
+  protected def message(): ByteBuffer = if (writer.rows == 0) ByteBuffer.allocate(0) else writer.finish()
+
+  protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
+    toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
+
+  protected def sent(timestamp: Long): Long = if (declared.ttl.isEmpty) 0L else timestamp
+
+  override def close(): Unit = {
+    writer.close()
+    reader.close()
+  }
+}
+
+private object PythonState {
+
+  /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
+  val InlineEntries = 256
+
+  def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
+
+  def schema(fields: (String, DataType)*): StructType =
+    StructType(fields.map { case (name, dataType) => StructField(name, dataType) })
+
+  val Absent: Long = StateClock.Unknown
+}

@@ -1,0 +1,41 @@
+package io.pillarbox.spark.keyed.python
+
+import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.state.{KeyedStateBackend, TimestampedValue, ValueState}
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types._
+
+/** Values, and the accumulators of reducing and aggregating states. */
+final private class PythonValueState(
+    declared: DeclaredState,
+    backend: KeyedStateBackend[UnsafeRow],
+    arrow: StructType => Schema,
+    clock: RawClock
+) extends PythonState(
+      declared,
+      schema("value" -> declared.valueType, "ts" -> LongType),
+      schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
+      arrow,
+      clock
+    ) {
+  private val state: ValueState[UnsafeRow] = backend.getOrCreate(declared.valueDescriptor)
+  private val stamps = state.asInstanceOf[TimestampedValue]
+
+  override def addCells(slot: Int): Unit = {
+    val value = state.value()
+    writer.write(row(value, if (value == null) 0L else sent(stamps.timestamp)))
+  }
+
+  override def addNothing(slot: Int): Unit = writer.write(row(null, 0L))
+
+  override def clear(): Unit = state.clear()
+
+  override protected def change(row: InternalRow): Unit =
+    if (row.isNullAt(1)) state.clear()
+    else {
+      clock.writing(row.getLong(2))
+      state.update(valueOf(row, 1))
+    }
+}

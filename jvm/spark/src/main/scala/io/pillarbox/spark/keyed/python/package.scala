@@ -1,0 +1,10 @@
+package io.pillarbox.spark.keyed
+
+/**
+ * The Python form of keyed functions: frames of rows, timers and the state of their keys go to the worker, and rows,
+ * changed state and timers come back; one round trip a frame.
+ *
+ * The layout of the frames is described in the worker's own codec (`pillarbox/_worker/keyed_frames.py`). State travels
+ * raw: the worker alone judges TTL, so what is read and written here goes past the clock (see [[RawClock]]).
+ */
+package object python

@@ -1,0 +1,89 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.keyed._
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types._
+
+/** Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the driver. */
+final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
+  private val keys = spec.by.map(column("by", _))
+  private val orderBy = spec.orderBy.map(column("order_by", _))
+  private val analyzed = SparkAdapter.analyzedPlan(df)
+  private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
+  private val timestamp = spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isWatermarked))
+
+  check()
+
+  /** Rows that the function is given: all columns, or those it asks for with key, time and order. */
+  val input: LogicalPlan =
+    if (spec.inputs.isEmpty) analyzed
+    else {
+      val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ spec.inputs.map(column("inputs", _)))
+      // The watermark's column decides which rows are late.
+      Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)
+    }
+
+  /** The DataFrame of what the function emits, in the schema of the spec. */
+  def dataFrame(factory: KeyedOperatorFactory): DataFrame = dataFrame(factory, spec)
+
+  /** A scan decides itself what it puts out. */
+  def scan(): DataFrame = {
+    val (program, columns) = new ScanCompiler(df, ScanSpec.fromJson(spec.json), input.output).compile()
+    val returns = StructType(columns.map(c => StructField(c.name, c.dataType, c.nullable, c.metadata)))
+    dataFrame(ScanOperator.Factory(program), spec.copy(returns = returns))
+  }
+
+  private def dataFrame(factory: KeyedOperatorFactory, spec: KeyedSpec): DataFrame = {
+    PillarboxStrategy.register(df.sparkSession)
+    val results = spec.returns.map(result)
+    val node =
+      KeyedProcess(spec, factory, keys, timestamp, orderBy, results, CurrentTimestamp(), hasWatermark, input)
+    // Aliases give the columns fresh ids where a query uses this DataFrame twice (a self-join).
+    SparkAdapter.ofRows(df, Project(results.map(result => Alias(result, result.name)()), node))
+  }
+
+  /** The event time that goes out under its own name still is the event time, for stateful operators after this one. */
+  private def result(field: StructField): Attribute = {
+    val isTime = timestamp.exists(time => isWatermarked(time) && time.name == field.name && time.dataType == field.dataType)
+    val metadata = if (isTime) timestamp.get.metadata else Metadata.empty
+    AttributeReference(field.name, field.dataType, field.nullable, metadata)()
+  }
+
+  private def check(): Unit = {
+    if (keys.isEmpty) throw new IllegalArgumentException(s"${spec.name}: at least one key column is needed (by=...)")
+    keys.foreach(checkKey)
+    timestamp.foreach(checkTimestamp)
+    if (spec.timeSorted && (timestamp.isEmpty || (analyzed.isStreaming && !hasWatermark)))
+      throw KeyedErrors.sortedWithoutTime(spec.name)
+  }
+
+  private def checkKey(key: Attribute): Unit = {
+    def refuse(why: String) = throw KeyedErrors.keyType(spec.name, key.name, key.dataType.sql, why)
+    if (SparkAdapter.contains(key.dataType)(_.isInstanceOf[MapType])) refuse("maps can't be compared")
+    if (SparkAdapter.contains(key.dataType)(_.isInstanceOf[VariantType])) refuse("variants can't be compared")
+    if (!SparkAdapter.isBinaryStable(key.dataType)) refuse("its collation takes different strings for equal")
+  }
+
+  private def checkTimestamp(column: Attribute): Unit =
+    if (column.dataType != TimestampType && column.dataType != TimestampNTZType)
+      throw new IllegalArgumentException(
+        s"${spec.name}: the event time must be a timestamp, but ${column.name} is ${column.dataType.sql}: " +
+          "convert it, for instance with timestamp_millis, and name the new column"
+      )
+
+  private def isWatermarked(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
+
+  private def column(option: String, name: String): Attribute =
+    try SparkAdapter.resolve(df, name)
+    catch {
+      case missing: org.apache.spark.sql.AnalysisException =>
+        throw new IllegalArgumentException(
+          s"${spec.name}: $option names the column '$name', which the DataFrame does not have. It has " +
+            df.columns.mkString(", "),
+          missing
+        )
+    }
+}

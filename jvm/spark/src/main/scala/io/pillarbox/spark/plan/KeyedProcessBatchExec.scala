@@ -1,0 +1,70 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.keyed._
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+
+/** Runs [[KeyedProcess]] on static data: sorted by key, one key at a time. */
+final case class KeyedProcessBatchExec(
+    spec: KeyedSpec,
+    factory: KeyedOperatorFactory,
+    keys: Seq[Attribute],
+    timestamp: Option[Attribute],
+    orderBy: Seq[Attribute],
+    results: Seq[Attribute],
+    batchTime: Expression,
+    child: SparkPlan
+) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = results
+
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+
+  @transient override lazy val references: AttributeSet = child.outputSet
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+
+  override def requiredChildDistribution: Seq[Distribution] = ClusteredDistribution(keys) :: Nil
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
+    val time = timestamp.filter(_ => spec.timeSorted).toSeq
+    (keys ++ time ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
+  }
+
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
+      Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
+        name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
+      }
+
+  override protected def stringArgs: Iterator[Any] = spec.summary.iterator
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val task = KeyedTask(
+      spec,
+      factory,
+      child.output,
+      keys,
+      timestamp,
+      orderBy,
+      isBatch = true,
+      hasWatermark = false,
+      lateWatermark = Long.MinValue,
+      watermark = Long.MinValue,
+      batchTime = KeyedTask.millisOf(batchTime),
+      conf.sessionLocalTimeZone,
+      metrics
+    )
+    child.execute().mapPartitions { input =>
+      val context = TaskContext.get()
+      new KeyedIterator(task, input, new BatchStateSource(task, context), context)
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessBatchExec = copy(child = newChild)
+}

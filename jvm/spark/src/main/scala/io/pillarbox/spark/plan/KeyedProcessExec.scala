@@ -1,0 +1,135 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.PillarboxConf
+import io.pillarbox.spark.checkpoint.{CheckpointNote, StateSettings, StateVersion}
+import io.pillarbox.spark.keyed._
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
+
+/**
+ * Runs [[KeyedProcess]] on a stream: a stateful operator like Spark's own, with state of ours.
+ *
+ * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is asked for
+ * only when a timer is due.
+ */
+final case class KeyedProcessExec(
+    spec: KeyedSpec,
+    factory: KeyedOperatorFactory,
+    keys: Seq[Attribute],
+    timestamp: Option[Attribute],
+    orderBy: Seq[Attribute],
+    results: Seq[Attribute],
+    batchTime: Expression,
+    hasWatermark: Boolean,
+    child: SparkPlan,
+    stateInfo: Option[StatefulOperatorStateInfo] = None,
+    eventTimeWatermarkForLateEvents: Option[Long] = None,
+    eventTimeWatermarkForEviction: Option[Long] = None
+) extends StatefulExec {
+
+  /** When the next timers are due, over all partitions, as of the last micro-batch that this node ran. */
+  @transient private lazy val nextTimers = NextTimers.register(sparkContext)
+
+  override def shortName: String = KeyedProcessExec.ShortName
+
+  override def keyExpressions: Seq[Attribute] = keys
+
+  override def output: Seq[Attribute] = results
+
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+
+  @transient override lazy val references: AttributeSet = child.outputSet
+
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] =
+    if (orderBy.isEmpty || spec.timeSorted) Seq(Nil)
+    else (keys ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    KeyedMetrics.descriptions.map { case (name, description) => StatefulOperatorCustomSumMetric(name, description) }
+
+  /**
+   * Asked between micro-batches. Event-time timers are due by the watermark to come, processing-time timers by the
+   * clock that the next micro-batch will be stamped with.
+   */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
+    (hasWatermark && nextTimers.eventTime <= newInputWatermark) ||
+      nextTimers.processingTime <= System.currentTimeMillis
+
+  override protected def withState(
+      stateInfo: Option[StatefulOperatorStateInfo],
+      lateEvents: Option[Long],
+      eviction: Option[Long]
+  ): SparkPlan = copy(
+    stateInfo = stateInfo,
+    eventTimeWatermarkForLateEvents = lateEvents,
+    eventTimeWatermarkForEviction = eviction
+  )
+
+  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit =
+    CheckpointNote.of(spec, keys, getStateInfo.numPartitions).checkAndWrite(folder, conf)
+
+  override protected def stringArgs: Iterator[Any] =
+    spec.summary.iterator ++ stateInfo.iterator ++
+      eventTimeWatermarkForLateEvents.map(ms => s"lateEvents=$ms") ++
+      eventTimeWatermarkForEviction.map(ms => s"eviction=$ms")
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    // Spark's classes make metrics lazily; here is the last moment on the driver.
+    val sqlMetrics = metrics
+    val info = getStateInfo
+    val task = KeyedTask(
+      spec,
+      factory,
+      child.output,
+      keys,
+      timestamp,
+      orderBy,
+      isBatch = false,
+      hasWatermark,
+      lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
+      watermark = watermarkOf(eventTimeWatermarkForEviction),
+      batchTime = KeyedTask.millisOf(batchTime),
+      conf.sessionLocalTimeZone,
+      sqlMetrics
+    )
+    new KeyedStateRDD(
+      child.execute(),
+      task,
+      settings,
+      watermarkExpressionForLateEvents.filter(_ => hasWatermark),
+      partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
+      partition => StateVersion(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head)),
+      KeyedReport(nextTimers, checkpointReport),
+      StatePartition.locator(session)
+    )
+  }
+
+  private def watermarkOf(known: Option[Long]): Long = known.filter(_ => hasWatermark).getOrElse(Long.MinValue)
+
+  private def settings: StateSettings = StateSettings(
+    SparkAdapter.broadcastHadoopConf(session),
+    withIds = checkpointReport.withIds,
+    versionsToRetain = conf.minBatchesToRetain,
+    snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
+    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
+    maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
+    reportCommits = conf.stateStoreCommitValidationEnabled
+  )
+
+  override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessExec = copy(child = newChild)
+}
+
+object KeyedProcessExec {
+
+  /** What the query's progress and the operator's metadata in the checkpoint call it. */
+  final val ShortName = "pillarboxKeyedProcess"
+}

@@ -1,0 +1,71 @@
+package org.apache.spark.sql.pillarbox
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
+
+/**
+ * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it. Written for
+ * Spark 4.2.
+ *
+ * @param checkpoint
+ *   the query's folder of state
+ */
+final case class StatePartition(checkpoint: String, operator: Long, partition: Int, runId: UUID) {
+
+  def folder: Path = new Path(checkpoint, s"$operator/$partition")
+
+  /**
+   * Tells that this executor has it open now.
+   *
+   * @return
+   *   those of `others` that are open elsewhere
+   */
+  def reportActive(others: Seq[StatePartition]): Seq[StatePartition] = {
+    val env = SparkEnv.get
+    val known = others.filter(_ != this).map(other => other.providerId -> other).toMap
+    val id = env.blockManager.blockManagerId
+    StatePartition
+      .coordinator(env)
+      .reportActiveInstance(providerId, id.host, id.executorId, known.keys.toSeq)
+      .providerIdsToUnload
+      .flatMap(known.get)
+  }
+
+  /** Whether this executor is the one that has it, and its query still runs. */
+  def isActive: Boolean = {
+    val env = SparkEnv.get
+    try env != null && StatePartition.coordinator(env).verifyIfInstanceActive(providerId, env.executorId)
+    catch { case NonFatal(_) => false }
+  }
+
+  def reportCommit(version: Long): Unit =
+    StatePartition.coordinator(SparkEnv.get).reportStateStoreCommit(providerId, version)
+
+  def reportSnapshot(version: Long): Unit =
+    StatePartition.coordinator(SparkEnv.get).snapshotUploaded(providerId, version, System.currentTimeMillis): Unit
+
+  private def providerId = StateStoreProviderId(StateStoreId(checkpoint, operator, partition), runId)
+}
+
+object StatePartition {
+
+  /** Finds out on the driver which executor has a partition open. */
+  def locator(session: SparkSession): StatePartition => Seq[String] = {
+    val coordinator = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
+    partition => coordinator.getLocation(partition.providerId).toSeq
+  }
+
+  private var known: (SparkEnv, StateStoreCoordinatorRef) = _
+
+  /** A new SparkContext in the same process has another coordinator. */
+  private def coordinator(env: SparkEnv): StateStoreCoordinatorRef = synchronized {
+    if (known == null || (known._1 ne env)) known = (env, StateStoreCoordinatorRef.forExecutor(env))
+    known._2
+  }
+}

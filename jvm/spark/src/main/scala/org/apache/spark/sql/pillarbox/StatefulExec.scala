@@ -1,0 +1,99 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.physical.Distribution
+import org.apache.spark.sql.catalyst.rules.{RuleId, UnknownRuleId}
+import org.apache.spark.sql.catalyst.trees.TreePatternBits
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.util.CollectionAccumulator
+
+/**
+ * A stateful node of ours that gets its state info and its watermarks from `IncrementalExecution`, which hands them only
+ * to classes that it knows.
+ *
+ * Its rules are let act on a mirror of this node of such a class, and what they filled in is copied back. Rules that
+ * know this node (as a StateStoreWriter) act on it directly. Written for Spark 4.2.
+ */
+trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSupport {
+
+  /** This node with what the mirror was given. */
+  protected def withState(
+      stateInfo: Option[StatefulOperatorStateInfo],
+      lateEvents: Option[Long],
+      eviction: Option[Long]
+  ): SparkPlan
+
+  /**
+   * Checks what an earlier run of the query left against this one, before any data are touched, and leaves a note
+   * for later ones. On the driver, once a run.
+   *
+   * @param folder
+   *   of this operator's state
+   */
+  protected def checkCheckpoint(folder: Path, conf: Configuration): Unit
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    val folder = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
+    checkCheckpoint(folder, hadoopConf)
+    List(StateSchemaValidationResult(evolvedSchema = false, folder.toString))
+  }
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    StatefulOperatorPartitioning.getCompatibleDistribution(keyExpressions, getStateInfo, conf) :: Nil
+
+  override def transformDownWithPruning(cond: TreePatternBits => Boolean, ruleId: RuleId = UnknownRuleId)(
+      rule: PartialFunction[SparkPlan, SparkPlan]
+  ): SparkPlan =
+    if (!cond(this) || !isIncomplete || rule.isDefinedAt(this)) super.transformDownWithPruning(cond, ruleId)(rule)
+    else {
+      val mirror = newMirror()
+      rule.applyOrElse(mirror, identity[SparkPlan]) match {
+        case filled: StreamingDeduplicateExec if filled ne mirror =>
+          val changed = withState(
+            filled.stateInfo,
+            filled.eventTimeWatermarkForLateEvents,
+            filled.eventTimeWatermarkForEviction
+          )
+          changed.copyTagsFrom(this)
+          changed.mapChildren(_.transformDownWithPruning(cond, ruleId)(rule))
+        case _ => super.transformDownWithPruning(cond, ruleId)(rule)
+      }
+    }
+
+  /** Tells the driver which checkpoint a partition has written; to be captured on the driver. */
+  protected def checkpointReport: StatefulExec.CheckpointReport = new StatefulExec.CheckpointReport(
+    if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) checkpointInfoAccumulator else null
+  )
+
+  private def isIncomplete: Boolean = stateInfo.isEmpty || eventTimeWatermarkForEviction.isEmpty
+
+  private def newMirror(): StreamingDeduplicateExec = StreamingDeduplicateExec(
+    keyExpressions,
+    child,
+    stateInfo,
+    eventTimeWatermarkForLateEvents,
+    eventTimeWatermarkForEviction
+  )
+}
+
+object StatefulExec {
+
+  /** Goes to the tasks. No-op under checkpoint format 1. */
+  final class CheckpointReport(ids: CollectionAccumulator[StatefulOpStateStoreCheckpointInfo])
+      extends Serializable {
+
+    def withIds: Boolean = ids != null
+
+    /** Task thread, after the commit of `version`. */
+    def add(partition: Int, version: Long, id: Option[String], base: Option[String]): Unit =
+      if (ids != null)
+        ids.add(StatefulOpStateStoreCheckpointInfo(partition, version, id.map(Array(_)), base.map(Array(_))))
+  }
+}

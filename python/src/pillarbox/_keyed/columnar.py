@@ -1,0 +1,220 @@
+"""The column form's view of state: whole Arrow columns, aligned with the keys of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import PillarboxError, error, shown
+from .context import UNKNOWN
+from .state import Declaration
+
+
+class BatchContext:
+    """What the column form knows of a batch. Times are epoch milliseconds.
+
+    ``timestamps`` is an int64 array, one a row, null for rows without event time.
+    """
+
+    def __init__(
+        self, name: str, watermark: int, processing_time: int, timestamps: pa.Array
+    ) -> None:
+        self.name = name
+        self.watermark = None if watermark == UNKNOWN else watermark
+        self.current_processing_time = processing_time
+        self.timestamps = timestamps
+
+
+class BatchState:
+    """The states of a batch's keys by name, and which row has which key.
+
+    ``keys``: an array of the distinct keys (of structs for several key columns), in no order.
+    ``index``: an int32 numpy array, for each row the position of its key in ``keys``.
+    """
+
+    def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:
+        self.keys = keys
+        self.index = index
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> pa.Array:
+        """The values of a state, null where a key has none. ``StateError`` for unknown names."""
+        return self._column(name).read()
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        """Writes the state of all keys; null clears. An array, a numpy array or a list.
+
+        Raises ``ResultTypeMismatch`` for another length or type.
+        """
+        self._column(name).write(values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def _column(self, name: str) -> StateColumn:
+        if name not in self._columns:
+            declared = ", ".join(map(repr, self._columns)) or "none"
+            raise error("UNKNOWN_STATE", state=shown(name), declared=declared)
+        return self._columns[name]
+
+
+class StateColumn:
+    """One value state over the keys of a batch, with the rules of its TTL.
+
+    ``load`` gives values (an array of the declared type) and stamps (int64 numpy) when first
+    needed; ``latest`` the greatest timestamp of each key's rows, UNKNOWN without one.
+    """
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        arrow_type: pa.DataType,
+        load: Callable[[], tuple[pa.Array, Any]],
+        clock: BatchContext,
+        latest: Callable[[], Any],
+        keys: pa.Array,
+    ) -> None:
+        self._declaration = declaration
+        self._type = arrow_type
+        self._count = len(keys)
+        self._load = load
+        self._clock = clock
+        self._latest = latest
+        self._keys = keys
+        self._values: pa.Array | None = None
+        self._stamps: Any = None
+        self.changed = np.zeros(len(keys), bool)
+
+    def read(self) -> pa.Array:
+        """The values that are alive (or shown once more)."""
+        values, ttl = self._loaded(), self._declaration.ttl
+        if ttl is None:
+            return values
+        now, filled = self._now(), values.is_valid().to_numpy(zero_copy_only=False)
+        limit = max(now - ttl.ms, UNKNOWN)
+        expired = filled & (self._stamps <= limit) & (self._stamps != UNKNOWN)
+        alive = pc.if_else(pa.array(~expired), values, None) if expired.any() else values
+        self._values = alive
+        self.changed |= expired
+        self._tell(values, expired)
+        renews = filled & ~expired
+        if ttl.update != "on_read_and_write":
+            renews &= self._stamps == UNKNOWN
+        self._stamp(renews)
+        shown_once = ttl.visibility == "return_expired_if_not_cleaned_up"
+        return values if shown_once else alive
+
+    def write(self, values: Any) -> None:
+        """All values anew."""
+        new = as_array(values, self._type, f"state {self._declaration.name}")
+        if len(new) != self._count:
+            raise _mismatch(self._declaration.name, f"{self._count} values, one a key", values)
+        if self._declaration.ttl is not None:
+            had = self._loaded().is_valid().to_numpy(zero_copy_only=False)
+            self._stamps = np.where(had, self._stamps, UNKNOWN)
+            self._stamp(new.is_valid().to_numpy(zero_copy_only=False))
+        self._values = new
+        self.changed[:] = True
+
+    def changes(self) -> tuple[Any, pa.Array, Any] | None:
+        """Positions, values and stamps of what changed; None if nothing."""
+        if not self.changed.any():
+            return None
+        positions = self.changed.nonzero()[0]
+        values = self._loaded().take(pa.array(positions))
+        filled = values.is_valid().to_numpy(zero_copy_only=False)
+        if self._declaration.ttl is None:
+            return positions, values, np.zeros(len(positions), np.int64)
+        return positions, values, np.where(filled, self._stamps[positions], 0)
+
+    def _loaded(self) -> pa.Array:
+        if self._values is None:
+            # A column that is written whole without TTL is never decoded.
+            self._values, stamps = self._load()
+            self._stamps = np.array(stamps, np.int64)
+        return self._values
+
+    def _now(self) -> int:
+        assert self._declaration.ttl is not None
+        if self._declaration.ttl.time == "processing":
+            return self._clock.current_processing_time
+        return UNKNOWN if self._clock.watermark is None else self._clock.watermark
+
+    def _stamp(self, which: Any) -> None:
+        assert self._declaration.ttl is not None
+        if self._declaration.ttl.time == "processing":
+            new = np.full(self._count, self._now(), np.int64)
+        else:
+            latest = self._latest()
+            new = np.maximum(np.where(latest == UNKNOWN, self._now(), latest), self._stamps)
+        new = np.where(which, new, self._stamps)
+        self.changed |= new != self._stamps
+        self._stamps = new
+
+    def _tell(self, values: pa.Array, expired: Any) -> None:
+        ttl = self._declaration.ttl
+        if ttl is not None and ttl.on_expire is not None:
+            for position in expired.nonzero()[0].tolist():
+                ttl.on_expire(self._keys[position].as_py(), values[position].as_py())
+
+
+def as_array(values: Any, arrow_type: pa.DataType, place: str) -> pa.Array:
+    """``values`` as one array of exactly this type; nothing may be lost by it.
+
+    Raises ``ResultTypeMismatch`` naming ``place``.
+    """
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if not isinstance(values, pa.Array):
+            values = pa.array(values)
+        return values if values.type == arrow_type else values.cast(arrow_type)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise _mismatch(place, str(arrow_type), values) from None
+
+
+def as_batch(answer: Any, schema: pa.Schema) -> pa.RecordBatch | None:
+    """What ``process`` of the column form returned, with exactly ``schema``.
+
+    Raises ``ResultTypeMismatch`` for a missing column, a wrong type or unequal lengths.
+    """
+    if answer is None:
+        return None
+    columns = _columns_of(answer)
+    arrays = []
+    for field in schema:
+        if field.name not in columns:
+            raise _mismatch(field.name, f"a column of {field.type}", None)
+        arrays.append(as_array(columns[field.name], field.type, field.name))
+    lengths = {field.name: len(array) for field, array in zip(schema, arrays, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise _mismatch(", ".join(lengths), "columns of one length", list(lengths.values()))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _columns_of(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, (pa.RecordBatch, pa.Table)):
+        return dict(zip(answer.schema.names, answer.columns, strict=True))
+    if isinstance(answer, dict):
+        return answer
+    raise error(
+        "RESULT_SHAPE_MISMATCH",
+        expected="a RecordBatch, a Table or a dict of columns",
+        value=shown(answer),
+        found=type(answer).__name__,
+        advice="Return None for no rows.",
+    )
+
+
+def _mismatch(column: str, expected: str, value: Any) -> PillarboxError:
+    return error(
+        "RESULT_TYPE_MISMATCH",
+        column=column,
+        expected=expected,
+        value=shown(value),
+        found=type(value).__name__,
+    )

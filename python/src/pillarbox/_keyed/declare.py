@@ -1,0 +1,128 @@
+"""The states of one function: declared in ``open``, each name once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.types import DataType
+
+from .._ddl import parse_type
+from .._schema import check_type
+from ..errors import PillarboxError, error, shown
+from .context import Context
+from .function import AggregateFunction
+from .list_state import ListState
+from .map_state import MapState
+from .state import Declaration, State
+from .ttl import as_ttl
+from .value_state import AggregatingState, ReducingState, ValueState
+from .values import KeyType, ValueType, is_hashable
+
+HANDLES: dict[str, type[State]] = {
+    "value": ValueState,
+    "list": ListState,
+    "map": MapState,
+    "reducing": ReducingState,
+    "aggregating": AggregatingState,
+}
+
+
+class StateRegistry:
+    """Makes the handles while ``is_open``; afterwards it is complete, in order of declaration.
+
+    ``event_time`` tells whether there is a watermark; ``kinds`` which kinds of state are allowed.
+    """
+
+    def __init__(self, at: Context, event_time: bool, kinds: tuple[str, ...]) -> None:
+        self._at = at
+        self._event_time = event_time
+        self._kinds = kinds
+        self.states: dict[str, State] = {}
+        self.is_open = False
+
+    def declare(
+        self,
+        name: str,
+        kind: str,
+        type: Any,
+        *,
+        key_type: Any = None,
+        ttl: Any = None,
+        fold: Any = None,
+    ) -> State:
+        """The handle of a state; the same one for the same declaration.
+
+        Raises ``StateError`` for a name that is taken, or outside of ``open``; ``InvalidSchema``
+        for a type; ``InvalidOption`` and ``InvalidFunction`` for the rest.
+        """
+        if not self.is_open:
+            raise error("STATE_OUTSIDE_OPEN", operator=self._at._name, state=shown(name))
+        declaration = self._declaration(name, kind, type, key_type, ttl, fold)
+        known = self.states.get(name)
+        if known is None:
+            handle = self.states[name] = HANDLES[kind](declaration, self._at)
+            return handle
+        if known.declaration.to_spec() != declaration.to_spec():
+            raise _taken(known.declaration, declaration)
+        return known
+
+    def __getitem__(self, name: str) -> State:
+        """Raises ``StateError`` (UNKNOWN_STATE) naming those that there are."""
+        if name not in self.states:
+            declared = ", ".join(map(repr, self.states)) or "none"
+            raise error("UNKNOWN_STATE", state=shown(name), declared=declared)
+        return self.states[name]
+
+    def _declaration(
+        self, name: str, kind: str, type: Any, key_type: Any, ttl: Any, fold: Any
+    ) -> Declaration:
+        if not isinstance(name, str) or not name:
+            raise error(
+                "INVALID_OPTION",
+                option="name",
+                expected="the name of the state",
+                value=shown(name),
+                example='"count"',
+            )
+        if kind not in self._kinds:
+            raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
+        _check_fold(name, kind, fold)
+        parsed_ttl = as_ttl(ttl)
+        if parsed_ttl is not None and parsed_ttl.time == "event" and not self._event_time:
+            raise error("TTL_WITHOUT_WATERMARK", state=name)
+        place = f"state {name}"
+        value = ValueType(_parsed(type, place), f"{place}{_ELEMENT.get(kind, '')}")
+        keys = None
+        if kind == "map":
+            parsed = _parsed(key_type, place)
+            if not is_hashable(parsed):
+                raise error("MAP_KEY_TYPE", state=name, data_type=parsed.simpleString())
+            keys = KeyType(parsed, f"{place}{{key}}")
+        return Declaration(name, kind, value, keys, parsed_ttl, fold)
+
+
+_ELEMENT = {"list": "[]", "map": "{value}"}
+
+
+def _parsed(type: Any, place: str) -> DataType:
+    parsed = parse_type(type, place)
+    check_type(parsed, place, "the state")
+    return parsed
+
+
+def _check_fold(name: str, kind: str, fold: Any) -> None:
+    if kind == "reducing" and not callable(fold):
+        raise error("NOT_A_REDUCE_FUNCTION", state=name, value=shown(fold))
+    if kind == "aggregating" and not isinstance(fold, AggregateFunction):
+        raise error("NOT_AN_AGGREGATE_FUNCTION", state=name, value=shown(fold))
+
+
+def _taken(first: Declaration, second: Declaration) -> PillarboxError:
+    return error("STATE_NAME_TAKEN", state=first.name, first=_shown(first), second=_shown(second))
+
+
+def _shown(declaration: Declaration) -> str:
+    keys = declaration.key_type
+    types = [one.data_type.simpleString() for one in (keys, declaration.type) if one is not None]
+    ttl = "" if declaration.ttl is None else f", ttl {declaration.ttl.duration}"
+    return f"{declaration.kind} state of {' to '.join(types)}{ttl}"

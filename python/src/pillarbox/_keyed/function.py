@@ -1,0 +1,80 @@
+"""What a user subclasses: the row form, the column form, and aggregates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Row
+
+    from .columnar import BatchContext, BatchState
+    from .context import Context, OpenContext
+
+
+class KeyedProcessFunction:
+    """Processes the rows of one key after the other, with state and timers of that key.
+
+    One object serves all keys of a worker, and lives on across tasks and micro-batches: whatever
+    belongs to a key goes into state, not into attributes. All calls come from one thread.
+
+    ``process`` and ``on_timer`` yield rows, or return one row, a list of rows, or None. A row is a
+    dict, tuple, ``Row`` or dataclass with the columns of ``returns``, or the bare value where
+    there is just one column. What a method raises fails the task.
+    """
+
+    def open(self, ctx: OpenContext) -> None:
+        """Called once a worker, before the first row: declare all state here."""
+
+    def process(self, row: Row, ctx: Context) -> Any:
+        """Called for every row, with its key as the current one."""
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def on_timer(self, timestamp: int, ctx: Context) -> Any:
+        """Called when a timer set for ``timestamp`` (epoch ms) fires, with its key as current."""
+        return None
+
+    def close(self) -> None:
+        """Called once when the worker no longer needs the function, in bounded time."""
+
+
+class BatchProcessFunction:
+    """The column form: all rows of a frame at once, state as Arrow columns aligned with its keys.
+
+    Has value states and no timers. Rows of a key keep their order within and across batches.
+    """
+
+    def open(self, ctx: OpenContext) -> None:
+        """Called once a worker, before the first batch: declare all state here."""
+
+    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext) -> Any:
+        """Called with some rows of some keys; all rows of a key that are there are in it.
+
+        ``state.index[i]`` is the position of row i's key in ``state.keys``; ``state["n"]`` is the
+        state n of these keys, null where there is none, and can be assigned. Returns a RecordBatch
+        or Table with the columns of ``returns``, a dict of columns, or None.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def close(self) -> None:
+        """Called once when the worker no longer needs the function, in bounded time."""
+
+
+class AggregateFunction:
+    """How an aggregating state folds elements into an accumulator; PyFlink's names."""
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of no elements; of the state's accumulator type."""
+        raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with ``value`` in it; it may be ``accumulator`` itself, changed."""
+        raise NotImplementedError(f"{type(self).__name__}.add")
+
+    def get_result(self, accumulator: Any) -> Any:
+        """What ``get()`` of the state gives."""
+        raise NotImplementedError(f"{type(self).__name__}.get_result")
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Both accumulators as one."""
+        raise NotImplementedError(f"{type(self).__name__}.merge")

@@ -1,0 +1,131 @@
+"""A list a key; every element has its own timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .context import UNKNOWN
+from .state import State
+
+ADD, CLEAR, DROP, RENEW, START = range(5)
+
+
+class ListCell:
+    """The list of one key. Until it is ``loaded`` it holds only what was added to a larger one.
+
+    ``ops`` are the changes in their order, as ``(op, value, stamp)``: CLEAR removes all, DROP what
+    is stamped at or below ``stamp``, RENEW raises all stamps to ``stamp``, START those without.
+    """
+
+    __slots__ = ("loaded", "ops", "stamps", "values")
+
+    def __init__(self, loaded: bool = True) -> None:
+        self.loaded = loaded
+        self.values: list[Any] = []
+        self.stamps: list[int] = []
+        self.ops: list[tuple[int, Any, int]] = []
+
+
+class ListState(State):
+    """Elements in the order in which they were added. None is not an element.
+
+    ``fetch(slot)`` gives the values and stamps of a list too large to come along.
+    """
+
+    __slots__ = ("fetch",)
+
+    fetch: Callable[[int], tuple[list[Any], list[int]]]
+
+    def get(self) -> list[Any]:
+        """The elements of the current key that are alive; a list of the caller's own."""
+        slot = self._slot()
+        cell = self._loaded(slot)
+        if cell is None or not cell.values:
+            return []
+        values = cell.values if self._policy is None else self._alive(slot, cell)
+        copy = self.declaration.type.copy
+        return list(values) if copy is None else [copy(value) for value in values]
+
+    def add(self, value: Any) -> None:
+        """Appends ``value``. Raises ``ResultTypeMismatch`` if it is not of the state's type."""
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Appends all ``values``; none of them if one doesn't fit."""
+        self._append(self._slot(), self._accepted(values))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Makes ``values`` the list of the current key."""
+        accepted = self._accepted(values)
+        self.clear()
+        self._append(self._slot(), accepted)
+
+    def clear(self) -> None:
+        """Removes all elements of the current key."""
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is not None and (cell.values or not cell.loaded):
+            cell.values, cell.stamps, cell.loaded = [], [], True
+            self._log(slot, cell, CLEAR, None, UNKNOWN)
+
+    def _accepted(self, values: Iterable[Any]) -> list[Any]:
+        accept, accepted = self.declaration.type.accept, []
+        for value in values:
+            if value is None:
+                self._refuse_none("an element")
+            accepted.append(accept(value))
+        return accepted
+
+    def _append(self, slot: int, values: list[Any]) -> None:
+        cell = self._cells[slot]
+        if cell is None:
+            cell = self._cells[slot] = ListCell()
+        stamp = UNKNOWN if self._policy is None else self._policy.stamp()
+        for value in values:
+            cell.values.append(value)
+            cell.stamps.append(stamp)
+            self._log(slot, cell, ADD, value, stamp)
+
+    def _log(self, slot: int, cell: ListCell, op: int, value: Any, stamp: int) -> None:
+        cell.ops.append((op, value, stamp))
+        self.changed[slot] = 1
+
+    def _loaded(self, slot: int) -> ListCell | None:
+        cell: ListCell | None = self._cells[slot]
+        if cell is not None and not cell.loaded:
+            values, stamps = self.fetch(slot)
+            cell.values, cell.stamps = values + cell.values, stamps + cell.stamps
+            cell.loaded = True
+        return cell
+
+    def _alive(self, slot: int, cell: ListCell) -> list[Any]:
+        """What is to be shown; expired elements are removed, the others renewed if they are so."""
+        policy = self._policy
+        assert policy is not None
+        shown = before = cell.values
+        expired = [policy.is_expired(stamp) for stamp in cell.stamps]
+        if any(expired):
+            kept = [index for index, gone in enumerate(expired) if not gone]
+            cell.values = [before[index] for index in kept]
+            cell.stamps = [cell.stamps[index] for index in kept]
+            self._log(slot, cell, DROP, None, policy.limit())
+            for value, gone in zip(before, expired, strict=True):
+                if gone:
+                    policy.tell(value)
+            shown = before if policy.returns_expired else cell.values
+        self._renew(slot, cell)
+        return shown
+
+    def _renew(self, slot: int, cell: ListCell) -> None:
+        assert self._policy is not None
+        stamp = self._policy.stamp()
+        if stamp == UNKNOWN or not cell.stamps:
+            return
+        if self._policy.renews:
+            if min(cell.stamps) < stamp:
+                cell.stamps = [max(one, stamp) for one in cell.stamps]
+                self._log(slot, cell, RENEW, None, stamp)
+        elif UNKNOWN in cell.stamps:
+            cell.stamps = [stamp if one == UNKNOWN else one for one in cell.stamps]
+            self._log(slot, cell, START, None, stamp)

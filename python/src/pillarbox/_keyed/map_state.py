@@ -1,0 +1,204 @@
+"""A map a key; every entry has its own timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from .context import UNKNOWN
+from .state import State
+
+Entries = Iterable[tuple[Any, Any, int]]
+
+
+class MapCell:
+    """The map of one key. Until it is ``loaded``, ``values`` is what is known of a larger map.
+
+    ``missing`` then are the keys known not to be in it. ``dirty`` holds the keys whose entry is to
+    be written back, ``cleared`` whether all earlier ones go first.
+    """
+
+    __slots__ = ("cleared", "dirty", "loaded", "missing", "stamps", "values")
+
+    def __init__(self, loaded: bool = True) -> None:
+        self.loaded = loaded
+        self.values: dict[Any, Any] = {}
+        self.stamps: dict[Any, int] = {}
+        self.missing: set[Any] = set()
+        self.dirty: dict[Any, None] = {}
+        self.cleared = False
+
+
+class MapState(State):
+    """Entries in no particular order. Neither keys nor values are None.
+
+    For a map too large to come along, ``fetch(slot, key)`` gives one of its entries (key None:
+    all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
+    """
+
+    __slots__ = ("fetch", "some")
+
+    fetch: Callable[[int, Any], Entries]
+    some: Callable[[int], Entries]
+
+    def get(self, key: Any) -> Any:
+        """The value of ``key``; None if there is none, or it is expired."""
+        key = self._key(key)
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is None:
+            return None
+        value = cell.values.get(key)
+        if value is None:
+            if cell.loaded or key in cell.missing:
+                return None
+            value = self._ask(slot, cell, key)
+            if value is None:
+                return None
+        if self._policy is not None:
+            value = self._alive(slot, cell, key, value)
+        copy = self.declaration.type.copy
+        return value if copy is None or value is None else copy(value)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Makes ``value`` the value of ``key``. ``ResultTypeMismatch`` if either doesn't fit."""
+        key = self._key(key)
+        if value is None:
+            self._refuse_none("a map value")
+        value = self.declaration.type.accept(value)
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is None:
+            cell = self._cells[slot] = MapCell()
+        if self._policy is not None:
+            self._stamp(slot, cell, key)
+        cell.values[key] = value
+        cell.dirty[key] = None
+        self.changed[slot] = 1
+
+    def put_all(self, entries: Mapping[Any, Any]) -> None:
+        """Puts every entry of a dict."""
+        for key, value in entries.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Removes the entry of ``key``, if there is one."""
+        key = self._key(key)
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is not None and (key in cell.values or not cell.loaded):
+            self._drop(slot, cell, key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether ``key`` has a value that is alive; counts as reading it."""
+        return self.get(key) is not None
+
+    def is_empty(self) -> bool:
+        """Whether no entry is alive."""
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is None:
+            return True
+        if not cell.loaded and not self._has_living(cell):
+            for key, value, stamp in self.some(slot):
+                self._take(cell, key, value, stamp)
+            if not self._has_living(cell):
+                self._complete(slot, cell)
+        return not self._has_living(cell)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """The entries that are alive now, as pairs; later changes do not show."""
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is None:
+            return iter(())
+        if not cell.loaded:
+            self._complete(slot, cell)
+        pairs = list(cell.values.items())
+        if self._policy is not None:
+            alive = [(key, self._alive(slot, cell, key, value)) for key, value in pairs]
+            pairs = [pair for pair in alive if pair[1] is not None]
+        copy = self.declaration.type.copy
+        return iter(pairs if copy is None else [(key, copy(value)) for key, value in pairs])
+
+    def keys(self) -> Iterator[Any]:
+        """The keys of the entries that are alive; counts as reading them."""
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterator[Any]:
+        """The values that are alive."""
+        return (value for _, value in self.items())
+
+    def clear(self) -> None:
+        """Removes all entries of the current key."""
+        slot = self._slot()
+        cell = self._cells[slot]
+        if cell is not None and (cell.values or not cell.loaded):
+            fresh = self._cells[slot] = MapCell()
+            fresh.cleared = True
+            self.changed[slot] = 1
+
+    def _key(self, key: Any) -> Any:
+        if key is None:
+            self._refuse_none("a map key")
+        key_type = self.declaration.key_type
+        assert key_type is not None
+        return key_type.accept(key)
+
+    def _has_living(self, cell: MapCell) -> bool:
+        policy = self._policy
+        if policy is None:
+            return bool(cell.values)
+        return any(not policy.is_expired(cell.stamps[key]) for key in cell.values)
+
+    def _ask(self, slot: int, cell: MapCell, key: Any) -> Any:
+        for known, value, stamp in self.fetch(slot, key):
+            self._take(cell, known, value, stamp)
+        if key not in cell.values:
+            cell.missing.add(key)
+        return cell.values.get(key)
+
+    def _complete(self, slot: int, cell: MapCell) -> None:
+        for key, value, stamp in self.fetch(slot, None):
+            self._take(cell, key, value, stamp)
+        cell.loaded = True
+        cell.missing.clear()
+
+    @staticmethod
+    def _take(cell: MapCell, key: Any, value: Any, stamp: int) -> None:
+        """An entry as it was stored: what is known here is newer."""
+        if key not in cell.values and key not in cell.missing:
+            cell.values[key] = value
+            cell.stamps[key] = stamp
+
+    def _drop(self, slot: int, cell: MapCell, key: Any) -> None:
+        cell.values.pop(key, None)
+        cell.stamps.pop(key, None)
+        if not cell.loaded:
+            cell.missing.add(key)
+        cell.dirty[key] = None
+        self.changed[slot] = 1
+
+    def _alive(self, slot: int, cell: MapCell, key: Any, value: Any) -> Any:
+        policy = self._policy
+        assert policy is not None
+        stamp = cell.stamps[key]
+        if policy.is_expired(stamp):
+            self._drop(slot, cell, key)
+            policy.tell((key, value))
+            return value if policy.returns_expired else None
+        if policy.renews or stamp == UNKNOWN:
+            renewed = policy.stamp(stamp)
+            if renewed != stamp:
+                cell.stamps[key] = renewed
+                cell.dirty[key] = None
+                self.changed[slot] = 1
+        return value
+
+    def _stamp(self, slot: int, cell: MapCell, key: Any) -> None:
+        """In event time the stored timestamp counts, so that an entry unknown here is asked for."""
+        assert self._policy is not None
+        unknown = key not in cell.values and not cell.loaded and key not in cell.missing
+        if unknown and self.declaration.ttl is not None and self.declaration.ttl.time == "event":
+            self._ask(slot, cell, key)
+        cell.stamps[key] = self._policy.stamp(cell.stamps.get(key, UNKNOWN))

@@ -1,0 +1,119 @@
+"""Rows that a function emits: checked against ``returns``, and laid out as one Arrow batch.
+
+With side outputs the batch has the column ``tag``, the columns of ``returns``, and one struct
+column for each side output, null but in its own rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from .._lists import list_writer
+from .._results import _row_shape
+from ..errors import ResultTypeMismatch
+from .values import ValueType
+
+TAG = "tag"
+MAIN = "main"
+SIDE_OUTPUT = "pillarbox.side_output"
+
+
+def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:
+    """The columns that the operator gives out."""
+    if not side_outputs:
+        return returns
+    tag = t.StructField(TAG, t.StringType(), False)
+    mark = {SIDE_OUTPUT: True}
+    sides = [t.StructField(name, kind, True, mark) for name, kind in side_outputs.items()]
+    return t.StructType([tag, *returns.fields, *sides])
+
+
+def row_acceptor(columns: t.StructType, place: str) -> Callable[[Any], Any]:
+    """A function from one row as users write it to a ``Row`` of ``columns``, strictly checked."""
+    shape = _row_shape(columns)
+    accept = ValueType(columns, place).accept
+    return lambda row: accept(tuple(shape(row)))
+
+
+class RowsEncoder:
+    """Lays rows out with exactly ``arrow_schema``; made once a task."""
+
+    def __init__(
+        self,
+        returns: t.StructType,
+        side_outputs: dict[str, t.StructType],
+        arrow_schema: pa.Schema,
+    ) -> None:
+        self._schema = arrow_schema
+        self._sides = list(side_outputs)
+        self._shape = _row_shape(returns)
+        self._width = len(returns.fields)
+        names = returns.names
+        self._of_dict = itemgetter(*names) if self._width > 1 else lambda row: (row[names[0]],)
+        first = 1 if self._sides else 0
+        self._writers = [
+            list_writer(field.dataType, arrow_schema.field(first + index).type, field.name)
+            for index, field in enumerate(returns.fields)
+        ]
+        self._side_writers = [
+            list_writer(kind, arrow_schema.field(tag).type, tag)
+            for tag, kind in side_outputs.items()
+        ]
+
+    def encode(self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]]) -> pa.RecordBatch:
+        """First ``rows``, then ``side_rows``. Raises ``ResultTypeMismatch``."""
+        columns = list(zip(*self._values(rows), strict=True)) or [()] * self._width
+        arrays = [
+            writer(list(values)) for writer, values in zip(self._writers, columns, strict=True)
+        ]
+        if self._sides:
+            arrays = self._with_sides(arrays, len(rows), side_rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def bad_row(self, rows: list[Any]) -> int:
+        """The first of ``rows`` that doesn't fit; for the message."""
+        for index, row in enumerate(rows):
+            try:
+                self.encode([row], ())
+            except ResultTypeMismatch:
+                return index
+        return len(rows)
+
+    def _values(self, rows: list[Any]) -> Sequence[Any]:
+        """The values of each row in the order of the columns, by the shortest way there is."""
+        kinds = set(map(type, rows))
+        if kinds == {tuple} and self._width > 1 and set(map(len, rows)) == {self._width}:
+            return rows
+        if kinds == {dict} and self._width > 1:
+            try:
+                return list(map(self._of_dict, rows))
+            except KeyError:
+                pass
+        shape = self._shape
+        return [shape(row) for row in rows]
+
+    def _with_sides(
+        self, main: list[pa.Array], count: int, side_rows: Sequence[tuple[str, int, Any]]
+    ) -> list[pa.Array]:
+        extra = len(side_rows)
+        tags = [MAIN] * count + [tag for tag, _, _ in side_rows]
+        arrays = [pa.array(tags, type=self._schema.field(0).type)]
+        arrays += [pa.concat_arrays([column, pa.nulls(extra, column.type)]) for column in main]
+        for tag, writer in zip(self._sides, self._side_writers, strict=True):
+            own = [row if name == tag else None for name, _, row in side_rows]
+            arrays.append(writer([None] * count + own))
+        return arrays
+
+
+def without_none(rows: list[Any], ends: list[int]) -> tuple[list[Any], list[int]]:
+    """Rows without the Nones that a function yielded, and where each event's rows now end."""
+    if type(None) not in set(map(type, rows)):
+        return rows, ends
+    kept = [index for index, row in enumerate(rows) if row is not None]
+    return [rows[index] for index in kept], [bisect_right(kept, end - 1) for end in ends]

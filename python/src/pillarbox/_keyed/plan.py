@@ -1,0 +1,193 @@
+"""What a keyed operator needs of its input, checked on the driver before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+
+from .._options import BLOCKED_LOOP_MS
+from .._schema import _folded, check_type, parse_returns, select_inputs
+from ..errors import error, shown
+from .options import BACKENDS, check_timestamp, choice, flag, has_equality, names_of
+from .output import TAG
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+@dataclass(frozen=True)
+class KeyedOptions:
+    """Options that are valid by themselves."""
+
+    name: str
+    by: tuple[str, ...]
+    timestamp: str | None
+    backend: str
+    timers: str
+    order_by: tuple[str, ...] | None
+    time_sorted: bool
+    inputs: tuple[str, ...] | None
+
+    @staticmethod
+    def parse(
+        *,
+        name: str,
+        by: str | Sequence[str],
+        timestamp: str | None,
+        backend: str,
+        timers: str,
+        order_by: str | Sequence[str] | None,
+        time_sorted: bool,
+        inputs: Sequence[str] | None,
+    ) -> KeyedOptions:
+        """Raises ``InvalidOption`` for the first option that can't work."""
+        _text("name", name)
+        if timestamp is not None:
+            _text("timestamp", timestamp)
+        choice("backend", backend, BACKENDS)
+        choice("timers", timers, BACKENDS)
+        flag("time_sorted", time_sorted)
+        return KeyedOptions(
+            name=name,
+            by=names_of("by", by),
+            timestamp=timestamp,
+            backend=backend,
+            timers=timers,
+            order_by=None if order_by is None else names_of("order_by", order_by),
+            time_sorted=time_sorted,
+            inputs=None if inputs is None else names_of("inputs", inputs),
+        )
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """The options with the names resolved as Spark resolves them."""
+
+    options: KeyedOptions
+    keys: StructType
+    inputs: StructType
+    timestamp: str | None
+    order_by: list[str] | None
+    streaming: bool
+    has_watermark: bool
+
+    def spec(self, form: str) -> dict[str, Any]:
+        """The operator's spec, without what depends on the function."""
+        options = self.options
+        return {
+            "kind": "keyed",
+            "name": options.name,
+            "form": form,
+            "class_name": None,
+            "options": {},
+            "by": self.keys.names,
+            "returns": None,
+            "timestamp": self.timestamp,
+            "backend": options.backend,
+            "timers": options.timers,
+            "order_by": self.order_by,
+            "time_sorted": options.time_sorted,
+            "inputs": self.inputs.names,
+            "tags": [],
+            "streaming": self.streaming,
+            "event_time": self.has_watermark or not self.streaming,
+            "blocked_loop_ms": BLOCKED_LOOP_MS,
+        }
+
+
+def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
+    """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
+    schema = df.schema
+    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+    def found(name: str, unknown: str) -> StructField:
+        for field in schema.fields:
+            if _folded(field.name, sensitive) == _folded(name, sensitive):
+                return field
+        raise error(unknown, column=name, available=", ".join(schema.names))
+
+    keys = [found(name, "UNKNOWN_KEY_COLUMN") for name in options.by]
+    for key in keys:
+        check_type(key.dataType, key.name, "by")
+        if not has_equality(key.dataType):
+            data_type = key.dataType.simpleString()
+            raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
+    order = options.order_by
+    watermark = next((field for field in schema.fields if _WATERMARK in field.metadata), None)
+    timestamp = watermark
+    if options.timestamp is not None:
+        timestamp = found(options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
+        check_timestamp(timestamp, (TimestampType, TimestampNTZType))
+    if options.time_sorted:
+        _check_time_sorted(timestamp, df.isStreaming and watermark is None)
+    return KeyedInput(
+        options=options,
+        keys=StructType(keys),
+        inputs=select_inputs(schema, options.inputs, sensitive),
+        timestamp=None if timestamp is None else timestamp.name,
+        order_by=None if order is None else [found(n, "UNKNOWN_ORDER_COLUMN").name for n in order],
+        streaming=df.isStreaming,
+        has_watermark=watermark is not None,
+    )
+
+
+def _check_time_sorted(timestamp: StructField | None, lacks_watermark: bool) -> None:
+    if timestamp is None:
+        raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
+    if lacks_watermark:
+        raise error("TIME_SORTED_WITHOUT_WATERMARK", column=timestamp.name)
+
+
+def parse_outputs(
+    returns: StructType | str, side_outputs: dict[str, StructType | str]
+) -> tuple[StructType, dict[str, StructType]]:
+    """The columns of the main and side outputs. Raises ``InvalidSchema``."""
+    columns = parse_returns(returns)
+    owners: dict[str, str] = {}
+    for name in columns.names:
+        if name.lower() in owners:
+            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
+        owners[name.lower()] = "returns"
+    for name in [TAG, *side_outputs] if side_outputs else []:
+        _text("a tag of side_outputs", name)
+        if name.lower() in owners:
+            first = owners[name.lower()]
+            raise error("OUTPUT_NAME_CLASH", column=name, first=first, second="side_outputs")
+        owners[name.lower()] = "side_outputs"
+    return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
+
+
+def require_jvm(df: DataFrame) -> None:
+    """Raises ``EngineUnavailable`` unless the session can run keyed operators."""
+    from .. import _jvm
+    from .._async_io import _check_versions
+
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        raise error(
+            "ENGINE_UNAVAILABLE",
+            reason="keyed operators run in the JVM, and this is a Spark Connect session",
+            advice="Use a classic session.",
+        )
+    if not _jvm.is_available(df.sparkSession):
+        raise error(
+            "ENGINE_UNAVAILABLE",
+            reason="the Pillarbox jar is not on the class path of this session",
+            advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
+        )
+    _check_versions(df.sparkSession)
+
+
+def _text(option: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise error(
+            "INVALID_OPTION",
+            option=option,
+            expected="a name",
+            value=shown(value),
+            example='"rotations"',
+        )

@@ -1,0 +1,120 @@
+"""``scan``: state and output as SQL expressions, without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..errors import error, shown
+from .ttl import StateTtl, as_ttl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def scan(
+    df: DataFrame,
+    *,
+    by: str | Sequence[str],
+    state: Mapping[str, tuple[str, str]],
+    emit: Sequence[str] | None = None,
+    ttl: StateTtl | str | timedelta | None = None,
+    timestamp: str | None = None,
+    backend: str = "rocksdb",
+    order_by: str | Sequence[str] | None = None,
+    time_sorted: bool = False,
+    name: str = "scan",
+) -> DataFrame:
+    """Folds the rows of each key into state, and gives a row out for each row that comes in.
+
+    ``pb.scan(df, by="k", state={"n": ("0L", "n + 1"), "total": ("0D", "total + v")})`` is a
+    running count and sum. Nothing of it runs in Python: Catalyst compiles the expressions.
+
+    Parameters
+    ----------
+    state: by name the value before a key's first row (whose columns it may use; it also gives the
+        type) and the one after a row, over the row's columns and the states *before* it. All are
+        updated at the same time.
+    emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
+        columns of the row and all states by default.
+    ttl: a :class:`StateTtl` or a duration; then a key's states end together.
+    by, timestamp, backend, order_by, time_sorted, name: as in :func:`process_keyed`.
+
+    Raises as :func:`process_keyed`; expressions that don't resolve are Spark's AnalysisException.
+    """
+    from .. import _jvm
+    from .plan import KeyedOptions, check_input, require_jvm
+
+    options = KeyedOptions.parse(
+        name=name,
+        by=by,
+        timestamp=timestamp,
+        backend=backend,
+        timers="heap",
+        order_by=order_by,
+        time_sorted=time_sorted,
+        inputs=None,
+    )
+    found = check_input(df, options)
+    life = as_ttl(ttl)
+    _check_ttl(life, found.has_watermark or not found.streaming)
+    spec = found.spec("scan")
+    spec |= {
+        "state": _states(state, df.columns),
+        "emit": _expressions(emit),
+        "ttl": None if life is None else life.to_spec(),
+    }
+    require_jvm(df)
+    return _jvm.process_keyed(df, None, spec)
+
+
+def _states(state: object, columns: list[str]) -> list[dict[str, str]]:
+    if not isinstance(state, Mapping) or not state:
+        raise _invalid("state", "a dict of (initial, update) expressions by name", state)
+    taken = {column.lower(): "the input" for column in columns}
+    states = []
+    for name, pair in state.items():
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not isinstance(name, str) or not is_pair or not all(map(_is_text, pair)):
+            raise _invalid("state", "a dict of (initial, update) expressions by name", state)
+        if name.lower() in taken:
+            first = taken[name.lower()]
+            raise error("OUTPUT_NAME_CLASH", column=name, first=first, second="state")
+        taken[name.lower()] = "state"
+        states.append({"name": name, "init": pair[0], "update": pair[1]})
+    return states
+
+
+def _expressions(emit: object) -> list[str] | None:
+    if emit is None:
+        return None
+    if isinstance(emit, (list, tuple)) and emit and all(map(_is_text, emit)):
+        return list(emit)
+    raise _invalid("emit", "a list of SQL expressions", emit)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
+    if ttl is None:
+        return
+    if ttl.on_expire is not None:
+        raise error(
+            "OPTION_NEEDS_OTHER",
+            option="ttl.on_expire",
+            value=shown(ttl.on_expire),
+            condition="in scan, which runs no Python",
+            advice="Leave on_expire out.",
+        )
+    if ttl.time == "event" and not event_time:
+        raise error("TTL_WITHOUT_WATERMARK", state="scan")
+
+
+def _invalid(option: str, expected: str, value: Any) -> Exception:
+    example = '{"n": ("0L", "n + 1")}' if option == "state" else '["k", "n"]'
+    return error(
+        "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
+    )

@@ -1,0 +1,191 @@
+"""The timers of some keys: registered, deleted, listed by key; taken when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from ..errors import error, shown
+from .context import EVENT_TIMER, PROCESSING_TIMER, Context
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MS = timedelta(milliseconds=1)
+_LIMIT = 1 << 63
+
+REGISTER, DELETE = 0, 1
+
+
+class Timer(NamedTuple):
+    """When it fires (epoch ms), and by which clock: "event" or "processing"."""
+
+    timestamp: int
+    domain: str
+
+
+class TimerChange(NamedTuple):
+    """What became of one timer of a key: ``op`` is REGISTER or DELETE (also when it fired)."""
+
+    slot: int
+    kind: int
+    op: int
+    timestamp: int
+
+
+class Timers:
+    """The timers of the current key; ``ctx.timers``. At most one a key, kind and millisecond.
+
+    A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). One that
+    has passed already fires in the same round. Setting and deleting needs a current key.
+    """
+
+    __slots__ = ("_at", "_before", "_has_event_time", "_pending", "fired", "frozen")
+
+    def __init__(self, at: Context, has_event_time: bool = True) -> None:
+        self._at = at
+        self._has_event_time = has_event_time
+        self._pending: dict[int, dict[int, set[int]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
+        self._before: dict[int, dict[int, frozenset[int]]] = {}
+        self.frozen = False
+        self.fired = 0
+        self.start(())
+
+    def register_event_time(self, time: int | datetime) -> None:
+        """Fires when the watermark reaches ``time``."""
+        if not self._has_event_time:
+            raise error("TIMER_WITHOUT_WATERMARK", operator=self._at._name)
+        self._register(EVENT_TIMER, time)
+
+    def register_processing_time(self, time: int | datetime) -> None:
+        """Fires in the first micro-batch whose time is ``time`` or later."""
+        self._register(PROCESSING_TIMER, time)
+
+    def delete_event_time(self, time: int | datetime) -> None:
+        """Takes a timer back; nothing happens if there is none."""
+        self._delete(EVENT_TIMER, time)
+
+    def delete_processing_time(self, time: int | datetime) -> None:
+        """Takes a timer back; nothing happens if there is none."""
+        self._delete(PROCESSING_TIMER, time)
+
+    def list(self) -> Sequence[Timer]:
+        """The timers of the current key, the earliest first."""
+        slot = self._at.slot()
+        return self.of(slot)
+
+    def of(self, slot: int) -> Sequence[Timer]:
+        """The timers of one key, the earliest first."""
+        event = self._pending[EVENT_TIMER].get(slot, ())
+        processing = self._pending[PROCESSING_TIMER].get(slot, ())
+        return sorted(
+            [Timer(time, "event") for time in event]
+            + [Timer(time, "processing") for time in processing]
+        )
+
+    def start(self, existing: Iterable[tuple[int, int, int]]) -> None:
+        """From now on there are the timers ``(slot, kind, time)``, and nothing has changed."""
+        event: dict[int, set[int]] = {}
+        processing: dict[int, set[int]] = {}
+        for slot, kind, time in existing:
+            times = event if kind == EVENT_TIMER else processing
+            times.setdefault(slot, set()).add(time)
+        self._pending = {EVENT_TIMER: event, PROCESSING_TIMER: processing}
+        self.committed()
+
+    def hand_over(self, slot: int, kind: int, time: int) -> None:
+        """A timer that is due, and that its owner has let go of."""
+        self._pending[kind].setdefault(slot, set()).add(time)
+
+    def committed(self) -> None:
+        """What changed is written down."""
+        self.fired = 0
+        self._before = {
+            kind: {slot: frozenset(times) for slot, times in by_slot.items()}
+            for kind, by_slot in self._pending.items()
+        }
+
+    def changes(self) -> Sequence[TimerChange]:
+        """What differs from ``start``, each timer at most once."""
+        return [
+            change
+            for kind in (EVENT_TIMER, PROCESSING_TIMER)
+            for change in self._changes(kind, self._pending[kind], self._before[kind])
+        ]
+
+    @staticmethod
+    def _changes(
+        kind: int, pending: dict[int, set[int]], before: dict[int, frozenset[int]]
+    ) -> Sequence[TimerChange]:
+        changes = []
+        for slot, times in pending.items():
+            old = before.get(slot)
+            if old is None:
+                changes += [TimerChange(slot, kind, REGISTER, time) for time in times]
+            elif old != times:
+                changes += [TimerChange(slot, kind, DELETE, time) for time in old - times]
+                changes += [TimerChange(slot, kind, REGISTER, time) for time in times - old]
+        for slot, old in before.items():
+            if slot not in pending:
+                changes += [TimerChange(slot, kind, DELETE, time) for time in old]
+        return changes
+
+    def slots(self, kind: int) -> Sequence[int]:
+        """The keys that have a timer of this kind."""
+        return list(self._pending[kind])
+
+    def next_due(self, slot: int, kind: int, limit: int) -> int | None:
+        """The earliest timer of a key at or before ``limit``."""
+        times = self._pending[kind].get(slot)
+        if not times:
+            return None
+        earliest = min(times)
+        return earliest if earliest <= limit else None
+
+    def take(self, slot: int, kind: int, time: int) -> bool:
+        """Whether the timer was still there; then it has fired."""
+        times = self._pending[kind].get(slot)
+        if times is None or time not in times:
+            return False
+        self._discard(slot, kind, times, time)
+        self.fired += 1
+        return True
+
+    def _register(self, kind: int, time: Any) -> None:
+        if time.__class__ is not int or not -_LIMIT <= time < _LIMIT:
+            time = epoch_ms(time)
+        slot = self._at._slot
+        if slot is None:
+            slot = self._at.slot()
+        if self.frozen:
+            return
+        times = self._pending[kind].get(slot)
+        if times is None:
+            self._pending[kind][slot] = {time}
+        else:
+            times.add(time)
+
+    def _delete(self, kind: int, time: Any) -> None:
+        time, slot = epoch_ms(time), self._at.slot()
+        times = self._pending[kind].get(slot)
+        if times is not None and time in times:
+            self._discard(slot, kind, times, time)
+
+    def _discard(self, slot: int, kind: int, times: set[int], time: int) -> None:
+        times.discard(time)
+        if not times:
+            del self._pending[kind][slot]
+
+
+def epoch_ms(time: Any) -> int:
+    """``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption`` for anything else."""
+    if isinstance(time, datetime):
+        return (time.astimezone(timezone.utc) - _EPOCH) // _MS
+    if isinstance(time, int) and not isinstance(time, bool) and -_LIMIT <= time < _LIMIT:
+        return int(time)
+    raise error(
+        "INVALID_OPTION",
+        option="time",
+        expected="epoch milliseconds or a datetime",
+        value=shown(time),
+        example="ctx.timestamp + 60_000",
+    )

@@ -1,0 +1,127 @@
+"""States of one object a key: values, and the aggregates of reducing and aggregating states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import UNKNOWN, Context
+from .state import Declaration, State
+
+
+class CellState(State):
+    """One object a key, its timestamp beside it. Null is not a value: None means absent."""
+
+    __slots__ = ("_accept", "_copy")
+
+    def __init__(self, declaration: Declaration, at: Context) -> None:
+        super().__init__(declaration, at)
+        self._accept = declaration.type.accept
+        self._copy = declaration.type.copy
+
+    def clear(self) -> None:
+        """Removes what the current key has."""
+        slot = self._slot()
+        if self._cells[slot] is not None:
+            self._cells[slot] = None
+            self.changed[slot] = 1
+
+    def _read(self) -> Any:
+        slot = self._at._slot
+        if slot is None or self._cells is None:
+            slot = self._slot()
+        value = self._cells[slot]
+        if value is None:
+            return None
+        if self._policy is not None:
+            value = self._alive(slot, value)
+        copy = self._copy
+        return value if copy is None or value is None else copy(value)
+
+    def _write(self, value: Any) -> None:
+        value = self._accept(value)
+        slot = self._at._slot
+        if slot is None or self._cells is None:
+            slot = self._slot()
+        if self._policy is not None:
+            self._renew(slot)
+        self._cells[slot] = value
+        self.changed[slot] = 1
+
+    def _alive(self, slot: int, value: Any) -> Any:
+        policy, stamp = self._policy, self._stamps[slot]
+        assert policy is not None
+        if policy.is_expired(stamp):
+            self._cells[slot] = None
+            self.changed[slot] = 1
+            policy.tell(value)
+            return value if policy.returns_expired else None
+        if policy.renews or stamp == UNKNOWN:
+            self._renew(slot)
+        return value
+
+    def _renew(self, slot: int) -> None:
+        assert self._policy is not None
+        stored = self._stamps[slot] if self._cells[slot] is not None else UNKNOWN
+        stamp = self._policy.stamp(stored)
+        if stamp != self._stamps[slot]:
+            self._stamps[slot] = stamp
+            self.changed[slot] = 1
+
+
+class ValueState(CellState):
+    """One value a key."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        """The value of the current key; None if there is none, or it is expired."""
+        return self._read()
+
+    def update(self, value: Any) -> None:
+        """Makes ``value`` the value of the current key; None clears it.
+
+        Raises ``ResultTypeMismatch`` for a value that is not of the state's type.
+        """
+        if value is None:
+            self.clear()
+        else:
+            self._write(value)
+
+
+class ReducingState(CellState):
+    """What the state's function makes of all values added for a key."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        """The aggregate; None before the first value."""
+        return self._read()
+
+    def add(self, value: Any) -> None:
+        """Folds ``value`` in."""
+        if value is None:
+            self._refuse_none("an element")
+        value = self._accept(value)
+        current = self._read()
+        self._write(value if current is None else self.declaration.fold(current, value))
+
+
+class AggregatingState(CellState):
+    """What an ``AggregateFunction`` makes of all values added for a key."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        """The function's result over the accumulator; None before the first value."""
+        accumulator = self._read()
+        return None if accumulator is None else self.declaration.fold.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Folds ``value`` in."""
+        if value is None:
+            self._refuse_none("an element")
+        function = self.declaration.fold
+        accumulator = self._read()
+        if accumulator is None:
+            accumulator = function.create_accumulator()
+        self._write(function.add(value, accumulator))

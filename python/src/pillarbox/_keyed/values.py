@@ -1,0 +1,223 @@
+"""The values of a state: what is accepted, what is kept, and how they travel as Arrow.
+
+A value is kept as it would come back from storage: a ``Row`` for a struct, a float for a double
+that was given as an int, a decimal in its scale. So a function sees the same whether a value was
+written a row ago or in another micro-batch.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import types as t
+
+from .._converters import converter
+from .._lists import row_class
+
+Function = Callable[[Any], Any]
+
+_NAN = float("nan")
+_SINGLE = struct.Struct("f")
+
+# Python classes whose values are kept as they are; the range of integers is looked at apart.
+_EXACT: dict[type[t.DataType], type] = {
+    t.DoubleType: float,
+    t.BooleanType: bool,
+    t.BinaryType: bytes,
+}
+_LIMITS: dict[type[t.DataType], int] = {
+    t.LongType: 1 << 63,
+    t.IntegerType: 1 << 31,
+    t.ShortType: 1 << 15,
+    t.ByteType: 1 << 7,
+}
+
+
+class ValueType:
+    """One type of state value. ``path`` names the state in errors.
+
+    ``accept(value)`` gives the value as it is kept, or raises ``ResultTypeMismatch``.
+    ``copy(value)`` gives one that the caller may change; it is None where values can't be changed.
+    """
+
+    def __init__(self, data_type: t.DataType, path: str) -> None:
+        self.data_type = data_type
+        self.path = path
+        self.is_plain = not isinstance(data_type, t.StructType)
+        self.accept = _accept(data_type, path)
+        self.copy = _copier(data_type)
+
+    @property
+    def wire_type(self) -> t.StructType:
+        """The struct that carries a value: the type itself, or ``struct<value: type>``."""
+        if isinstance(self.data_type, t.StructType):
+            return self.data_type
+        return t.StructType([t.StructField("value", self.data_type)])
+
+
+class KeyType(ValueType):
+    """The type of a map state's keys: values are hashable, NaN is one key, and so is zero."""
+
+    def __init__(self, data_type: t.DataType, path: str) -> None:
+        super().__init__(data_type, path)
+        self.normalise = _key_normaliser(data_type)
+        if self.normalise is not None:
+            inner, normalise = self.accept, self.normalise
+            self.accept = lambda value: normalise(inner(value))
+
+
+def is_hashable(data_type: t.DataType) -> bool:
+    """Whether values of the type can be keys: no maps, arrays or opaque types in them."""
+    if isinstance(data_type, t.StructType):
+        return all(is_hashable(field.dataType) for field in data_type.fields)
+    return not isinstance(
+        data_type, (t.ArrayType, t.MapType, t.UserDefinedType, t.VariantType, t.NullType)
+    )
+
+
+def _accept(data_type: t.DataType, path: str) -> Function:
+    convert = converter(data_type, False, path)
+    canonical = _canonical(data_type)
+    strict = convert if canonical is None else lambda value: canonical(convert(value))
+    limit = _LIMITS.get(type(data_type))
+    if limit is not None:
+        return _integers(limit, strict)
+    if isinstance(data_type, t.StructType):
+        return _flat_structs(data_type, strict)
+    if type(data_type) is t.StringType:
+        return lambda value: value if value.__class__ is str and value.isascii() else strict(value)
+    exact = _EXACT.get(type(data_type))
+    if exact is None:
+        return strict
+    return lambda value: value if value.__class__ is exact else strict(value)
+
+
+def _integers(limit: int, strict: Function) -> Function:
+    lowest = -limit
+
+    def accept(value: Any) -> Any:
+        if value.__class__ is int and lowest <= value < limit:
+            return value
+        return strict(value)
+
+    return accept
+
+
+def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
+    """Takes tuples whose fields are kept as they are without looking at each by itself."""
+    kinds = [_class_of(field.dataType) for field in data_type.fields]
+    if None in kinds:
+        return strict
+    limits = [
+        (index, _LIMITS[type(field.dataType)])
+        for index, field in enumerate(data_type.fields)
+        if type(field.dataType) in _LIMITS
+    ]
+    texts = [index for index, kind in enumerate(kinds) if kind is str]
+    make, new = row_class(tuple(data_type.names)), tuple.__new__
+
+    def accept(value: Any) -> Any:
+        if value.__class__ is not tuple and value.__class__ is not make:
+            return strict(value)
+        if list(map(type, value)) != kinds:
+            return strict(value)
+        for index, limit in limits:
+            if not -limit <= value[index] < limit:
+                return strict(value)
+        for index in texts:
+            if not value[index].isascii():  # a lone surrogate is no text
+                return strict(value)
+        return new(make, value)
+
+    return accept
+
+
+def _class_of(data_type: t.DataType) -> type | None:
+    """The Python class whose values are kept as they are, range and encoding apart."""
+    if type(data_type) is t.StringType:
+        return str
+    return int if type(data_type) in _LIMITS else _EXACT.get(type(data_type))
+
+
+def _canonical(data_type: t.DataType) -> Function | None:
+    """From what Arrow takes to what comes back from it; None where that is the same."""
+    if isinstance(data_type, t.TimestampType):
+        return lambda value: value.astimezone().replace(tzinfo=None)
+    if isinstance(data_type, t.FloatType):
+        return lambda value: _SINGLE.unpack(_SINGLE.pack(value))[0]
+    if isinstance(data_type, t.StructType):
+        return _canonical_struct(data_type)
+    if isinstance(data_type, t.ArrayType):
+        element = _nullable(_canonical(data_type.elementType))
+        return element and (lambda values: [element(value) for value in values])
+    if isinstance(data_type, t.MapType):
+        key = _nullable(_canonical(data_type.keyType)) or _same
+        item = _nullable(_canonical(data_type.valueType)) or _same
+        return lambda pairs: {key(one): item(other) for one, other in pairs}
+    if isinstance(data_type, t.UserDefinedType):
+        inner = _canonical(data_type.sqlType()) or _same
+        return lambda value: data_type.deserialize(inner(value))
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _nullable(function: Function | None) -> Function | None:
+    return function and (lambda value: None if value is None else function(value))
+
+
+def _canonical_struct(data_type: t.StructType) -> Function:
+    make, new = row_class(tuple(data_type.names)), tuple.__new__
+    names = data_type.names
+    fields = [_nullable(_canonical(field.dataType)) or _same for field in data_type.fields]
+
+    def canonical(value: Any) -> Any:
+        return new(make, [field(value[name]) for field, name in zip(fields, names, strict=True)])
+
+    return canonical
+
+
+def _copier(data_type: t.DataType) -> Function | None:
+    if isinstance(data_type, t.ArrayType):
+        element = _nullable(_copier(data_type.elementType))
+        return (lambda values: [element(one) for one in values]) if element else list
+    if isinstance(data_type, t.MapType):
+        item = _nullable(_copier(data_type.valueType))
+        return (lambda pairs: {k: item(v) for k, v in pairs.items()}) if item else dict
+    if isinstance(data_type, t.StructType):
+        return _struct_copier(data_type)
+    return copy.deepcopy if isinstance(data_type, t.UserDefinedType) else None
+
+
+def _struct_copier(data_type: t.StructType) -> Function | None:
+    fields = [_nullable(_copier(field.dataType)) for field in data_type.fields]
+    if not any(fields):
+        return None
+    new = tuple.__new__
+
+    def copied(row: Any) -> Any:
+        return new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
+
+    return copied
+
+
+def _key_normaliser(data_type: t.DataType) -> Function | None:
+    """Spark holds all NaNs for one key, and -0.0 for 0.0; Python's dict does not."""
+    if isinstance(data_type, (t.FloatType, t.DoubleType)):
+        return lambda value: value + 0.0 if value == value else _NAN
+    if not isinstance(data_type, t.StructType):
+        return None
+    fields = [_nullable(_key_normaliser(field.dataType)) for field in data_type.fields]
+    if not any(fields):
+        return None
+    new = tuple.__new__
+
+    def normalise(row: Any) -> Any:
+        return new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
+
+    return normalise

@@ -1,0 +1,240 @@
+"""The frames of a keyed operator, and their layout: the JVM's side is written from this page.
+
+Framing, preamble, INIT, FATAL and END are those of async I/O (``frames``): ``u32 length`` of what
+follows, ``u8 type``, body; little-endian, unpadded. A *blob* is ``u32 length`` and that many bytes;
+an Arrow blob is one encapsulated RecordBatch message without schema or dictionaries, and a blob of
+length 0 stands for a batch without rows. Columns count by position, their names don't matter.
+
+INIT's spec has ``"kind": "keyed"``, its input schema is that of the rows, its result schema that of
+the rows that come back, its command a pickled ``KeyedCommand``. ::
+
+    O READY    Python -> JVM   blob JSON {"states": [{"name", "kind": "value"|"list"|"map"|
+                               "reducing"|"aggregating", "type": schema JSON (a struct; a plain type
+                               T is wrapped as struct<value:T>), "plain", "key_type": the same for
+                               the keys of a map, else null, "key_plain", "ttl": null | {"ms",
+                               "update", "visibility", "time"}, "on_expire"}]}
+    S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
+                               key columns; rows; each state's cells in the order of READY
+    K FRAME    JVM -> Python   u64 frame id
+                               i64 watermark (Long.MIN_VALUE: none), i64 processing time, in ms
+                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys
+                               u32 k keys, u32 n events
+                               n x u8 kind: 0 row, 1 event-time timer, 2 processing-time timer
+                               n x u32 key index
+                               n x i64 time in ms: a timer's, or a row's (Long.MIN_VALUE: none)
+                               Arrow blob: the k keys;  Arrow blob: the rows, in event order
+                               u32 states, then one blob each (below)
+                               u32 t timers, t x u32 key index, t x u8 kind, t x i64 time
+    Q QUERY    Python -> JVM   u64 frame id, u32 state, u32 key index,
+                               u8 op: 0 all of a list or map, 1 one entry of a map, 2 some entries
+                               of a map (at least one, if there is any)
+                               Arrow blob: for op 1 one row of [map key struct], else empty
+    A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells
+    U UPDATE   Python -> JVM   u64 frame id
+                               Arrow blob: the rows that come out (INIT's result schema)
+                               u32 states, then one Arrow blob of changes each (below)
+                               u32 t changes of timers, t x u32 key index, t x u8 kind,
+                               t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
+                               u32 how many timers fired
+
+Cells of a state in FRAME:
+
+- value, reducing, aggregating: Arrow blob of k rows ``[value struct (null: absent), ts int64]``;
+- list and map: k x u8, where 1 says that the content of this key is too large and is asked for,
+  0 that it follows; then (in the same blob, up to its end) an Arrow batch of the entries,
+  ``[key index int32, value struct, ts int64]`` for lists (in the order of the list) and
+  ``[key index int32, map key struct, value struct, ts int64]`` for maps.
+
+Changes in UPDATE, only of keys that changed:
+
+- value, reducing, aggregating: ``[key index int32, value struct (null: cleared), ts int64]``;
+- list: ``[key index int32, op int8, value struct, ts int64]``, a log to be applied in order:
+  0 add, 1 clear, 2 remove all elements stamped at or below ts, 3 raise all stamps to at least ts,
+  4 stamp those that have none (Long.MIN_VALUE);
+- map: ``[key index int32, op int8, map key struct, value struct, ts int64]``, to be applied in
+  order: 0 put, 1 remove, 2 clear.
+
+Rules:
+
+- State travels raw. The worker alone judges TTL and renews timestamps; the JVM must neither hide
+  nor stamp what it reads and writes for a frame. Its own clean-up of what is expired has to go by a
+  clock that no event still to come is behind: for event time, the late-event watermark.
+- ``ts`` is 0 for states without TTL. A stamp of Long.MIN_VALUE means that no time was known.
+- The t timers of FRAME are all timers of its keys, but for those among the events: they are the
+  worker's from then on (if the JVM lists them too, UPDATE says that they are deleted). UPDATE says
+  what differs from these t timers.
+- Timers among the events fire in order of time for a key. Timers that the function registers for
+  a time that has passed fire in the same frame if it has a timer event of that kind or is
+  time-sorted; after a frame of rows they are the JVM's to send.
+- A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
+  "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
+- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time
+  timers in between, and after the rows up to the watermark, whether they come as events or are
+  listed.
+- End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
+- Several frames may be under way; they must not share keys. They are answered in order.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .frames import READY, _numbers, _packed, encode
+
+SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
+
+BATCH, TIME_SORTED, END_OF_KEYS = 1, 2, 4
+ALL, ONE, SOME = 0, 1, 2
+
+_FRAME = struct.Struct("<QqqBII")
+_QUERY = struct.Struct("<QIIB")
+_EMPTY = b"\0\0\0\0"
+
+
+@dataclass(frozen=True)
+class KeyedFrame:
+    """A FRAME; ``timers`` are ``(key index, kind, time)``, the blobs still undecoded."""
+
+    id: int
+    watermark: int
+    processing_time: int
+    flags: int
+    key_count: int
+    kinds: bytes
+    slots: array[int]
+    times: array[int]
+    keys: memoryview
+    rows: memoryview
+    states: list[memoryview]
+    timers: list[tuple[int, int, int]]
+
+
+class _Reader:
+    """Walks over a body."""
+
+    def __init__(self, body: memoryview) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, size: int) -> memoryview:
+        start, self._at = self._at, self._at + size
+        return self._body[start : self._at]
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4), "little")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+    def blob(self) -> memoryview:
+        return self.take(self.u32())
+
+    def numbers(self, code: str, size: int, count: int) -> array[int]:
+        return _numbers(code, self.take(size * count))
+
+
+def encode_ready(states: Sequence[dict[str, Any]]) -> bytes:
+    """READY with the declared states."""
+    return encode(READY, _blob(json.dumps({"states": list(states)}).encode()))
+
+
+def decode_schemas(body: memoryview) -> list[pa.Schema]:
+    """The schemas of keys, rows and each state's cells."""
+    reader = _Reader(body)
+    return [pa.ipc.read_schema(pa.py_buffer(reader.blob())) for _ in range(reader.u32())]
+
+
+def decode_frame(body: memoryview) -> KeyedFrame:
+    """The parts of FRAME; nothing of Arrow is decoded yet."""
+    reader = _Reader(body)
+    frame_id, watermark, processing, flags, keys, events = _FRAME.unpack(reader.take(_FRAME.size))
+    kinds = bytes(reader.take(events))
+    slots = reader.numbers("I", 4, events)
+    times = reader.numbers("q", 8, events)
+    key_blob, row_blob = reader.blob(), reader.blob()
+    states = [reader.blob() for _ in range(reader.u32())]
+    count = reader.u32()
+    timer_slots = reader.numbers("I", 4, count)
+    timer_kinds = reader.take(count)
+    timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
+    return KeyedFrame(
+        frame_id, watermark, processing, flags, keys, kinds, slots, times, key_blob, row_blob,
+        states, timers,
+    )  # fmt: skip
+
+
+def decode_batch(blob: memoryview, schema: pa.Schema) -> pa.RecordBatch:
+    """An Arrow blob; an empty one is a batch without rows."""
+    if not len(blob):
+        return _no_rows(schema)
+    # Arrow wants its buffers aligned; a copy of the message is.
+    return pa.ipc.read_record_batch(pa.py_buffer(bytes(blob)), schema)
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def decode_answer(body: memoryview) -> tuple[int, memoryview]:
+    """Frame id and Arrow blob of ANSWER."""
+    reader = _Reader(body)
+    return reader.u64(), reader.blob()
+
+
+def encode_query(
+    frame_id: int, state: int, slot: int, op: int, key: pa.RecordBatch | None
+) -> bytes:
+    """QUERY; ``key`` for one entry only."""
+    return encode(QUERY, _QUERY.pack(frame_id, state, slot, op), arrow_blob(key))
+
+
+@dataclass(frozen=True)
+class KeyedUpdate:
+    """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
+
+    id: int
+    rows: pa.RecordBatch | None
+    states: Sequence[pa.RecordBatch | None]
+    timers: Sequence[tuple[int, int, int, int]]
+    fired: int
+
+
+def encode_update(update: KeyedUpdate) -> bytes:
+    """UPDATE."""
+    timers = update.timers
+    slots, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
+    return encode(
+        UPDATE,
+        update.id.to_bytes(8, "little"),
+        arrow_blob(update.rows),
+        _u32(len(update.states)),
+        *map(arrow_blob, update.states),
+        _u32(len(timers)),
+        _packed("I", slots),
+        bytes(kinds),
+        bytes(ops),
+        _packed("q", times),
+        _u32(update.fired),
+    )
+
+
+def arrow_blob(batch: pa.RecordBatch | None) -> bytes:
+    """A batch as a blob, an empty one if it has no rows."""
+    if batch is None or not batch.num_rows:
+        return _EMPTY
+    return _blob(memoryview(batch.serialize()))
+
+
+def _blob(data: bytes | memoryview) -> bytes:
+    return b"".join((_u32(len(data)), data))
+
+
+def _u32(number: int) -> bytes:
+    return number.to_bytes(4, "little")

@@ -1,0 +1,97 @@
+"""Keyed functions that are open in this process; they live across tasks and micro-batches."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from .._failures import message_of
+from .._keyed.command import KeyedCommand
+from .._keyed.output import row_acceptor
+from .._keyed.runtime import KeyedRuntime
+from ..errors import error
+
+_KEPT = 16
+
+
+class OpenedFunction:
+    """One opened function with its runtime; ``runner`` fits it to a task's schemas."""
+
+    def __init__(self, command: KeyedCommand, spec: dict[str, Any]) -> None:
+        self.command = command
+        self.runtime = _runtime(command, spec)
+
+    def open(self) -> None:
+        """Raises ``WorkerFailed`` (KEYED_OPEN_FAILED) if the function's ``open`` does."""
+        try:
+            self.runtime.open()
+        except Exception as problem:
+            raise error(
+                "KEYED_OPEN_FAILED",
+                operator=self.runtime.context._name,
+                kind=type(problem).__name__,
+                reason=message_of(problem).rstrip("."),
+            ) from problem
+
+    def runner(self, init: Any, schemas: list[Any], query: Any) -> Any:
+        """What runs the frames of a task."""
+        from .keyed_session import RowRunner
+
+        if self.command.form == "batch":
+            from .keyed_batches import BatchRunner
+
+            return BatchRunner(self.runtime, self.command, init, schemas)
+        return RowRunner(self.runtime, self.command, init, schemas, query)
+
+    def close(self) -> None:
+        """Calls the function's ``close``; what it raises is told on stderr, the rows are done."""
+        try:
+            self.runtime.function.close()
+        except Exception as problem:
+            name = self.runtime.context._name
+            print(f"Pillarbox: closing {name} failed: {message_of(problem)}", file=sys.stderr)
+
+
+class FunctionCache:
+    """At most 16 open functions; the one unused for longest makes room. Main thread only."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[Hashable, OpenedFunction] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], OpenedFunction]) -> OpenedFunction:
+        """The open function of ``key``. Raises what opening raises."""
+        opened = self._open.get(key)
+        if opened is None:
+            opened = make()
+            opened.open()
+            self._open[key] = opened
+        self._open.move_to_end(key)
+        while len(self._open) > _KEPT:
+            _, oldest = self._open.popitem(last=False)
+            oldest.close()
+        return opened
+
+    def close_all(self) -> None:
+        """Closes every function."""
+        while self._open:
+            _, opened = self._open.popitem()
+            opened.close()
+
+
+def spec_key(spec: dict[str, Any]) -> Hashable:
+    """What of a spec an opened function depends on."""
+    return spec["name"], spec["event_time"], spec["time_sorted"]
+
+
+def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
+    tags = {tag: row_acceptor(kind, tag) for tag, kind in command.side_outputs.items()}
+    return KeyedRuntime(
+        command.function,
+        spec["name"],
+        event_time=spec["event_time"],
+        sorted_input=spec["time_sorted"],
+        tags=tags,
+        state_kinds=("value",) if command.form == "batch" else None,
+    )

@@ -1,0 +1,240 @@
+"""One task of a keyed operator in the worker, from READY to END: frames in, updates out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from .._failures import message_of
+from .._keyed.context import UNKNOWN
+from .._keyed.output import RowsEncoder, without_none
+from .._keyed.runtime import KeyedRuntime
+from .._keyed.values import KeyType
+from .._lists import struct_reader
+from ..errors import PillarboxError, ResultTypeMismatch, error, shown
+from . import frames, keyed_frames
+from .channel import Channel
+from .frames import Init
+from .keyed_frames import KeyedFrame, KeyedUpdate
+from .keyed_functions import OpenedFunction
+from .keyed_state import key_reader, wire_for
+from .session import Reported, exit_error, send_fatal
+
+_NO_LIMIT_S = 10**6
+
+
+class FrameChannel:
+    """Blocking reads and writes of frames; what arrives while an answer is awaited is kept."""
+
+    def __init__(self, infile: Any, channel: Channel) -> None:
+        self._infile = infile
+        self._channel = channel
+        self._kept: deque[tuple[int, memoryview]] = deque()
+
+    def send(self, frame: bytes) -> None:
+        self._channel.send(frame)
+        self._channel.flush(_NO_LIMIT_S)
+
+    def next(self) -> tuple[int, memoryview]:
+        """The next frame. ``EOFError`` if the JVM went away."""
+        return self._kept.popleft() if self._kept else frames.read_frame(self._infile)
+
+    def answer(self, frame_id: int) -> memoryview:
+        """The answer to a query, which may stand behind frames to come."""
+        while True:
+            kind, body = frames.read_frame(self._infile)
+            if kind == keyed_frames.ANSWER:
+                answered, blob = keyed_frames.decode_answer(body)
+                if answered == frame_id:
+                    return blob
+            self._kept.append((kind, body))
+
+
+class KeyedSession:
+    """Serves one task for a function that is open already. Lives on the worker's main thread."""
+
+    def __init__(self, channel: FrameChannel, init: Init, opened: OpenedFunction) -> None:
+        self._channel = channel
+        self._init = init
+        self._opened = opened
+        self._name = init.spec["name"]
+        self._run_frame: Callable[[KeyedFrame], bytes] = self._before_schemas
+
+    def run(self) -> bool:
+        """Serves frames until END; whether the worker may be used again.
+
+        Raises ``EOFError`` if the JVM went away.
+        """
+        states = self._opened.runtime.registry.states.values()
+        self._channel.send(keyed_frames.encode_ready([s.declaration.to_spec() for s in states]))
+        while True:
+            kind, body = self._channel.next()
+            if kind == keyed_frames.FRAME:
+                self._channel.send(self._run_frame(keyed_frames.decode_frame(body)))
+            elif kind == keyed_frames.SCHEMAS:
+                self._on_schemas(keyed_frames.decode_schemas(body))
+            elif kind == frames.END:
+                self._channel.send(frames.encode(frames.END, b"\x01"))
+                return True
+            else:
+                raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
+
+    def _before_schemas(self, frame: KeyedFrame) -> bytes:
+        raise error("PROTOCOL_ERROR", reason="FRAME came before SCHEMAS")
+
+    def _on_schemas(self, schemas: list[pa.Schema]) -> None:
+        states = len(self._opened.runtime.registry.states)
+        if len(schemas) != 2 + states:
+            raise error("PROTOCOL_ERROR", reason=f"{len(schemas)} schemas for {states} states")
+        runner = self._opened.runner(self._init, schemas, self._query)
+        self._run_frame = runner.run
+
+    def _query(self, frame_id: int, state: int, slot: int, op: int, key: Any) -> memoryview:
+        self._channel.send(keyed_frames.encode_query(frame_id, state, slot, op, key))
+        return self._channel.answer(frame_id)
+
+
+Query = Callable[[int, int, int, int, Any], memoryview]
+
+
+class RowRunner:
+    """Runs frames through a ``KeyedRuntime``."""
+
+    def __init__(
+        self,
+        runtime: KeyedRuntime,
+        command: Any,
+        init: Init,
+        schemas: list[pa.Schema],
+        query: Query,
+    ) -> None:
+        self._runtime = runtime
+        self._query = query
+        self._key_schema, self._row_schema = schemas[:2]
+        self._read_keys = key_reader(key_type(command.key_schema))
+        self._read_rows = struct_reader(command.input_schema)
+        states = runtime.registry.states.values()
+        self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
+        self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
+
+    def run(self, frame: KeyedFrame) -> bytes:
+        """UPDATE for ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for the user's errors."""
+        runtime = self._runtime
+        self._bind(frame)
+        try:
+            self._process(frame)
+            return self._update(frame)
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        finally:
+            runtime.end()
+
+    def _bind(self, frame: KeyedFrame) -> None:
+        runtime = self._runtime
+        runtime.set_clocks(frame.watermark, frame.processing_time)
+        runtime.begin(_LazyKeys(lambda: self._keys(frame)))
+        runtime.timers.start(frame.timers)
+        for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
+            wire.bind(blob, frame.key_count, self._asker(frame.id, index))
+
+    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
+        return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
+
+    def _keys(self, frame: KeyedFrame) -> list[Any]:
+        return self._read_keys(keyed_frames.decode_batch(frame.keys, self._key_schema))
+
+    def _process(self, frame: KeyedFrame) -> None:
+        runtime = self._runtime
+        rows = self._rows(frame)
+        times = _timestamps(frame.times)
+        if any(frame.kinds) or runtime.sorted_input:
+            runtime.run_events(frame.kinds, frame.slots, times, rows)
+        else:
+            runtime.run_rows(frame.slots, times, rows)
+        if frame.flags & keyed_frames.END_OF_KEYS:
+            runtime.finish_keys(range(frame.key_count))
+
+    def _rows(self, frame: KeyedFrame) -> list[Any]:
+        batch = keyed_frames.decode_batch(frame.rows, self._row_schema)
+        if not batch.num_rows:
+            return [()] * frame.kinds.count(0)
+        return self._read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
+
+    def _update(self, frame: KeyedFrame) -> bytes:
+        runtime = self._runtime
+        rows, ends = without_none(runtime.rows, runtime.ends)
+        side_rows = runtime.context.side_rows
+        try:
+            batch = self._encoder.encode(rows, side_rows)
+        except ResultTypeMismatch:
+            self._blame(rows, ends)
+            raise
+        states = [wire.changes() for wire in self._wires]
+        timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
+        return keyed_frames.encode_update(
+            KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
+        )
+
+    def _blame(self, rows: list[Any], ends: list[int]) -> None:
+        """Makes the event whose row doesn't fit the current one, for the message."""
+        event = bisect_right(ends, self._encoder.bad_row(rows))
+        self._runtime.context._slot = self._runtime.event_slots[event]
+
+    def _failed(self, problem: Exception) -> PillarboxError:
+        context = self._runtime.context
+        key = "none" if context._slot is None else shown(context.key)
+        return error(
+            "KEYED_CALL_FAILED",
+            operator=context._name,
+            key=key,
+            event=self._runtime.current_event(),
+            kind=type(problem).__name__,
+            reason=message_of(problem).rstrip("."),
+        )
+
+
+class _LazyKeys:
+    """The keys of a frame, made to Python objects when one is asked for."""
+
+    __slots__ = ("_keys", "_load")
+
+    def __init__(self, load: Callable[[], list[Any]]) -> None:
+        self._load = load
+        self._keys: list[Any] | None = None
+
+    def __getitem__(self, slot: int) -> Any:
+        if self._keys is None:
+            self._keys = self._load()
+        return self._keys[slot]
+
+
+def key_type(schema: Any) -> KeyType:
+    """One column's own type, or the struct of several."""
+    data_type = schema.fields[0].dataType if len(schema.fields) == 1 else schema
+    return KeyType(data_type, "by")
+
+
+def _timestamps(times: Any) -> list[int | None]:
+    if UNKNOWN not in times:
+        return times  # type: ignore[no-any-return]
+    return [None if time == UNKNOWN else time for time in times]
+
+
+def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool:
+    """Opens the function, or takes the one that is open, and serves the task.
+
+    Raises ``EOFError`` if the JVM went away and ``Reported`` if it was told what went wrong.
+    """
+    try:
+        opened = open_function()
+        return KeyedSession(FrameChannel(infile, channel), init, opened).run()
+    except (SystemExit, KeyboardInterrupt) as problem:
+        send_fatal(channel, exit_error(problem), problem)
+        raise Reported(message_of(problem)) from problem
+    except PillarboxError as problem:
+        send_fatal(channel, problem, problem.__cause__ or problem)
+        raise Reported(message_of(problem)) from problem

@@ -1,0 +1,255 @@
+"""The cells of one state, from FRAME's blobs to Python objects and back to UPDATE's blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .._keyed.list_state import ListCell, ListState
+from .._keyed.map_state import MapCell, MapState
+from .._keyed.state import State
+from .._keyed.values import KeyType, ValueType
+from .._lists import list_reader, list_writer, struct_reader, struct_writer
+from .keyed_frames import ALL, ONE, SOME, decode_batch
+
+_PUT, _REMOVE, _CLEAR = 0, 1, 2
+
+# Sends a query for a key index, op and key batch; gives the blob of the answer.
+Ask = Callable[[int, int, "pa.RecordBatch | None"], memoryview]
+
+
+class _Structs:
+    """Values of one type in their wire struct."""
+
+    def __init__(self, type: ValueType, arrow: pa.StructType) -> None:
+        self._arrow = arrow
+        self._plain = type.is_plain
+        data_type: Any = type.data_type
+        if self._plain:
+            self._read = list_reader(data_type)
+            self._write = list_writer(data_type, arrow.field(0).type, type.path)
+        else:
+            self._read = struct_reader(data_type)
+            self._write = struct_writer(data_type, arrow, type.path)
+
+    def read(self, column: pa.Array) -> list[Any]:
+        return self._read(column.flatten()[0] if self._plain else column)
+
+    def write(self, values: list[Any]) -> pa.Array:
+        if not self._plain:
+            return self._write(values)
+        child = self._write(values)
+        mask = child.is_null() if child.null_count else None
+        return pa.StructArray.from_arrays([child], fields=list(self._arrow), mask=mask)
+
+
+class StateWire:
+    """One state's blobs. Made once a task, from the schema of the state's cells."""
+
+    def __init__(self, state: State, schema: pa.Schema) -> None:
+        declaration = state.declaration
+        self.state = state
+        self._schema = schema
+        self._has_ttl = declaration.ttl is not None
+        self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
+
+    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
+        """The state's cells are those of ``blob`` now; nothing is decoded before it is touched."""
+        self.state.bind(count, lambda: self._load(blob, count))
+
+    def changes(self) -> pa.RecordBatch | None:
+        """What the function changed, encoded. None if nothing."""
+        if 1 not in self.state.changed:
+            return None
+        slots = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
+        cells, stamps = self.state.cells()
+        positions = slots.tolist()
+        values = [cells[slot] for slot in positions]
+        if self._has_ttl:
+            times: Any = [
+                0 if value is None else stamps[slot]
+                for slot, value in zip(positions, values, strict=True)
+            ]
+        else:
+            times = np.zeros(len(positions), np.int64)
+        return _batch(
+            key=pa.array(slots.astype(np.int32)),
+            value=self._values.write(values),
+            ts=pa.array(times, pa.int64()),
+        )
+
+    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+        batch = decode_batch(blob, self._schema)
+        if not batch.num_rows:
+            return [None] * count, [0] * count
+        values = self._values.read(batch.column(0))
+        return values, _longs(batch.column(1)) if self._has_ttl else [0] * count
+
+
+class ListWire(StateWire):
+    """A list state's blobs."""
+
+    state: ListState
+
+    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
+        super().bind(blob, count, ask)
+        self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
+
+    def changes(self) -> pa.RecordBatch | None:
+        if 1 not in self.state.changed:
+            return None
+        cells, _ = self.state.cells()
+        slots, ops, values, stamps = [], [], [], []
+        for slot in _positions(self.state.changed):
+            for op, value, stamp in cells[slot].ops:
+                slots.append(slot)
+                ops.append(op)
+                values.append(value)
+                stamps.append(stamp if self._has_ttl else 0)
+        return _batch(
+            key=pa.array(slots, pa.int32()),
+            op=pa.array(ops, pa.int8()),
+            value=self._values.write(values),
+            ts=pa.array(stamps, pa.int64()),
+        )
+
+    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+        cells = _cells(ListCell, blob, count)
+        batch = decode_batch(blob[count:], self._schema)
+        values, stamps = self._entries(batch)
+        for slot, value, stamp in zip(_longs(batch.column(0)), values, stamps, strict=True):
+            cell = cells[slot]
+            if cell is None:
+                cell = cells[slot] = ListCell()
+            cell.values.append(value)
+            cell.stamps.append(stamp)
+        return cells, None
+
+    def _fetched(self, blob: memoryview) -> tuple[list[Any], list[int]]:
+        return self._entries(decode_batch(blob, self._schema))
+
+    def _entries(self, batch: pa.RecordBatch) -> tuple[list[Any], list[int]]:
+        return self._values.read(batch.column(1)), _longs(batch.column(2))
+
+
+class MapWire(StateWire):
+    """A map state's blobs."""
+
+    state: MapState
+
+    def __init__(self, state: MapState, schema: pa.Schema) -> None:
+        super().__init__(state, schema)
+        key_type = state.declaration.key_type
+        assert key_type is not None
+        self._normalise = key_type.normalise
+        self._keys = _Structs(key_type, schema.field(1).type)
+
+    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
+        super().bind(blob, count, ask)
+        self.state.fetch = lambda slot, key: self._fetched(
+            ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
+        )
+        self.state.some = lambda slot: self._fetched(ask(slot, SOME, None))
+
+    def changes(self) -> pa.RecordBatch | None:
+        if 1 not in self.state.changed:
+            return None
+        cells, _ = self.state.cells()
+        slots, ops, keys, values, stamps = [], [], [], [], []
+        for slot in _positions(self.state.changed):
+            for op, key, value, stamp in _map_ops(cells[slot]):
+                slots.append(slot)
+                ops.append(op)
+                keys.append(key)
+                values.append(value)
+                stamps.append(stamp if self._has_ttl else 0)
+        return _batch(
+            key=pa.array(slots, pa.int32()),
+            op=pa.array(ops, pa.int8()),
+            map_key=self._keys.write(keys),
+            value=self._values.write(values),
+            ts=pa.array(stamps, pa.int64()),
+        )
+
+    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+        cells = _cells(MapCell, blob, count)
+        batch = decode_batch(blob[count:], self._schema)
+        entries = self._entries(batch)
+        for slot, (key, value, stamp) in zip(_longs(batch.column(0)), entries, strict=True):
+            cell = cells[slot]
+            if cell is None:
+                cell = cells[slot] = MapCell()
+            cell.values[key] = value
+            cell.stamps[key] = stamp
+        return cells, None
+
+    def _fetched(self, blob: memoryview) -> Iterable[tuple[Any, Any, int]]:
+        return self._entries(decode_batch(blob, self._schema))
+
+    def _entries(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, Any, int]]:
+        keys = self._keys.read(batch.column(1))
+        if self._normalise is not None:
+            keys = list(map(self._normalise, keys))
+        values = self._values.read(batch.column(2))
+        return zip(keys, values, _longs(batch.column(3)), strict=True)
+
+    def _key_batch(self, key: Any) -> pa.RecordBatch:
+        return _batch(key=self._keys.write([key]))
+
+
+def wire_for(state: State, schema: pa.Schema) -> StateWire:
+    """The codec for a state of any kind."""
+    if isinstance(state, ListState):
+        return ListWire(state, schema)
+    if isinstance(state, MapState):
+        return MapWire(state, schema)
+    return StateWire(state, schema)
+
+
+def key_reader(key_type: KeyType) -> Callable[[pa.RecordBatch], list[Any]]:
+    """From the key columns of a batch to keys: bare values for one column, Rows for more."""
+    data_type: Any = key_type.data_type
+    if not key_type.is_plain:
+        read_rows = struct_reader(data_type)
+        return lambda batch: read_rows(
+            pa.StructArray.from_arrays(batch.columns, batch.schema.names)
+        )
+    read = list_reader(data_type)
+    return lambda batch: read(batch.column(0))
+
+
+def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:
+    if cell.cleared:
+        yield _CLEAR, None, None, 0
+    for key in cell.dirty:
+        value = cell.values.get(key)
+        if value is not None:
+            yield _PUT, key, value, cell.stamps.get(key, 0)
+        elif not cell.cleared:
+            yield _REMOVE, key, None, 0
+
+
+def _cells(make: Any, blob: memoryview, count: int) -> list[Any]:
+    flags = bytes(blob[:count])
+    cells: list[Any] = [None] * count
+    if 1 in flags:
+        for slot in _positions(flags):
+            cells[slot] = make(loaded=False)
+    return cells
+
+
+def _positions(flags: bytes | bytearray) -> list[int]:
+    positions: list[int] = np.frombuffer(flags, np.uint8).nonzero()[0].tolist()
+    return positions
+
+
+def _longs(column: pa.Array) -> list[int]:
+    numbers: list[int] = column.to_numpy(zero_copy_only=False).tolist()
+    return numbers
+
+
+def _batch(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,0 +1,165 @@
+"""Helpers of the column form: things that go by key, over whole columns.
+
+``index[i]`` is the position of row i's key, as ``state.index``; rows keep their order within a
+key. Columns are Arrow arrays, numpy arrays or lists; results are Arrow arrays. Sums are those of
+adding one value after the other, to the last bit, and integers wrap around nowhere: a sum that
+does not fit raises ``ArrowInvalid``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_LARGE = 64
+
+
+def running_count(index: Any, start: Any = None) -> pa.Array:
+    """For each row how many rows its key has had: ``start`` (by key, null is 0) and those before.
+
+    The first row of a key without ``start`` counts 1.
+    """
+    index = np.asarray(index)
+    counts = _ranks(index) + 1
+    if start is not None:
+        counts = counts + _numbers(start, 0)[index]
+    return pa.array(counts, pa.int64())
+
+
+def running_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
+    """For each row the sum of its key's values up to it, on top of ``start`` (by key, null is 0).
+
+    Nulls add nothing. Integers give int64, everything else double.
+    """
+    index = np.asarray(index)
+    added = _numbers(values, 0)
+    count = int(index.max()) + 1 if len(index) else 0
+    begin = np.zeros(count, added.dtype) if start is None else _numbers(start, 0)
+    if np.issubdtype(added.dtype, np.integer) and np.issubdtype(begin.dtype, np.integer):
+        return _integer_sums(added.astype(np.int64), index, begin.astype(np.int64))
+    return pa.array(_running_floats(added.astype(np.float64), index, begin.astype(np.float64)))
+
+
+def group_count(index: Any, count: int | None = None) -> pa.Array:
+    """How many rows each key has. ``count``: the number of keys, if some may have none."""
+    return pa.array(np.bincount(np.asarray(index), minlength=count or 0), pa.int64())
+
+
+def group_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
+    """By key the sum of its values, on top of ``start``: the last of ``running_sum``."""
+    return group_last(running_sum(values, index, start), index, start)
+
+
+def group_first(values: Any, index: Any, start: Any = None) -> pa.Array:
+    """By key the value of its first row; that of ``start``, or null, for keys without rows."""
+    index = np.asarray(index)
+    return _pick(values, index[::-1], np.arange(len(index))[::-1], start)
+
+
+def group_last(values: Any, index: Any, start: Any = None) -> pa.Array:
+    """By key the value of its last row; that of ``start``, or null, for keys without rows."""
+    index = np.asarray(index)
+    return _pick(values, index, np.arange(len(index)), start)
+
+
+def _pick(values: Any, index: Any, rows: Any, start: Any) -> pa.Array:
+    column = _array(values)
+    known = None if start is None else _array(start)
+    largest = int(index.max()) + 1 if len(index) else 0
+    chosen = np.full(largest if known is None else len(known), -1, np.int64)
+    chosen[index] = rows  # of several rows of a key the last one assigned stays
+    missing = chosen < 0
+    picked = column.take(pa.array(np.where(missing, 0, chosen), mask=missing))
+    if known is None or not missing.any():
+        return picked
+    return pa.compute.if_else(pa.array(missing), known.cast(picked.type), picked)
+
+
+def _ranks(index: Any) -> Any:
+    """For each row how many rows of its key come before it."""
+    order = np.argsort(index, kind="stable")
+    places = np.arange(len(index))
+    ranks = np.empty(len(index), np.int64)
+    ranks[order] = places - _group_starts(index[order])
+    return ranks
+
+
+def _group_starts(ordered: Any) -> Any:
+    """For each place of a sorted column where its run of equal values began."""
+    places = np.arange(len(ordered))
+    is_first = np.ones(len(ordered), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return np.maximum.accumulate(np.where(is_first, places, 0))
+
+
+def _integer_sums(values: Any, index: Any, begin: Any) -> pa.Array:
+    """One sum over all rows, less what was before each key: exact, since wrapping cancels out."""
+    order = np.argsort(index, kind="stable")
+    ordered, starts = values[order], _group_starts(index[order])
+    with np.errstate(over="ignore"):
+        total = np.cumsum(ordered)
+        sums = total - (total - ordered)[starts] + begin[index[order]]
+    _refuse_overflow(values, index, begin)
+    result = np.empty_like(sums)
+    result[order] = sums
+    return pa.array(result)
+
+
+def _refuse_overflow(values: Any, index: Any, begin: Any) -> None:
+    """By the largest sum there could be, so that the exact check is almost never made."""
+    sizes = np.abs(values.astype(np.float64))
+    bound = np.bincount(index, sizes, len(begin)) + np.abs(begin.astype(np.float64))
+    for key in (bound >= 2.0**62).nonzero()[0].tolist():
+        total = int(begin[key])
+        for value in values[index == key].tolist():
+            total += value
+            pa.scalar(total, pa.int64())
+
+
+def _running_floats(values: Any, index: Any, begin: Any) -> Any:
+    """One addition after the other for each key: large keys by themselves, small ones in step."""
+    order = np.argsort(index, kind="stable")
+    ordered, keys = values[order], index[order]
+    starts = _group_starts(keys)
+    ranks = np.arange(len(keys)) - starts
+    sums = np.empty(len(keys), np.float64)
+    sizes = np.bincount(keys, minlength=len(begin))
+    is_large = sizes[keys] > _LARGE
+    for start in (is_large & (ranks == 0)).nonzero()[0].tolist():
+        key = keys[start]
+        run = np.concatenate(([begin[key]], ordered[start : start + sizes[key]]))
+        sums[start : start + sizes[key]] = np.add.accumulate(run)[1:]
+    totals = begin.copy()
+    for places in _by_rank(ranks, ~is_large):
+        totals[keys[places]] += ordered[places]
+        sums[places] = totals[keys[places]]
+    result = np.empty_like(sums)
+    result[order] = sums
+    return result
+
+
+def _by_rank(ranks: Any, which: Any) -> list[Any]:
+    """The places of all first rows, then of all second ones, and so on."""
+    places = which.nonzero()[0]
+    order = places[np.argsort(ranks[places], kind="stable")]
+    if not len(places):
+        return []
+    return list(np.split(order, np.cumsum(np.bincount(ranks[places]))[:-1]))
+
+
+def _array(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)
+
+
+def _numbers(values: Any, null: int) -> Any:
+    column = _array(values)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.int64())
+    if pa.types.is_decimal(column.type) or pa.types.is_boolean(column.type):
+        column = column.cast(pa.float64() if pa.types.is_decimal(column.type) else pa.int64())
+    filled = column.fill_null(null) if column.null_count else column
+    return filled.to_numpy(zero_copy_only=False)

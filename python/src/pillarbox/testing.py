@@ -1,0 +1,319 @@
+"""Runs a keyed process function in plain Python, without Spark: for its unit tests.
+
+    harness = Harness(fn, by="k", input="k string, t bigint, ts timestamp", returns="k string",
+                      timestamp="ts")
+    assert harness.process({"k": "a", "t": 1, "ts": start}) == [Row(k="a")]
+
+The function runs on the very runtime that the workers use: state, TTL and timers behave alike.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import types as t
+
+from ._ddl import parse_columns
+from ._keyed import snapshot as snapshots
+from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
+from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
+from ._keyed.memory import KeySpace, hashable, visible
+from ._keyed.options import names_of, order_key, timestamp_reader
+from ._keyed.output import row_acceptor, without_none
+from ._keyed.runtime import KeyedRuntime
+from ._keyed.timers import Timer, epoch_ms
+from ._lists import row_class
+from .errors import error, shown
+
+__all__ = ["Harness", "Timer"]
+
+
+class Harness:
+    """One function over all its keys, with clocks that are moved by hand.
+
+    ``process(row)`` is a micro-batch of one row, ``process_batch`` one of many: first its rows,
+    then the timers that are due by the clocks as they stand. What the function raises comes out
+    unchanged. Not for several threads.
+
+    Parameters
+    ----------
+    fn: the function; it is opened at once.
+    by: name or names of the key columns.
+    input, returns: columns, as in ``process_keyed``, as a DDL string or StructType.
+    timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
+        epoch ms. Rows at or before the watermark are dropped and counted in ``late_rows``, as
+        Spark does.
+    order_by, time_sorted, side_outputs: as in ``process_keyed``.
+    processing_time: where that clock begins, in epoch ms or as a datetime.
+    """
+
+    def __init__(
+        self,
+        fn: KeyedProcessFunction,
+        *,
+        by: str | Sequence[str],
+        input: str | t.StructType,
+        returns: str | t.StructType,
+        timestamp: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        time_sorted: bool = False,
+        side_outputs: dict[str, str | t.StructType] | None = None,
+        processing_time: int | datetime = 0,
+    ) -> None:
+        if isinstance(fn, BatchProcessFunction) or not hasattr(fn, "process"):
+            raise error("NOT_A_KEYED_FUNCTION", value=shown(fn))
+        columns = _columns(input, "input")
+        self._accept_row = row_acceptor(columns, "row")
+        self._accept_output = row_acceptor(_columns(returns, "returns"), "returns")
+        self._key_of = _key_reader(columns, names_of("by", by))
+        self._time_of = timestamp_reader(columns, timestamp, time_sorted)
+        self._order = order_key(columns, order_by)
+        self._sorted = time_sorted
+        sides = side_outputs or {}
+        self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
+        self._runtime = KeyedRuntime(
+            fn,
+            type(fn).__name__,
+            sorted_input=time_sorted,
+            tags={tag: row_acceptor(_columns(kind, tag), tag) for tag, kind in sides.items()},
+        )
+        self._runtime.open()
+        self._space = KeySpace(self._runtime)
+        self._watermark = UNKNOWN
+        self._processing_time = epoch_ms(processing_time)
+        self._arrived = 0
+        self._waiting: list[tuple[int, Any, int, int, Any]] = []
+        self.late_rows = 0
+
+    @classmethod
+    def restore(cls, snapshot: bytes, fn: KeyedProcessFunction, **options: Any) -> Harness:
+        """A harness that goes on where ``snapshot`` was taken; ``options`` as for a new one.
+
+        Raises ``StateError`` if the function declares its states in a way that does not fit.
+        """
+        harness = cls(fn, **options)
+        runtime, space = harness._runtime, harness._space
+        start = harness._processing_time
+        clocks = snapshots.restore(snapshot, runtime, space, start)
+        harness._watermark = clocks["watermark"]
+        harness._processing_time = max(clocks["processing_time"], start)
+        harness._waiting = [
+            (time, order, number, slot, harness._accept_row(row))
+            for time, order, number, slot, row in clocks["waiting"]
+        ]
+        harness._arrived = clocks["arrived"]
+        harness.late_rows = clocks["late_rows"]
+        return harness
+
+    def snapshot(self) -> bytes:
+        """State, timers, waiting rows and clocks."""
+        clocks = {
+            "watermark": self._watermark,
+            "processing_time": self._processing_time,
+            "waiting": self._waiting,
+            "arrived": self._arrived,
+            "late_rows": self.late_rows,
+        }
+        return snapshots.take(self._runtime, self._space, clocks)
+
+    @property
+    def watermark(self) -> int | None:
+        """Epoch ms; None before the first one."""
+        return None if self._watermark == UNKNOWN else self._watermark
+
+    @property
+    def processing_time(self) -> int:
+        """Epoch ms."""
+        return self._processing_time
+
+    def process(self, row: Any) -> list[t.Row]:
+        """A micro-batch of one row; the rows that come out."""
+        return self.process_batch([row])
+
+    def process_batch(self, rows: Iterable[Any]) -> list[t.Row]:
+        """A micro-batch: its rows as they come (or by ``order_by``), then the timers that are due.
+
+        With ``time_sorted`` rows wait until the watermark has reached them.
+        """
+        accepted = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
+        on_time = [(time, row) for time, row in accepted if not self._is_late(time)]
+        self.late_rows += len(accepted) - len(on_time)
+        self._begin()
+        if self._sorted:
+            self._wait(on_time)
+        else:
+            if self._order is not None:
+                order = self._order
+                on_time.sort(key=lambda pair: order(pair[1]))
+            slots = [self._space.slot(self._key_of(row)) for _, row in on_time]
+            times = [None if time is None else time // 1000 for time, _ in on_time]
+            self._runtime.run_rows(slots, times, [row for _, row in on_time])
+        return self._settled()
+
+    def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
+        """Moves the watermark forward (never back) and fires the event-time timers up to it."""
+        self._watermark = max(self._watermark, epoch_ms(watermark))
+        self._begin()
+        if self._sorted:
+            self._run_sorted(self._watermark)
+        return self._settled()
+
+    def advance_processing_time(self, time: int | datetime) -> list[t.Row]:
+        """Moves the clock forward (never back) and fires the processing-time timers up to it."""
+        self._processing_time = max(self._processing_time, epoch_ms(time))
+        self._begin()
+        return self._settled()
+
+    def run_batch(self, rows: Iterable[Any]) -> list[t.Row]:
+        """What a batch DataFrame of ``rows`` gives: key by key, all timers fire at a key's end.
+
+        There is no watermark and no late row, and no state is left. For a harness without keys.
+        """
+        by_key: dict[Any, list[Any]] = {}
+        for row in map(self._accept_row, rows):
+            by_key.setdefault(hashable(self._key_of(row)), []).append(row)
+        emitted = []
+        for own in by_key.values():
+            emitted += self._run_key(own)
+        return emitted
+
+    def state(self, name: str, key: Any) -> Any:
+        """What the function would see of a state: a value, list or dict; nothing is touched.
+
+        Raises ``StateError`` for a name that was not declared.
+        """
+        state = self._runtime.registry[name]
+        slot = self._space.find(key)
+        self._runtime.set_clocks(self._watermark, self._processing_time)
+        return visible(state, self._space.slot(key) if slot is None else slot)
+
+    def timers(self, key: Any) -> list[Timer]:
+        """The timers of a key, the earliest first."""
+        slot = self._space.find(key)
+        return [] if slot is None else list(self._runtime.timers.of(slot))
+
+    def side_output(self, tag: str) -> list[t.Row]:
+        """All rows that were emitted to a side output so far."""
+        if tag not in self._sides:
+            declared = ", ".join(map(repr, self._sides)) or "none"
+            raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
+        return list(self._sides[tag])
+
+    def close(self) -> None:
+        """Closes the function."""
+        self._runtime.function.close()
+
+    def _is_late(self, micros: int | None) -> bool:
+        watermark = self._watermark
+        return micros is not None and watermark != UNKNOWN and micros <= watermark * 1000
+
+    def _begin(self) -> None:
+        self._runtime.set_clocks(self._watermark, self._processing_time)
+        self._runtime.begin(self._space.keys)
+
+    def _wait(self, rows: list[tuple[int | None, Any]]) -> None:
+        for micros, row in rows:
+            assert micros is not None
+            slot = self._space.slot(self._key_of(row))
+            heapq.heappush(self._waiting, (micros, self._tie(row), self._arrived, slot, row))
+            self._arrived += 1
+
+    def _tie(self, row: Any) -> Any:
+        """Tells rows of one time apart by what is in them, not by when they came."""
+        return () if self._order is None else self._order(row), repr(tuple(row))
+
+    def _run_sorted(self, watermark: int) -> None:
+        """Waiting rows and event-time timers in the order of time.
+
+        Times of rows are rounded up to ms: a row within a millisecond comes after the timer at
+        its start, and after a watermark there, wherever the input is cut.
+        """
+        timers = self._runtime.timers
+        events: list[tuple[int, int, int, Any]] = []
+        while self._waiting and self._waiting[0][0] <= watermark * 1000:
+            micros, _, _, slot, row = heapq.heappop(self._waiting)
+            events.append((-(-micros // 1000), ROW, slot, row))
+        for slot in timers.slots(EVENT_TIMER):
+            due = timers.next_due(slot, EVENT_TIMER, watermark)
+            if due is not None:
+                events.append((due, EVENT_TIMER, slot, None))
+        events.sort(key=lambda event: event[:2])
+        times, kinds, slots, rows = zip(*events, strict=True) if events else ((), (), (), ())
+        own = [row for row, kind in zip(rows, kinds, strict=True) if kind == ROW]
+        self._runtime.run_events(kinds, slots, times, own)
+
+    def _run_key(self, rows: list[Any]) -> list[t.Row]:
+        self._watermark = UNKNOWN
+        self._begin()
+        runtime, slot = self._runtime, self._space.slot(self._key_of(rows[0]))
+        timed = [(self._time_of(row), row) for row in rows]
+        order = self._order
+        if order is not None:
+            timed.sort(key=lambda pair: order(pair[1]))
+        if self._sorted:
+            timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
+        up = 999 if self._sorted else 0
+        times = [None if micros is None else (micros + up) // 1000 for micros, _ in timed]
+        slots, own = [slot] * len(timed), [row for _, row in timed]
+        if self._sorted:
+            runtime.run_events([ROW] * len(timed), slots, times, own)
+        else:
+            runtime.run_rows(slots, times, own)
+        runtime.finish_keys([slot])
+        self._space.drop(slot)
+        return self._emitted()
+
+    def _settled(self) -> list[t.Row]:
+        """Fires what is due, event time first, until nothing is; then what was emitted."""
+        runtime = self._runtime
+        while self._fire(EVENT_TIMER, self._watermark) or self._fire(
+            PROCESSING_TIMER, self._processing_time
+        ):
+            pass
+        runtime.timers.committed()
+        return self._emitted()
+
+    def _fire(self, kind: int, limit: int) -> bool:
+        """In order of time over all keys, of equal times the key that was seen first."""
+        timers = self._runtime.timers
+        due = [
+            (time, slot)
+            for slot in timers.slots(kind)
+            if (time := timers.next_due(slot, kind, limit)) is not None
+        ]
+        heapq.heapify(due)
+        has_fired = bool(due)
+        while due:
+            time, slot = heapq.heappop(due)
+            self._runtime.fire_one(slot, kind, time)
+            following = timers.next_due(slot, kind, limit)
+            if following is not None:
+                heapq.heappush(due, (following, slot))
+        return has_fired
+
+    def _emitted(self) -> list[t.Row]:
+        runtime = self._runtime
+        runtime.end()
+        for tag, _, row in runtime.context.side_rows:
+            self._sides[tag].append(row)
+        runtime.context.side_rows = []
+        rows, _ = without_none(runtime.rows, runtime.ends)
+        return [self._accept_output(row) for row in rows]
+
+
+def _columns(columns: str | t.StructType, option: str) -> t.StructType:
+    return columns if isinstance(columns, t.StructType) else parse_columns(columns, option)
+
+
+def _key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
+    for name in by:
+        if name not in columns.names:
+            raise error("UNKNOWN_KEY_COLUMN", column=name, available=", ".join(columns.names))
+    positions = [columns.names.index(name) for name in by]
+    if len(positions) == 1:
+        return lambda row: row[positions[0]]
+    make, new = row_class(by), tuple.__new__
+    return lambda row: new(make, [row[position] for position in positions])

@@ -1,0 +1,210 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
+import java.nio.file.{Files, Path => LocalPath}
+
+import scala.util.Random
+
+import io.pillarbox.spark.keyed.{KeyedSpec, PartitionState, StateBackends, UnsafeRowSerializer}
+import io.pillarbox.state.{Namespace, StateException, ValueState, ValueStateDescriptor}
+import org.apache.commons.io.FileUtils
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Path => HadoopPath}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.StructType
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Files of state without Spark around them: formats, histories, damage. */
+class StateFilesSuite extends AnyFunSuite {
+  private val schema = StructType.fromDDL("x bigint")
+  private val toRow = UnsafeProjection.create(schema)
+  private val spec = KeyedSpec.fromJson("""{"name":"t","form":"jvm","by":["x"],"backend":"heap","timers":"heap"}""")
+
+  private def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
+
+  private def write(state: String, timers: String): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    StateFileFormat.write(out, StateFileFormat.Header("id-1", Some("id-0")))(_.write(state.getBytes))(
+      _.write(timers.getBytes)
+    )
+    out.toByteArray
+  }
+
+  private def read(bytes: Array[Byte]): (StateFileFormat.Header, String, String) = {
+    var (state, timers) = ("", "")
+    val header = StateFileFormat.read(new ByteArrayInputStream(bytes), "the file")(in =>
+      state = new String(in.readAllBytes())
+    )(in => timers = new String(in.readAllBytes()))
+    (header, state, timers)
+  }
+
+  test("a file gives back its header and both parts, also empty ones and ones of many chunks") {
+    val long = "x" * 300000
+    Seq(("", ""), ("state", "timers"), (long, ""), ("", long)).foreach { case (state, timers) =>
+      assert(read(write(state, timers)) == ((StateFileFormat.Header("id-1", Some("id-0")), state, timers)))
+    }
+  }
+
+  test("a file that is cut anywhere, or has any byte changed, is refused with its name") {
+    val bytes = write("some state", "some timers")
+    bytes.indices.foreach { i =>
+      val cut = intercept[StateException](read(bytes.take(i)))
+      assert(cut.getMessage.contains("the file"))
+      val changed = bytes.clone()
+      changed(i) = (changed(i) ^ 0x10).toByte
+      intercept[StateException](read(changed))
+    }
+  }
+
+  test("names of files are read back; those of others are not ours") {
+    val files = for {
+      kind <- Seq(StateFileKind.Delta, StateFileKind.Snapshot)
+      id <- Seq(None, Some("0b1f-22"))
+    } yield StateFile(kind, 12, id)
+    files.foreach(file => assert(StateFile.parse(file.name).contains(file)))
+    Seq("12.tmp", ".12.delta.crc", "x.delta", "_metadata").foreach(name => assert(StateFile.parse(name).isEmpty))
+  }
+
+  /** A partition's folder in which versions are committed by hand. */
+  private final class Partition(local: LocalPath, withIds: Boolean) {
+    val folder = new StateFolder(new HadoopPath(local.toUri), new Configuration)
+    val loader = new StateLoader(folder, () => StateBackends.forStream(spec, schema, 1L << 20))
+
+    def value(open: PartitionState): ValueState[UnsafeRow] =
+      open.backend.getOrCreate(ValueStateDescriptor("v", new UnsafeRowSerializer(schema)))
+
+    /** Sets a key's value and a timer, and commits. */
+    def commit(open: VersionedState, id: String, key: Long, to: Long): VersionedState = {
+      value(open.state)
+      open.state.backend.setCurrentKey(row(key))
+      value(open.state).update(row(to))
+      open.state.timers.registerEventTimeTimer(Namespace.Void, to)
+      val next = open.version.number + 1
+      write(StateFileKind.Delta, next, id, open.version.id) { out =>
+        open.state.backend.commit(out): Unit
+      }(open.state.timers.commit)
+      new VersionedState(open.state, StateVersion(next, Some(id)), open.deltas + 1)
+    }
+
+    def snapshot(open: VersionedState): Unit =
+      write(StateFileKind.Snapshot, open.version.number, open.version.id.get, None)(
+        open.state.backend.snapshot(_): Unit
+      )(open.state.timers.snapshot)
+
+    def write(kind: StateFileKind, version: Long, id: String, base: Option[String])(state: OutputStream => Unit)(
+        timers: OutputStream => Unit
+    ): Unit = folder.write(StateFile(kind, version, Option.when(withIds)(id)))(
+      StateFileFormat.write(_, StateFileFormat.Header(id, base))(state)(timers)
+    ): Unit
+
+    def load(version: Long, id: String): VersionedState =
+      loader.load(StateVersion(version, Option.when(withIds)(id)))
+
+    def read(open: VersionedState, key: Long): Option[Long] = {
+      val handle = value(open.state)
+      open.state.backend.setCurrentKey(row(key))
+      Option(handle.value()).map(_.getLong(0))
+    }
+
+    def timers(open: VersionedState): Int = open.state.timers.numTimers(io.pillarbox.timer.TimerKind.EventTime)
+
+    def damage(file: StateFile): Unit = {
+      val path = local.resolve(file.name)
+      val bytes = Files.readAllBytes(path)
+      Files.write(path, bytes.take(bytes.length - 7))
+      Files.deleteIfExists(local.resolve(s".${file.name}.crc")): Unit
+    }
+  }
+
+  private def withPartition(withIds: Boolean)(body: Partition => Unit): Unit = {
+    val local = Files.createTempDirectory("state-files")
+    try body(new Partition(local, withIds))
+    finally FileUtils.deleteDirectory(local.toFile)
+  }
+
+  Seq(false, true).foreach { withIds =>
+    val format = if (withIds) "2" else "1"
+
+    test(s"format $format: any version loads from the newest snapshot before it and the deltas after") {
+      withPartition(withIds) { partition =>
+        var open = partition.loader.load(StateVersion.Empty)
+        (1 to 9).foreach { i =>
+          open = partition.commit(open, s"id-$i", i % 3L, i.toLong)
+          if (i % 4 == 0) partition.snapshot(open)
+        }
+        (1 to 9).foreach { i =>
+          val loaded = partition.load(i.toLong, s"id-$i")
+          (0 to 2).foreach(key => assert(partition.read(loaded, key.toLong) == (1 to i).findLast(_ % 3 == key).map(_.toLong)))
+          assert(partition.timers(loaded) == i && loaded.deltas == i % 4)
+        }
+      }
+    }
+
+    test(s"format $format: a damaged snapshot is passed over, a damaged delta is an error that names it") {
+      withPartition(withIds) { partition =>
+        var open = partition.loader.load(StateVersion.Empty)
+        (1 to 3).foreach { i =>
+          open = partition.commit(open, s"id-$i", 1L, i.toLong)
+          if (i == 2) partition.snapshot(open)
+        }
+        partition.damage(StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2")))
+        assert(partition.read(partition.load(3, "id-3"), 1L).contains(3L))
+        val delta = StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1"))
+        partition.damage(delta)
+        assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
+        partition.folder.delete(delta)
+        assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
+      }
+    }
+
+    test(s"format $format: clean-up keeps all that retained versions need") {
+      withPartition(withIds) { partition =>
+        var open = partition.loader.load(StateVersion.Empty)
+        (1 to 10).foreach { i =>
+          open = partition.commit(open, s"id-$i", i.toLong, i.toLong)
+          if (i % 3 == 0) partition.snapshot(open)
+        }
+        new StateHistory(partition.folder).deleteBefore(8)
+        assert(partition.folder.list().map(_.version).min == 6)
+        (8 to 10).foreach { i =>
+          assert(partition.timers(partition.load(i.toLong, s"id-$i")) == i)
+        }
+        intercept[StateException](partition.load(5, "id-5"))
+      }
+    }
+  }
+
+  test("format 2: attempts that wrote the same version never mix") {
+    withPartition(withIds = true) { partition =>
+      val random = new Random(1)
+      // A tree of attempts: every version has two, each built on a random one of the version before.
+      val values = scala.collection.mutable.Map("id-0" -> Map.empty[Long, Long])
+      var before = Seq("id-0")
+      (1 to 6).foreach { version =>
+        before = Seq("a", "b").map { attempt =>
+          val base = before(random.nextInt(before.size))
+          val id = s"id-$version$attempt"
+          val open = if (version == 1) partition.loader.load(StateVersion.Empty) else partition.load(version - 1L, base)
+          partition.commit(open, id, version % 2L, id.hashCode.toLong)
+          values(id) = values(base) + (version % 2L -> id.hashCode.toLong)
+          id
+        }
+        before.foreach { id =>
+          val loaded = partition.load(version.toLong, id)
+          Seq(0L, 1L).foreach(key => assert(partition.read(loaded, key) == values(id).get(key)))
+        }
+      }
+    }
+  }
+
+  test("format 1: a snapshot of an attempt whose delta was replaced is not used") {
+    withPartition(withIds = false) { partition =>
+      val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
+      val lost = partition.commit(partition.load(1, ""), "id-2-lost", 1L, 99L)
+      partition.snapshot(lost)
+      partition.commit(one, "id-2", 1L, 2L)
+      assert(partition.read(partition.load(2, ""), 1L).contains(2L))
+    }
+  }
+}

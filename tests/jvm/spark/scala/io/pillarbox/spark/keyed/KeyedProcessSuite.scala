@@ -1,0 +1,122 @@
+package io.pillarbox.spark.keyed
+
+import org.apache.spark.sql.Row
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What every backend and checkpoint format must do. */
+class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
+  private val IdsKey = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private val SnapshotsKey = "spark.pillarbox.state.snapshotEvery"
+
+  /** Spark allows checkpoint ids only with its own RocksDB store. */
+  private val Provider = "spark.sql.streaming.stateStore.providerClass" ->
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+  private val kinds = for {
+    backend <- Seq("heap", "rocksdb")
+    format <- Seq("1", "2")
+  } yield (backend, format)
+
+  private val timed = Map("timer" -> "10")
+
+  test("a batch counts per key and fires all event-time timers at the end of a key") {
+    val events = Seq(Event("a", 1, 100), Event("b", 2, 200), Event("a", 3, 300))
+    val rows = process(frame(events), Spec(options = timed, timestamp = Some("ts"))).collect().toSet
+    assert(
+      rows == Set(
+        Row("a", "row", 1L, 1L),
+        Row("a", "row", 2L, 3L),
+        Row("b", "row", 1L, 2L),
+        Row("a", "event", 2L, 110L),
+        Row("a", "event", 2L, 310L),
+        Row("b", "event", 1L, 210L)
+      )
+    )
+  }
+
+  kinds.foreach { case (backend, format) =>
+    def kept(body: => Unit): Unit = withSettings(IdsKey -> format, Provider, SnapshotsKey -> "2")(body)
+    val spec = Spec(backend = backend, timers = backend, options = timed)
+
+    test(s"$backend, format $format: state, timers and late rows over micro-batches and a restart") {
+      kept(withFolder { folder =>
+        val stream = new Stream(folder)
+        val result = process(stream.watermarked, spec)
+        stream.running(result) { query =>
+          stream.add(Event("a", 1, 1000), Event("b", 2, 1500))
+          query.processAllAvailable()
+          assert(stream.rows.toSet == Set(Row("a", "row", 1L, 1L), Row("b", "row", 1L, 2L), Row("a", "event", 1L, 1010L)))
+          stream.add(Event("a", 3, 2000))
+          query.processAllAvailable()
+        }
+        stream.running(result) { query =>
+          // 1000 is late: the watermark is at 2000.
+          stream.add(Event("a", 4, 1000), Event("a", 5, 3000))
+          query.processAllAvailable()
+          assert(query.recentProgress.map(_.stateOperators.head.numRowsDroppedByWatermark).sum == 1)
+          assert(query.recentProgress.head.stateOperators.head.operatorName == "pillarboxKeyedProcess")
+        }
+        val ofA = stream.rows.filter(_.getString(0) == "a").map(r => (r.getString(1), r.getLong(2), r.getLong(3))).toSet
+        assert(ofA == Set(("row", 1, 1), ("row", 2, 3), ("row", 3, 5), ("event", 1, 1010), ("event", 3, 2010)))
+        assert(stream.rows.contains(Row("b", "event", 1L, 1510L)))
+      })
+    }
+
+    test(s"$backend, format $format: an attempt that fails leaves nothing behind") {
+      kept(withFolder { folder =>
+        val stream = new Stream(folder)
+        val result = process(stream.watermarked, spec)
+        stream.running(result) { query =>
+          stream.add(Event("a", 1, 1000))
+          query.processAllAvailable()
+        }
+        stream.add(Event("a", 2, 1100), Event("a", 3, 1200))
+        val broken = process(stream.watermarked, spec.copy(options = timed + ("failAt" -> "3")))
+        val error = intercept[Exception](stream.runOnce(broken))
+        assert(causes(error).exists(_.contains("failing at 3")))
+        stream.runOnce(result)
+        assert(stream.rows.filter(_.getString(1) == "row").map(_.getLong(2)) == Seq(1, 2, 3))
+      })
+    }
+
+    test(s"$backend, format $format: a long run goes on from snapshots") {
+      kept(withFolder { folder =>
+        val stream = new Stream(folder)
+        val result = process(stream.watermarked, spec)
+        (1 to 4).foreach { run =>
+          stream.running(result) { query =>
+            (1 to 3).foreach { i =>
+              stream.add(Event("a", i.toLong, run * 10000L + i * 1000L))
+              query.processAllAvailable()
+            }
+          }
+        }
+        assert(stream.rows.filter(_.getString(1) == "row").map(_.getLong(2)) == (1L to 12L))
+      })
+    }
+  }
+
+  test("event-time timers without a watermark are refused, and the message says what to do") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      val error = intercept[Exception](stream.runOnce(process(stream.input, Spec(options = timed, timestamp = Some("ts")))))
+      assert(causes(error).exists(_.contains("Call withWatermark")))
+    }
+  }
+
+  test("null keys are a group of their own") {
+    val rows = process(frame(Seq(Event(null, 1, 1), Event("a", 2, 1), Event(null, 3, 1))), Spec()).collect()
+    assert(rows.filter(_.isNullAt(0)).map(_.getLong(2)).sorted.toSeq == Seq(1, 2))
+  }
+
+  test("a missing key column, a map as a key and a missing class are refused") {
+    val df = frame(Seq(Event("a", 1, 1)))
+    val missing = intercept[IllegalArgumentException](process(df, Spec(by = Seq("nope"))))
+    assert(missing.getMessage.contains("'nope'") && missing.getMessage.contains("k, v, ts"))
+    val map = intercept[IllegalArgumentException](process(df.selectExpr("map(k, v) AS m"), Spec(by = Seq("m"))))
+    assert(map.getMessage.contains("MAP<STRING, BIGINT>"))
+    val noClass = intercept[Exception](process(df, Spec(className = "no.such.Class")).collect())
+    assert(causes(noClass).exists(_.contains("no.such.Class is not on the executors' class path")))
+  }
+}

@@ -1,0 +1,176 @@
+package io.pillarbox.spark.keyed
+
+import java.nio.file.{Files, Path}
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{count, window}
+import org.apache.spark.sql.streaming.Trigger
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+/** Keyed operators as part of streaming queries. */
+class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(90, Seconds), Span(50, Millis))
+
+  private def rowsOf(stream: Stream): Seq[Long] = stream.rows.filter(_.getString(1) == "row").map(_.getLong(2))
+
+  test("a processing-time timer wakes the query up once, and nothing runs without a due timer") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      stream.running(process(stream.watermarked, Spec(options = Map("clock" -> "300")))) { query =>
+        eventually(assert(stream.rows.map(_.getString(1)) == Seq("row", "clock")))
+        query.processAllAvailable()
+        // One for the row, one for the timer, and at most one for the watermark that the row moved.
+        assert(stream.batches.size <= 3)
+        val custom = query.recentProgress.map(_.stateOperators.head.customMetrics.asScala)
+        assert(custom.map(_.apply(KeyedMetrics.ProcessingTimersFired).toLong).sum == 1)
+      }
+    }
+  }
+
+  test("availableNow ends although a processing-time timer waits") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      val result = process(stream.watermarked, Spec(options = Map("clock" -> "3600000")))
+      val query = stream.start(result, trigger = Trigger.AvailableNow())
+      try assert(query.awaitTermination(90000))
+      finally query.stop()
+      assert(rowsOf(stream) == Seq(1))
+    }
+  }
+
+  test("Spark's window aggregation after ours, and ours after ours, in one query") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      val passing = Spec(
+        form = "scan",
+        extra = ""","state":[{"name":"n","init":"0L","update":"n + 1"}],"emit":["k","v","ts","n"]"""
+      )
+      val first = process(stream.watermarked, passing.copy(timestamp = Some("ts")))
+      val again = passing.copy(extra = passing.extra.replace("\"n\"", "\"m\"").replace("n + 1", "m + n"))
+      val second = process(first, again.copy(timestamp = Some("ts")))
+      val counted = second.groupBy(window(second("ts"), "1 second")).agg(count("*").as("rows"))
+      stream.running(counted) { query =>
+        Seq(Seq(1000L, 1500L, 2500L), Seq(1200L, 5000L), Seq(9000L)).foreach { times =>
+          stream.add(times.map(Event("a", 1, _)): _*)
+          query.processAllAvailable()
+        }
+        assert(query.lastProgress.stateOperators.length == 3)
+      }
+      // 1200 is late after the watermark came to 2500.
+      assert(stream.rows.map(_.getLong(1)) == Seq(2, 1, 1))
+    }
+  }
+
+  test("the number of partitions stays that of the first run") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      val keys = (1 to 20).map(i => Event(i.toString, i.toLong, 1000))
+      stream.add(keys: _*)
+      stream.runOnce(process(stream.input, Spec()))
+      stream.add(keys: _*)
+      withSettings("spark.sql.shuffle.partitions" -> "5")(stream.runOnce(process(stream.input, Spec())))
+      assert(rowsOf(stream).groupBy(identity).view.mapValues(_.size).toMap == Map(1L -> 20, 2L -> 20))
+    }
+  }
+
+  test("another form, other keys and other sorting are refused before any data are touched") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      stream.runOnce(process(stream.watermarked, Spec()))
+      stream.add(Event("a", 1, 1000))
+      val scan = Spec(form = "scan", extra = ""","state":[{"name":"n","init":"0","update":"n + 1"}]""")
+      Seq(
+        scan -> "the form jvm, the query now has scan",
+        Spec(by = Seq("v")) -> "keys of type STRING, the query now has BIGINT",
+        Spec(timeSorted = true) -> "time_sorted false, the query now has true"
+      ).foreach { case (other, message) =>
+        val error = intercept[Exception](stream.runOnce(process(stream.watermarked, other)))
+        assert(causes(error).exists(_.contains(message)), causes(error).mkString("\n"))
+      }
+    }
+  }
+
+  test("state gets nullable fields and wider numbers; another change shows both schemas") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      def run(schema: String): Unit = {
+        stream.add(Event("a", 7, 1000))
+        val spec = Spec(className = classOf[LastRow].getName, options = Map("schema" -> schema))
+        stream.runOnce(process(stream.input, spec))
+      }
+      run("n int")
+      run("n bigint, s string")
+      run("n bigint, s string, x double")
+      assert(stream.rows.map(_.getString(1)) == Seq("none", "[7,null]", "[7,a,null]"))
+      val error = intercept[Exception](run("n string"))
+      assert(causes(error).exists(m => m.contains("s STRING") && m.contains("n STRING")), causes(error).mkString("\n"))
+    }
+  }
+
+  test("a delta that was cut short fails the query with the file's name") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      stream.runOnce(process(stream.input, Spec()))
+      deltas(folder).foreach(file => Files.write(file, Files.readAllBytes(file).dropRight(9)))
+      stream.add(Event("a", 2, 1000))
+      val error = intercept[Exception](stream.runOnce(process(stream.input, Spec())))
+      assert(causes(error).exists(_.contains("1.delta are damaged")), causes(error).mkString("\n"))
+    }
+  }
+
+  test("files of old versions go away") {
+    withSettings("spark.sql.streaming.minBatchesToRetain" -> "2", "spark.pillarbox.state.snapshotEvery" -> "2") {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        stream.running(process(stream.input, Spec())) { query =>
+          (1 to 8).foreach { i =>
+            stream.add(Event("a", i.toLong, 1000))
+            query.processAllAvailable()
+            io.pillarbox.spark.checkpoint.StateMaintenance.awaitDone()
+          }
+        }
+        assert(deltas(folder).forall(_.getFileName.toString.takeWhile(_.isDigit).toInt >= 4))
+        stream.add(Event("a", 9, 1000))
+        stream.runOnce(process(stream.input, Spec()))
+        assert(rowsOf(stream) == (1L to 9L))
+      }
+    }
+  }
+
+  test("a query restarted after an error in the middle of a row gives each row once") {
+    withFolder { folder =>
+      val failures = new AtomicInteger
+      Count.beforeRow.set((row: Row) =>
+        if (row.getLong(1) % 3 == 0 && failures.incrementAndGet() % 2 == 1) throw new IllegalStateException("now and then")
+      )
+      try {
+        val stream = new Stream(folder)
+        val result = process(stream.input, Spec(backend = "rocksdb"))
+        (1 to 6).foreach { i =>
+          stream.add(Event("a", i.toLong, 1000))
+          eventually(stream.runOnce(result))
+        }
+        assert(failures.get == 4)
+        assert(rowsOf(stream) == (1L to 6L))
+      } finally Count.beforeRow.set(_ => ())
+    }
+  }
+
+  private def deltas(folder: Path): Seq[Path] = {
+    val files = Files.walk(folder.resolve("state"))
+    try {
+      val found = files.iterator.asScala.filter(_.getFileName.toString.matches("\\d+\\.delta")).toSeq
+      found.foreach(file => Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc")))
+      found
+    } finally files.close()
+  }
+}

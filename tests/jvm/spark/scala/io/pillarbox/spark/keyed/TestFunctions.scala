@@ -1,0 +1,75 @@
+package io.pillarbox.spark.keyed
+
+import java.util.{Map => JMap}
+
+import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.operator.{Collector, KeyedProcessFunction}
+import io.pillarbox.state._
+import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.sql.Row
+
+/**
+ * Counts and sums the rows of a key and emits both for each row. Sets an event-time timer `timer` ms after each row if
+ * that option is set, a processing-time timer after `clock` ms; timers emit what they see. State lives for `ttl` ms of
+ * event time, if set.
+ */
+class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row, Row] {
+  private var count: ValueState[Long] = _
+  private var seen: MapState[Long, Long] = _
+  private val fails = Option(options.get("failAt")).map(_.toLong)
+
+  override def open(context: OpenContext): Unit = {
+    val ttl = Option(options.get("ttl")).map(ms => StateTtlConfig(ms.toLong, timeCharacteristic = StateTtlConfig.EventTime))
+    count = context.getState(ValueStateDescriptor("count", Serializers.long, ttl))
+    seen = context.getState(MapStateDescriptor("seen", Serializers.long, Serializers.long))
+  }
+
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit = {
+    if (fails.contains(row.getLong(1))) throw new IllegalStateException(s"failing at ${row.getLong(1)}")
+    Count.beforeRow.get()(row)
+    // A value that is absent reads as null, which a primitive can't show.
+    val known = count.asInstanceOf[ValueState[Any]].value()
+    val n = if (known == null) 1L else known.asInstanceOf[Long] + 1
+    count.update(n)
+    seen.put(row.getLong(1), n)
+    option("timer").foreach(ms => context.timerService.registerEventTimeTimer(context.timestamp + ms))
+    option("clock").foreach(ms =>
+      context.timerService.registerProcessingTimeTimer(context.timerService.currentProcessingTime + ms)
+    )
+    out.collect(Row(row.get(0), "row", n, row.getLong(1)))
+  }
+
+  override def onTimer(timestamp: Long, context: OnTimerContext[Row], out: Collector[Row]): Unit = {
+    val known = count.asInstanceOf[ValueState[Any]].value()
+    val what = if (context.timeDomain == TimerKind.EventTime) "event" else "clock"
+    val time = if (context.timeDomain == TimerKind.EventTime) timestamp else 0L
+    out.collect(Row(context.currentKey.get(0), what, if (known == null) 0L else known.asInstanceOf[Long], time))
+  }
+
+  private def option(name: String): Option[Long] = Option(options.get(name)).map(_.toLong)
+}
+
+object Count {
+
+  /** Called before each row, for tests that interfere. */
+  val beforeRow = new java.util.concurrent.atomic.AtomicReference[Row => Unit](_ => ())
+}
+
+/** Keeps the last row of a key as a Row of schema `schema`, and emits the one before. */
+class LastRow(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row, Row] {
+  private var last: ValueState[Row] = _
+
+  override def open(context: OpenContext): Unit =
+    last = context.getState(ValueStateDescriptor("last", RowSerializer.of(options.get("schema"))))
+
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit = {
+    val before = last.value()
+    out.collect(Row(row.get(0), if (before == null) "none" else before.toString, row.getLong(1), 0L))
+    val fields = options.get("schema").split(",").length
+    val values = Seq(row.getLong(1), row.get(0), null).take(fields)
+    last.update(Row(values.zipWithIndex.map { case (v, i) => if (i == 0 && isInt) v.asInstanceOf[Long].toInt else v }: _*))
+  }
+
+  private def isInt: Boolean = options.get("schema").startsWith("n int")
+}

@@ -1,0 +1,192 @@
+"""What a keyed function may do, as data; played by a real function and by a plain model.
+
+The model knows nothing of handles, cells or frames: state is dicts of ``[value, stamp]``, and each
+rule of TTL and timers is written out once more.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pillarbox as pb
+
+START = -(1 << 63)
+
+
+class Interpreter(pb.KeyedProcessFunction):
+    """Does what the rows say, and tells what came of it."""
+
+    def __init__(self, ttl: dict[str, Any] | None) -> None:
+        self.ttl = None if ttl is None else pb.StateTtl("10 ms", **ttl)
+
+    def open(self, ctx: Any) -> None:
+        self.value = ctx.value_state("value", "int", ttl=self.ttl)
+        self.elements = ctx.list_state("elements", "int", ttl=self.ttl)
+        self.entries = ctx.map_state("entries", "string", "int", ttl=self.ttl)
+        self.largest = ctx.reducing_state("largest", "int", max, ttl=self.ttl)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        results = [self.do(op, ctx) for op in json.loads(row.ops)]
+        yield row.k, json.dumps([ctx.timestamp, *results])
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        if timestamp % 3 == 0:
+            ctx.timers.register_event_time(timestamp + 4)
+        if timestamp % 4 == 0:
+            ctx.timers.delete_event_time(timestamp + 1)
+        if timestamp % 5 == 0:
+            self.elements.add(timestamp)
+        yield ctx.key, json.dumps([ctx.time_domain, timestamp, self.value.value()])
+
+    def do(self, op: list[Any], ctx: Any) -> Any:
+        name, *arguments = op
+        state, _, method = name.partition(".")
+        if state == "timers":
+            return self.timer(ctx, method, *arguments)
+        result = getattr(getattr(self, state), method)(*arguments)
+        return sorted(result) if method in ("items", "keys") else result
+
+    @staticmethod
+    def timer(ctx: Any, method: str, *arguments: Any) -> Any:
+        found = getattr(ctx.timers, method)(*arguments)
+        return None if found is None else [list(timer) for timer in found]
+
+
+class Model:
+    """One key; ``ttl`` as for the interpreter."""
+
+    def __init__(self, key: str, ttl: dict[str, Any] | None) -> None:
+        self.key, self.ttl = key, ttl
+        self.cells: dict[str, dict[Any, list[Any]]] = {
+            "value": {}, "elements": {}, "entries": {}, "largest": {},
+        }  # fmt: skip
+        self.timers: set[tuple[int, str]] = set()
+        self.added = 0
+
+    def row(self, time: int, ops: list[Any], clock: Any) -> Any:
+        self.watermark, self.now = clock
+        self.time: int | None = time
+        return [time, *(self.do(*op) for op in ops)]
+
+    def due(self, clock: Any) -> list[Any]:
+        """Fires the timers that are due, event time first, until there are none."""
+        self.watermark, self.now = clock
+        limits = {"event": self.watermark, "processing": self.now}
+        out = []
+        while True:
+            of = [domain for domain in limits if self.first(domain, limits[domain]) is not None]
+            if not of:
+                return out
+            while (time := self.first(of[0], limits[of[0]])) is not None:
+                self.timers.remove((time, of[0]))
+                out.append(self.fire(time, of[0]))
+
+    def first(self, domain: str, limit: int) -> int | None:
+        times = [time for time, of in self.timers if of == domain and time <= limit]
+        return min(times, default=None)
+
+    def fire(self, time: int, domain: str) -> list[Any]:
+        self.time = time if domain == "event" else None
+        if time % 3 == 0:
+            self.timers.add((time + 4, "event"))
+        if time % 4 == 0:
+            self.timers.discard((time + 1, "event"))
+        if time % 5 == 0:
+            self.do("elements.add", time)
+        return [domain, time, self.do("value.value")]
+
+    def do(self, name: str, *arguments: Any) -> Any:
+        state, _, method = name.partition(".")
+        if state == "timers":
+            return self.timer(method, *arguments)
+        return getattr(self, f"{state}_{method}")(*arguments)
+
+    def timer(self, method: str, *arguments: Any) -> Any:
+        if method == "list":
+            return [list(timer) for timer in sorted(self.timers)]
+        what, _, domain = method.partition("_")
+        change = self.timers.add if what == "register" else self.timers.discard
+        return change((arguments[0], domain.partition("_")[0]))
+
+    def clock(self) -> int:
+        return self.watermark if self.ttl and self.ttl["time"] == "event" else self.now
+
+    def stamp(self, stored: int) -> int:
+        if self.ttl is None or self.ttl["time"] == "processing":
+            return self.now
+        return max(self.watermark if self.time is None else self.time, stored)
+
+    def is_dead(self, stamp: int) -> bool:
+        return self.ttl is not None and stamp != START and stamp + 10 <= self.clock()
+
+    def write(self, state: str, at: Any, value: Any) -> None:
+        cells = self.cells[state]
+        stored = cells[at][1] if at in cells else START
+        cells[at] = [value, self.stamp(stored)]
+
+    def read(self, state: str, at: Any) -> Any:
+        cells = self.cells[state]
+        if at not in cells:
+            return None
+        value, stamp = cells[at]
+        if self.is_dead(stamp):
+            del cells[at]
+            return value if self.ttl["visibility"].startswith("return") else None
+        if self.ttl is not None and (self.ttl["update"] == "on_read_and_write" or stamp == START):
+            cells[at][1] = self.stamp(stamp)
+        return value
+
+    def value_value(self) -> Any:
+        return self.read("value", 0)
+
+    def value_update(self, value: Any) -> None:
+        self.write("value", 0, value)
+
+    def value_clear(self) -> None:
+        self.cells["value"].clear()
+
+    def largest_get(self) -> Any:
+        return self.read("largest", 0)
+
+    def largest_add(self, value: int) -> None:
+        now = self.read("largest", 0)
+        self.write("largest", 0, value if now is None else max(now, value))
+
+    def elements_add(self, value: int) -> None:
+        self.added += 1
+        self.write("elements", self.added, value)
+
+    def elements_update(self, values: list[int]) -> None:
+        self.elements_clear()
+        for value in values:
+            self.elements_add(value)
+
+    def elements_get(self) -> list[int]:
+        found = [self.read("elements", at) for at in sorted(self.cells["elements"])]
+        return [value for value in found if value is not None]
+
+    def elements_clear(self) -> None:
+        self.cells["elements"].clear()
+
+    def entries_get(self, key: str) -> Any:
+        return self.read("entries", key)
+
+    def entries_contains(self, key: str) -> bool:
+        return self.read("entries", key) is not None
+
+    def entries_put(self, key: str, value: int) -> None:
+        self.write("entries", key, value)
+
+    def entries_remove(self, key: str) -> None:
+        self.cells["entries"].pop(key, None)
+
+    def entries_items(self) -> list[Any]:
+        found = [[key, self.read("entries", key)] for key in sorted(self.cells["entries"])]
+        return [pair for pair in found if pair[1] is not None]
+
+    def entries_is_empty(self) -> bool:
+        return all(self.is_dead(stamp) for _, stamp in self.cells["entries"].values())
+
+    def entries_clear(self) -> None:
+        self.cells["entries"].clear()

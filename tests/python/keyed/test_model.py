@@ -1,0 +1,141 @@
+"""Random functions over random inputs: harness, worker and a plain model agree, key by key."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from worker.keyed_driver import KeyedInProcess
+from worker.keyed_operator import Operator
+
+from keyed.model import START, Interpreter, Model
+from pillarbox.testing import Harness
+
+NUMBERS = st.integers(0, 9)
+WORDS = st.sampled_from("xy")
+# Mostly halves of the TTL, so that lives end exactly when somebody looks.
+TIMES = st.integers(0, 6).map(lambda half: 5 * half) | st.integers(0, 30)
+
+
+def op(name, *arguments):
+    return st.tuples(st.just(name), *arguments).map(list)
+
+
+# Each example is about a few kinds of state, so that reads meet what was written before.
+OPS = {
+    "value": [op("value.value"), op("value.update", NUMBERS), op("value.clear")],
+    "largest": [op("largest.get"), op("largest.add", NUMBERS)],
+    "elements": [
+        op("elements.get"), op("elements.add", NUMBERS), op("elements.clear"),
+        op("elements.update", st.lists(NUMBERS, max_size=2)),
+    ],
+    "entries": [
+        op("entries.get", WORDS), op("entries.put", WORDS, NUMBERS), op("entries.remove", WORDS),
+        op("entries.contains", WORDS), op("entries.items"), op("entries.is_empty"),
+        op("entries.clear"),
+    ],
+    "timers": [
+        op("timers.list"),
+        *(op(f"timers.{what}_{domain}_time", TIMES)
+          for what in ("register", "delete") for domain in ("event", "processing")),
+    ],
+}  # fmt: skip
+
+
+@st.composite
+def scripts(draw):
+    kinds = draw(st.lists(st.sampled_from(sorted(OPS)), min_size=1, max_size=2, unique=True))
+    ops = st.one_of(*(choice for kind in kinds for choice in OPS[kind]))
+    row = st.tuples(st.sampled_from("aab"), TIMES, st.lists(ops, min_size=1, max_size=4))
+    step = st.one_of(
+        st.tuples(st.just("rows"), st.lists(row, min_size=1, max_size=4)),
+        st.tuples(st.just("watermark"), TIMES),
+        st.tuples(st.just("processing_time"), TIMES),
+    )
+    return draw(st.lists(step, max_size=12))
+
+
+TTLS = st.none() | st.fixed_dictionaries(
+    {
+        "update": st.sampled_from(["on_create_and_write", "on_read_and_write"]),
+        "visibility": st.sampled_from(["never_return_expired", "return_expired_if_not_cleaned_up"]),
+        "time": st.sampled_from(["processing", "event"]),
+    }
+)
+OPTIONS = {
+    "by": "k",
+    "input": "k string, t bigint, ops string",
+    "returns": "k string, told string",
+}
+
+
+def by_key(rows):
+    told = defaultdict(list)
+    for key, text in rows:
+        told[key].append(json.loads(text))
+    return told
+
+
+def of_model(ttl, steps):
+    keys = {key: Model(key, ttl) for key in "ab"}
+    watermark, now = START, 0
+    for step, what in steps:
+        told = {key: [] for key in keys}
+        if step == "rows":
+            for key, time, ops in what:
+                if time > watermark:
+                    told[key].append(keys[key].row(time, ops, (watermark, now)))
+        elif step == "watermark":
+            watermark = max(watermark, what)
+        else:
+            now = max(now, what)
+        for key, model in keys.items():
+            told[key] += model.due((watermark, now))
+        yield {key: rows for key, rows in told.items() if rows}
+
+
+def play(stream, step, what):
+    if step == "rows":
+        return stream.process_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
+    return getattr(stream, f"advance_{step}")(what)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TTLS, scripts(), st.integers(0, 10))
+@example(
+    {"update": "on_read_and_write", "visibility": "never_return_expired", "time": "event"},
+    [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
+     ("watermark", 9), ("rows", [("a", 16, [["elements.get"]])])],
+    2,
+)  # fmt: skip
+def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, restart):
+    harness = Harness(Interpreter(ttl), timestamp="t", **OPTIONS)
+    for number, ((step, what), expected) in enumerate(
+        zip(steps, of_model(ttl, steps), strict=True)
+    ):
+        if number == restart:
+            harness = Harness.restore(
+                harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
+            )
+        assert by_key(play(harness, step, what)) == expected
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(TTLS, scripts(), st.integers(1, 4), st.booleans())
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(ttl, steps, frame_rows, big):
+    worker = KeyedInProcess()
+    try:
+        inputs, returns = OPTIONS["input"], OPTIONS["returns"]
+        worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
+        worker.big = frozenset(["elements", "entries"] if big else [])
+        operator = Operator(worker, [0], 1, False, frame_rows)
+        for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
+            assert by_key(play(operator, step, what)) == expected
+    finally:
+        worker.close()

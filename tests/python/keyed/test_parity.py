@@ -1,0 +1,79 @@
+"""One list of scripts, the same rows from every runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from worker.keyed_driver import KeyedInProcess
+from worker.keyed_operator import Operator
+
+from keyed.scripts import SCRIPTS, Script, same_rows
+from pillarbox.testing import Harness
+
+
+def harness(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
+    return play(
+        Harness(
+            script.function(), by=script.by, input=script.input, returns=script.returns,
+            timestamp=script.timestamp, **script.options,
+        )
+    )  # fmt: skip
+
+
+def worker(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
+    """A worker under a small operator; big states are only given on demand."""
+    columns = [column.split()[0] for column in script.input.split(", ")]
+    types = dict(column.split() for column in script.input.split(", "))
+    one = KeyedInProcess()
+    try:
+        one.start_keyed(
+            script.function(), by=", ".join(f"{name} {types[name]}" for name in script.by),
+            inputs=script.input, returns=script.returns, **script.options,
+        )  # fmt: skip
+        one.big = frozenset(state["name"] for state in one.states)
+        by = [columns.index(name) for name in script.by]
+        at = None if script.timestamp is None else columns.index(script.timestamp)
+        rows = play(Operator(one, by, at, script.options.get("time_sorted", False)))
+        assert one.end()
+        return rows
+    finally:
+        one.close()
+
+
+@pytest.fixture(params=[harness, worker], ids=["harness", "worker"])
+def runner(request: pytest.FixtureRequest) -> Any:
+    """Plays a script: ``runner(script, play)``, where ``play`` drives what it is given."""
+    return request.param
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_a_stream_gives_the_rows_of_the_script(script, runner):
+    def play(stream):
+        seen, out = [], []
+        for batch in script.batches:
+            out += stream.process_batch(batch)
+            if seen:
+                out += stream.advance_watermark(max(seen) - script.delay_ms)
+            seen += times(script, batch)
+        return out + (stream.advance_watermark(max(seen) - script.delay_ms) if seen else [])
+
+    same_rows(runner(script, play), script.stream)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [s for s in SCRIPTS if s.batch is not None],
+    ids=lambda script: script.name,
+)
+def test_a_batch_gives_the_rows_of_the_script(script, runner):
+    rows = [row for batch in script.batches for row in batch]
+    same_rows(runner(script, lambda stream: stream.run_batch(rows)), script.batch)
+
+
+def times(script, batch):
+    if script.timestamp is None:
+        return []
+    at = [column.split()[0] for column in script.input.split(", ")].index(script.timestamp)
+    return [row[at] for row in batch]

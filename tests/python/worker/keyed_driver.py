@@ -1,0 +1,330 @@
+"""The JVM's side of the keyed protocol, written from its page and not from the worker's codec.
+
+``Store`` is a stand-in for the operator: it keeps state and timers of all keys between frames.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from pillarbox._ddl import parse_columns
+from pillarbox._keyed.command import KeyedCommand
+from pillarbox._keyed.output import wire_schema
+from worker.driver import InProcess, OwnProcess
+
+NONE = -(1 << 63)
+
+
+def arrow(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def schema_of(columns: str | StructType) -> StructType:
+    return columns if isinstance(columns, StructType) else parse_columns(columns, "columns")
+
+
+def _blob(data: bytes) -> bytes:
+    return struct.pack("<I", len(data)) + data
+
+
+def _batch(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> bytes:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(list(c), type=f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()
+
+
+class Body:
+    """Reads a body from front to back."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from("<" + layout, self.data, self.at)
+        self.at += struct.calcsize("<" + layout)
+        return values
+
+    def one(self, layout: str) -> Any:
+        return self.take(layout)[0]
+
+    def blob(self) -> bytes:
+        size = self.one("I")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def done(self) -> None:
+        assert self.at == len(self.data)
+
+
+class Keyed:
+    """Mixed into a worker: starts a keyed function and sends it frames."""
+
+    big: frozenset[str] = frozenset()  # states whose content is only given on demand
+
+    def start_keyed(
+        self,
+        function: Any,
+        *,
+        by: str = "k string",
+        inputs: str = "k string, x long",
+        returns: Any = "k string, y long",
+        side_outputs: dict[str, StructType] | None = None,
+        form: str = "row",
+        **spec: Any,
+    ) -> Any:
+        self.key_schema = schema_of(by)
+        self.input_schema = schema_of(inputs)
+        self.returns_schema = schema_of(returns)
+        sides = side_outputs or {}
+        command = KeyedCommand(
+            function,
+            form,
+            self.input_schema,
+            self.key_schema,
+            self.returns_schema,
+            sides,
+        )
+        self.keys_arrow, self.rows_arrow = (
+            arrow(self.key_schema),
+            arrow(self.input_schema),
+        )
+        self._input = self.rows_arrow
+        self._returns = self.out_arrow = arrow(wire_schema(self.returns_schema, sides))
+        self.preamble()
+        task = {"partition": 0, "stage": 0, "attempt": 0, "task_attempt_id": 1}
+        defaults = {
+            "kind": "keyed",
+            "name": "test",
+            "event_time": True,
+            "time_sorted": False,
+        }
+        self.init_frame({**defaults, "task": task, **spec}, command.dumps())
+        kind, body = self.receive()
+        if kind != "O":
+            return kind, body
+        ready = Body(body)
+        self.states = json.loads(ready.blob())["states"]
+        ready.done()
+        self.send_schemas()
+        self.frame_id = 0
+        return self
+
+    def send_schemas(self) -> None:
+        self.cell_schemas = [self._cell_schema(state) for state in self.states]
+        schemas = [self.keys_arrow, self.rows_arrow, *self.cell_schemas]
+        blobs = b"".join(_blob(schema.serialize().to_pybytes()) for schema in schemas)
+        self.send(b"S", struct.pack("<I", len(schemas)) + blobs)
+
+    def _cell_schema(self, state: dict[str, Any]) -> pa.Schema:
+        fields = [StructField("value", StructType.fromJson(json.loads(state["type"])))]
+        if state["kind"] == "map":
+            fields.insert(
+                0,
+                StructField("map_key", StructType.fromJson(json.loads(state["key_type"]))),
+            )
+        if state["kind"] in ("list", "map"):
+            fields.insert(0, StructField("key", IntegerType()))
+        return arrow(StructType([*fields, StructField("ts", LongType())]))
+
+    def send_frame(
+        self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
+        watermark: int = NONE, processing_time: int = 0, flags: int = 0,
+    ) -> int:  # fmt: skip
+        """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time)."""
+        self.frame_id += 1
+        n, t = len(events), len(timers)
+        key_rows = [key if isinstance(key, tuple) else (key,) for key in keys]
+        rows = [event[3] for event in events if event[0] == 0]
+        parts = [
+            struct.pack(
+                "<QqqBII",
+                self.frame_id,
+                watermark,
+                processing_time,
+                flags,
+                len(keys),
+                n,
+            ),
+            bytes(event[0] for event in events),
+            struct.pack(f"<{n}I", *(event[1] for event in events)),
+            struct.pack(f"<{n}q", *(event[2] for event in events)),
+            _blob(_batch(self.keys_arrow, key_rows)),
+            _blob(_batch(self.rows_arrow, rows)) if rows else _blob(b""),
+            struct.pack("<I", len(self.states)),
+            *map(_blob, cells),
+            struct.pack(f"<I{t}I", t, *(timer[0] for timer in timers)),
+            bytes(timer[1] for timer in timers),
+            struct.pack(f"<{t}q", *(timer[2] for timer in timers)),
+        ]
+        self.send(b"K", b"".join(parts))
+        return self.frame_id
+
+    def parse_update(self, data: bytes) -> dict[str, Any]:
+        body = Body(data)
+        frame_id = body.one("Q")
+        rows = self.read(body.blob(), self.out_arrow)
+        changes = [self._changes(state, body.blob()) for state in self._each(body)]
+        t = body.one("I")
+        timers = list(
+            zip(
+                body.take(f"{t}I"),
+                body.take(f"{t}B"),
+                body.take(f"{t}B"),
+                body.take(f"{t}q"),
+                strict=True,
+            )
+        )
+        fired = body.one("I")
+        body.done()
+        return {
+            "id": frame_id,
+            "rows": rows,
+            "changes": changes,
+            "timers": timers,
+            "fired": fired,
+        }
+
+    def _each(self, body: Body) -> list[dict[str, Any]]:
+        assert body.one("I") == len(self.states)
+        return self.states
+
+    def _changes(self, state: dict[str, Any], blob: bytes) -> list[tuple[Any, ...]]:
+        cells = self.cell_schemas[self.states.index(state)]
+        fields = [pa.field("key", pa.int32())]
+        if state["kind"] in ("list", "map"):
+            fields.append(pa.field("op", pa.int8()))
+        if state["kind"] == "map":
+            fields.append(cells.field("map_key"))
+        fields += [cells.field("value"), cells.field("ts")]
+        return self.read(blob, pa.schema(fields))
+
+    @staticmethod
+    def read(blob: bytes, schema: pa.Schema) -> list[tuple[Any, ...]]:
+        if not blob:
+            return []
+        batch = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+        batch.validate(full=True)
+        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+class KeyedInProcess(Keyed, InProcess):
+    """A keyed worker in a thread of this process."""
+
+
+class KeyedOwnProcess(Keyed, OwnProcess):
+    """A keyed worker in a process of its own."""
+
+
+class Store:
+    """Keeps what a worker sends back; gives it along with the next frame, or when asked."""
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self.cells: dict[tuple[str, Any], Any] = {}
+        self.timers: set[tuple[Any, int, int]] = set()
+        self.queries: list[tuple[str, int]] = []
+        self.fired = 0
+
+    def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
+        """Events are (kind, key, time, row); gives the rows that come back."""
+        keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
+        index = {key: at for at, key in enumerate(keys)}
+        self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
+        listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
+        sent = [(kind, index[key], time, row) for kind, key, time, row in events]
+        frame = self.worker.send_frame(keys, sent, self._blobs(keys), listed, **clocks)
+        kind, body = self.worker.receive()
+        while kind == "Q":
+            self._answer(keys, frame, body)
+            kind, body = self.worker.receive()
+        if kind != "U":
+            return [(kind, body)]
+        update = self.worker.parse_update(body)
+        assert update["id"] == frame
+        self._apply(keys, update)
+        return update["rows"]
+
+    def _blobs(self, keys: list[Any]) -> list[bytes]:
+        return [
+            self._blob(keys, state, schema)
+            for state, schema in zip(self.worker.states, self.worker.cell_schemas, strict=True)
+        ]
+
+    def _blob(self, keys: list[Any], state: dict[str, Any], schema: pa.Schema) -> bytes:
+        name, kind = state["name"], state["kind"]
+        if kind not in ("list", "map"):
+            return _batch(schema, [self.cells.get((name, key), (None, 0)) for key in keys])
+        is_big = name in self.worker.big
+        flags = bytes(is_big and (name, key) in self.cells for key in keys)
+        rows = [] if is_big else [
+            row for slot, key in enumerate(keys) for row in self._entries(state, slot, key)
+        ]  # fmt: skip
+        return flags + _batch(schema, rows)
+
+    def _entries(self, state: dict[str, Any], slot: int, key: Any) -> list[tuple[Any, ...]]:
+        cell = self.cells.get((state["name"], key), ())
+        if state["kind"] == "list":
+            return [(slot, value, stamp) for value, stamp in cell]
+        return [(slot, json.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
+
+    def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
+        body = Body(data)
+        frame_id, at, slot, op = body.take("QIIB")
+        state = self.worker.states[at]
+        schema = self.worker.cell_schemas[at]
+        blob = body.blob()
+        body.done()
+        assert frame_id == frame
+        self.queries.append((state["name"], op))
+        rows = self._entries(state, slot, keys[slot])
+        if op == 1:
+            ((wanted,),) = self.worker.read(blob, pa.schema([schema.field("map_key")]))
+            rows = [row for row in rows if row[1] == wanted]
+        rows = rows[:1] if op == 2 else rows
+        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows)))
+
+    def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
+        self.fired += update["fired"]
+        for state, changes in zip(self.worker.states, update["changes"], strict=True):
+            for slot, *change in changes:
+                cell = (state["name"], keys[slot])
+                getattr(self, "_" + state["kind"], self._value)(cell, *change)
+        for slot, kind, op, time in update["timers"]:
+            timer = (keys[slot], kind, time)
+            assert (timer in self.timers) == bool(op)
+            self.timers ^= {timer}
+
+    def _value(self, cell: Any, value: Any, stamp: int) -> None:
+        self.cells.pop(cell, None)
+        if value is not None:
+            self.cells[cell] = (value, stamp)
+
+    def _list(self, cell: Any, op: int, value: Any, stamp: int) -> None:
+        now = self.cells.get(cell, [])
+        now = {
+            0: lambda: [*now, (value, stamp)],
+            1: lambda: [],
+            2: lambda: [one for one in now if one[1] > stamp or one[1] == NONE],
+            3: lambda: [(v, max(s, stamp)) for v, s in now],
+            4: lambda: [(v, stamp if s == NONE else s) for v, s in now],
+        }[op]()
+        self.cells[cell] = now
+        if not now:
+            del self.cells[cell]
+
+    def _map(self, cell: Any, op: int, key: Any, value: Any, stamp: int) -> None:
+        entries = dict(self.cells.pop(cell, {}))
+        if op == 2:
+            entries = {}
+        elif op == 1:
+            entries.pop(json.dumps(key), None)
+        else:
+            entries[json.dumps(key)] = (value, stamp)
+        if entries:
+            self.cells[cell] = entries
