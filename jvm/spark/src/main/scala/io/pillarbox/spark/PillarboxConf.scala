@@ -11,7 +11,12 @@ import org.apache.spark.sql.internal.SQLConf
  * @param doc
  *   what it does, for the page of settings
  */
-final class PillarboxConf[T] private (val key: String, val default: String, val doc: String, parse: String => T) {
+final class PillarboxConf[T] private (
+    val key: String,
+    val default: String,
+    val doc: String,
+    parse: String => T
+) {
 
   /** @throws IllegalArgumentException if the value has no meaning */
   def read(conf: SQLConf): T = {

@@ -15,7 +15,8 @@ private[spark] object UserClasses {
    *   if the class is not there, or has neither constructor
    */
   def instantiate(className: String, options: Map[String, String]): Any =
-    try construct(Class.forName(className, true, Thread.currentThread().getContextClassLoader), options.asJava)
+    try
+      construct(Class.forName(className, true, Thread.currentThread().getContextClassLoader), options.asJava)
     catch {
       case _: ClassNotFoundException =>
         throw new IllegalArgumentException(

@@ -19,7 +19,8 @@ import org.scalatest.funsuite.AnyFunSuite
 class StateFilesSuite extends AnyFunSuite {
   private val schema = StructType.fromDDL("x bigint")
   private val toRow = UnsafeProjection.create(schema)
-  private val spec = KeyedSpec.fromJson("""{"name":"t","form":"jvm","by":["x"],"backend":"heap","timers":"heap"}""")
+  private val spec =
+    KeyedSpec.fromJson("""{"name":"t","form":"jvm","by":["x"],"backend":"heap","timers":"heap"}""")
 
   private def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
 
@@ -63,7 +64,9 @@ class StateFilesSuite extends AnyFunSuite {
       id <- Seq(None, Some("0b1f-22"))
     } yield StateFile(kind, 12, id)
     files.foreach(file => assert(StateFile.parse(file.name).contains(file)))
-    Seq("12.tmp", ".12.delta.crc", "x.delta", "_metadata").foreach(name => assert(StateFile.parse(name).isEmpty))
+    Seq("12.tmp", ".12.delta.crc", "x.delta", "_metadata").foreach(name =>
+      assert(StateFile.parse(name).isEmpty)
+    )
   }
 
   /** A partition's folder in which versions are committed by hand. */
@@ -92,7 +95,9 @@ class StateFilesSuite extends AnyFunSuite {
         open.state.backend.snapshot(_): Unit
       )(open.state.timers.snapshot)
 
-    def write(kind: StateFileKind, version: Long, id: String, base: Option[String])(state: OutputStream => Unit)(
+    def write(kind: StateFileKind, version: Long, id: String, base: Option[String])(
+        state: OutputStream => Unit
+    )(
         timers: OutputStream => Unit
     ): Unit = folder.write(StateFile(kind, version, Option.when(withIds)(id)))(
       StateFileFormat.write(_, StateFileFormat.Header(id, base))(state)(timers)
@@ -107,7 +112,8 @@ class StateFilesSuite extends AnyFunSuite {
       Option(handle.value()).map(_.getLong(0))
     }
 
-    def timers(open: VersionedState): Int = open.state.timers.numTimers(io.pillarbox.timer.TimerKind.EventTime)
+    def timers(open: VersionedState): Int =
+      open.state.timers.numTimers(io.pillarbox.timer.TimerKind.EventTime)
 
     def damage(file: StateFile): Unit = {
       val path = local.resolve(file.name)
@@ -135,7 +141,9 @@ class StateFilesSuite extends AnyFunSuite {
         }
         (1 to 9).foreach { i =>
           val loaded = partition.load(i.toLong, s"id-$i")
-          (0 to 2).foreach(key => assert(partition.read(loaded, key.toLong) == (1 to i).findLast(_ % 3 == key).map(_.toLong)))
+          (0 to 2).foreach(key =>
+            assert(partition.read(loaded, key.toLong) == (1 to i).findLast(_ % 3 == key).map(_.toLong))
+          )
           assert(partition.timers(loaded) == i && loaded.deltas == i % 4)
         }
       }
@@ -148,13 +156,16 @@ class StateFilesSuite extends AnyFunSuite {
           open = partition.commit(open, s"id-$i", 1L, i.toLong)
           if (i == 2) partition.snapshot(open)
         }
-        partition.damage(StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2")))
+        val snapshot = StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2"))
+        partition.damage(snapshot)
         assert(partition.read(partition.load(3, "id-3"), 1L).contains(3L))
         val delta = StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1"))
         partition.damage(delta)
         assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
         partition.folder.delete(delta)
-        assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
+        val damage = intercept[StateException](partition.load(3, "id-3"))
+        assert(damage.getMessage.contains(snapshot.name), "nothing is left that it was made from")
+        assert(damage.getSuppressed.exists(_.getMessage.contains(delta.name)))
       }
     }
 
@@ -185,7 +196,9 @@ class StateFilesSuite extends AnyFunSuite {
         before = Seq("a", "b").map { attempt =>
           val base = before(random.nextInt(before.size))
           val id = s"id-$version$attempt"
-          val open = if (version == 1) partition.loader.load(StateVersion.Empty) else partition.load(version - 1L, base)
+          val open =
+            if (version == 1) partition.loader.load(StateVersion.Empty)
+            else partition.load(version - 1L, base)
           partition.commit(open, id, version % 2L, id.hashCode.toLong)
           values(id) = values(base) + (version % 2L -> id.hashCode.toLong)
           id

@@ -69,7 +69,11 @@ trait KeyedFixture extends LocalSpark {
     /** All that was put out, a batch that ran twice counted once. */
     def rows: Seq[Row] = batches.values.asScala.flatten.toSeq
 
-    def start(df: DataFrame, mode: String = "append", trigger: Trigger = Trigger.ProcessingTime(0)): StreamingQuery =
+    def start(
+        df: DataFrame,
+        mode: String = "append",
+        trigger: Trigger = Trigger.ProcessingTime(0)
+    ): StreamingQuery =
       df.writeStream
         .outputMode(mode)
         .option("checkpointLocation", checkpoint.toString)

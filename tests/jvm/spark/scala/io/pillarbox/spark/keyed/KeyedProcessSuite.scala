@@ -45,7 +45,13 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
         stream.running(result) { query =>
           stream.add(Event("a", 1, 1000), Event("b", 2, 1500))
           query.processAllAvailable()
-          assert(stream.rows.toSet == Set(Row("a", "row", 1L, 1L), Row("b", "row", 1L, 2L), Row("a", "event", 1L, 1010L)))
+          assert(
+            stream.rows.toSet == Set(
+              Row("a", "row", 1L, 1L),
+              Row("b", "row", 1L, 2L),
+              Row("a", "event", 1L, 1010L)
+            )
+          )
           stream.add(Event("a", 3, 2000))
           query.processAllAvailable()
         }
@@ -56,8 +62,13 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
           assert(query.recentProgress.map(_.stateOperators.head.numRowsDroppedByWatermark).sum == 1)
           assert(query.recentProgress.head.stateOperators.head.operatorName == "pillarboxKeyedProcess")
         }
-        val ofA = stream.rows.filter(_.getString(0) == "a").map(r => (r.getString(1), r.getLong(2), r.getLong(3))).toSet
-        assert(ofA == Set(("row", 1, 1), ("row", 2, 3), ("row", 3, 5), ("event", 1, 1010), ("event", 3, 2010)))
+        val ofA = stream.rows
+          .filter(_.getString(0) == "a")
+          .map(r => (r.getString(1), r.getLong(2), r.getLong(3)))
+          .toSet
+        assert(
+          ofA == Set(("row", 1, 1), ("row", 2, 3), ("row", 3, 5), ("event", 1, 1010), ("event", 3, 2010))
+        )
         assert(stream.rows.contains(Row("b", "event", 1L, 1510L)))
       })
     }
@@ -100,7 +111,9 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
     withFolder { folder =>
       val stream = new Stream(folder)
       stream.add(Event("a", 1, 1000))
-      val error = intercept[Exception](stream.runOnce(process(stream.input, Spec(options = timed, timestamp = Some("ts")))))
+      val error = intercept[Exception](
+        stream.runOnce(process(stream.input, Spec(options = timed, timestamp = Some("ts"))))
+      )
       assert(causes(error).exists(_.contains("Call withWatermark")))
     }
   }
@@ -114,7 +127,8 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
     val df = frame(Seq(Event("a", 1, 1)))
     val missing = intercept[IllegalArgumentException](process(df, Spec(by = Seq("nope"))))
     assert(missing.getMessage.contains("'nope'") && missing.getMessage.contains("k, v, ts"))
-    val map = intercept[IllegalArgumentException](process(df.selectExpr("map(k, v) AS m"), Spec(by = Seq("m"))))
+    val map =
+      intercept[IllegalArgumentException](process(df.selectExpr("map(k, v) AS m"), Spec(by = Seq("m"))))
     assert(map.getMessage.contains("MAP<STRING, BIGINT>"))
     val noClass = intercept[Exception](process(df, Spec(className = "no.such.Class")).collect())
     assert(causes(noClass).exists(_.contains("no.such.Class is not on the executors' class path")))

@@ -5,15 +5,25 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class ScanSuite extends AnyFunSuite with KeyedFixture {
 
-  private def scan(state: Seq[(String, String, String)], emit: Seq[String] = Nil, ttl: String = "null"): Spec = {
-    val columns = state.map { case (name, init, update) => s"""{"name":"$name","init":"$init","update":"$update"}""" }
+  private def scan(
+      state: Seq[(String, String, String)],
+      emit: Seq[String] = Nil,
+      ttl: String = "null"
+  ): Spec = {
+    val columns = state.map { case (name, init, update) =>
+      s"""{"name":"$name","init":"$init","update":"$update"}"""
+    }
     val emits = emit.map("\"" + _ + "\"").mkString("[", ",", "]")
     val json = s""","state":${columns.mkString("[", ",", "]")},"emit":$emits,"ttl":$ttl"""
     Spec(form = "scan", orderBy = Seq("v"), extra = json)
   }
 
   private val counting = scan(
-    Seq(("n", "0L", "n + 1"), ("total", "0", "total + v"), ("most", "CAST(NULL AS BIGINT)", "greatest(most, v)")),
+    Seq(
+      ("n", "0L", "n + 1"),
+      ("total", "0", "total + v"),
+      ("most", "CAST(NULL AS BIGINT)", "greatest(most, v)")
+    ),
     Seq("k", "v", "n", "total", "most * 2 AS twice")
   )
 
@@ -64,6 +74,22 @@ class ScanSuite extends AnyFunSuite with KeyedFixture {
 
   test("no emit gives the columns of the row and of the state") {
     assert(process(frame(events), scan(Seq(("n", "0L", "n + 1")))).columns.toSeq == Seq("k", "v", "ts", "n"))
+  }
+
+  test("inputs leaves only those columns besides key and time") {
+    val spec = scan(Seq(("n", "0L", "n + 1"))).copy(inputs = Seq("v"))
+    assert(process(frame(events), spec).columns.toSeq == Seq("k", "v", "n"))
+    val timed = process(frame(events), spec.copy(timestamp = Some("ts"), inputs = Seq("k"), orderBy = Nil))
+    assert(timed.columns.toSeq == Seq("k", "ts", "n"))
+  }
+
+  test("0.0 and -0.0 are one key, and so are all NaN") {
+    import spark.implicits._
+    val other = java.lang.Double.longBitsToDouble(0x7ff8000000000001L)
+    val keys = Seq(0.0 -> 1L, -0.0 -> 2L, Double.NaN -> 3L, other -> 4L).toDF("k", "v")
+    val counts =
+      process(keys, scan(Seq(("n", "0L", "n + 1")), Seq("n"))).collect().map(_.getLong(0)).sorted.toSeq
+    assert(counts == Seq(1, 1, 2, 2))
   }
 
   test("an unknown column, a state with a column's name and a state without a type are refused") {

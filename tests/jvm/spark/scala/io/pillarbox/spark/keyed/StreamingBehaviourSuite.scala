@@ -16,7 +16,8 @@ import org.scalatest.time.{Millis, Seconds, Span}
 class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventually {
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(90, Seconds), Span(50, Millis))
 
-  private def rowsOf(stream: Stream): Seq[Long] = stream.rows.filter(_.getString(1) == "row").map(_.getLong(2))
+  private def rowsOf(stream: Stream): Seq[Long] =
+    stream.rows.filter(_.getString(1) == "row").map(_.getLong(2))
 
   test("a processing-time timer wakes the query up once, and nothing runs without a due timer") {
     withFolder { folder =>
@@ -111,7 +112,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       run("n bigint, s string, x double")
       assert(stream.rows.map(_.getString(1)) == Seq("none", "[7,null]", "[7,a,null]"))
       val error = intercept[Exception](run("n string"))
-      assert(causes(error).exists(m => m.contains("s STRING") && m.contains("n STRING")), causes(error).mkString("\n"))
+      assert(
+        causes(error).exists(m => m.contains("s STRING") && m.contains("n STRING")),
+        causes(error).mkString("\n")
+      )
     }
   }
 
@@ -128,7 +132,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
   }
 
   test("files of old versions go away") {
-    withSettings("spark.sql.streaming.minBatchesToRetain" -> "2", "spark.pillarbox.state.snapshotEvery" -> "2") {
+    withSettings(
+      "spark.sql.streaming.minBatchesToRetain" -> "2",
+      "spark.pillarbox.state.snapshotEvery" -> "2"
+    ) {
       withFolder { folder =>
         val stream = new Stream(folder)
         stream.running(process(stream.input, Spec())) { query =>
@@ -150,7 +157,8 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     withFolder { folder =>
       val failures = new AtomicInteger
       Count.beforeRow.set((row: Row) =>
-        if (row.getLong(1) % 3 == 0 && failures.incrementAndGet() % 2 == 1) throw new IllegalStateException("now and then")
+        if (row.getLong(1) % 3 == 0 && failures.incrementAndGet() % 2 == 1)
+          throw new IllegalStateException("now and then")
       )
       try {
         val stream = new Stream(folder)

@@ -20,7 +20,9 @@ class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row
   private val fails = Option(options.get("failAt")).map(_.toLong)
 
   override def open(context: OpenContext): Unit = {
-    val ttl = Option(options.get("ttl")).map(ms => StateTtlConfig(ms.toLong, timeCharacteristic = StateTtlConfig.EventTime))
+    val ttl = Option(options.get("ttl")).map(ms =>
+      StateTtlConfig(ms.toLong, timeCharacteristic = StateTtlConfig.EventTime)
+    )
     count = context.getState(ValueStateDescriptor("count", Serializers.long, ttl))
     seen = context.getState(MapStateDescriptor("seen", Serializers.long, Serializers.long))
   }
@@ -44,7 +46,9 @@ class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row
     val known = count.asInstanceOf[ValueState[Any]].value()
     val what = if (context.timeDomain == TimerKind.EventTime) "event" else "clock"
     val time = if (context.timeDomain == TimerKind.EventTime) timestamp else 0L
-    out.collect(Row(context.currentKey.get(0), what, if (known == null) 0L else known.asInstanceOf[Long], time))
+    out.collect(
+      Row(context.currentKey.get(0), what, if (known == null) 0L else known.asInstanceOf[Long], time)
+    )
   }
 
   private def option(name: String): Option[Long] = Option(options.get(name)).map(_.toLong)
@@ -68,7 +72,9 @@ class LastRow(options: JMap[String, String]) extends KeyedProcessFunction[Row, R
     out.collect(Row(row.get(0), if (before == null) "none" else before.toString, row.getLong(1), 0L))
     val fields = options.get("schema").split(",").length
     val values = Seq(row.getLong(1), row.get(0), null).take(fields)
-    last.update(Row(values.zipWithIndex.map { case (v, i) => if (i == 0 && isInt) v.asInstanceOf[Long].toInt else v }: _*))
+    last.update(Row(values.zipWithIndex.map { case (v, i) =>
+      if (i == 0 && isInt) v.asInstanceOf[Long].toInt else v
+    }: _*))
   }
 
   private def isInt: Boolean = options.get("schema").startsWith("n int")

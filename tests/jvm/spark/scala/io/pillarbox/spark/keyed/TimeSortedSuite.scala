@@ -17,7 +17,8 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
     Seq.fill(60)(Event(random.nextInt(4).toString, random.nextInt(5).toLong, 10L * random.nextInt(40) + 1000))
 
   /** Rows of the far event's key differ: its last timer has not fired in a stream. */
-  private def relevant(rows: Seq[Row]): Map[String, Seq[Row]] = rows.filter(_.getString(0) != "end").groupBy(_.getString(0))
+  private def relevant(rows: Seq[Row]): Map[String, Seq[Row]] =
+    rows.filter(_.getString(0) != "end").groupBy(_.getString(0))
 
   test("each key's rows and timers come in time order, a row before a timer of its time") {
     val events = Seq(Event("a", 1, 30), Event("a", 2, 10), Event("a", 3, 25), Event("a", 4, 70))
@@ -47,14 +48,15 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
           val stream = new Stream(folder)
           val inOrder = events.sortBy(_.t)
           val size = (inOrder.size + cuts - 1) / cuts
-          stream.running(process(stream.watermarked, spec.copy(backend = backend, timers = backend))) { query =>
-            // A time is not divided: rows at the watermark are late.
-            cutsOf(inOrder, size).foreach { part =>
-              stream.add(random.shuffle(part): _*)
+          stream.running(process(stream.watermarked, spec.copy(backend = backend, timers = backend))) {
+            query =>
+              // A time is not divided: rows at the watermark are late.
+              cutsOf(inOrder, size).foreach { part =>
+                stream.add(random.shuffle(part): _*)
+                query.processAllAvailable()
+              }
+              stream.add(last)
               query.processAllAvailable()
-            }
-            stream.add(last)
-            query.processAllAvailable()
           }
           assert(relevant(stream.rows) == expected, s"in $cuts parts")
         }

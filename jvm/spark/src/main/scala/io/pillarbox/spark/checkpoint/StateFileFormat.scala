@@ -31,7 +31,9 @@ object StateFileFormat {
   final case class Header(id: String, base: Option[String])
 
   /** Writes a file. The stream is flushed, not closed. */
-  def write(out: OutputStream, header: Header)(state: OutputStream => Unit)(timers: OutputStream => Unit): Unit = {
+  def write(out: OutputStream, header: Header)(
+      state: OutputStream => Unit
+  )(timers: OutputStream => Unit): Unit = {
     val checked = new CheckedOutputStream(out, new CRC32C)
     val data = new DataOutputStream(checked)
     data.writeLong(Magic)
@@ -56,7 +58,10 @@ object StateFileFormat {
    * @throws io.pillarbox.state.StateException
    *   if the file is damaged, cut short or of a newer format; what was handed on must not be used then
    */
-  def read(in: InputStream, source: String)(state: InputStream => Unit)(timers: InputStream => Unit): Header = {
+  def read(
+      in: InputStream,
+      source: String
+  )(state: InputStream => Unit)(timers: InputStream => Unit): Header = {
     val checked = new CheckedInputStream(new BufferedInputStream(in, ChunkSize), new CRC32C)
     val data = new DataInputStream(checked)
     try {
@@ -68,7 +73,8 @@ object StateFileFormat {
       }
       val computed = checked.getChecksum.getValue.toInt
       val stored = data.readInt()
-      if (computed != stored) throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
+      if (computed != stored)
+        throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
       header
     } catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }
   }

@@ -16,7 +16,12 @@ final class StateFolder(val path: Path, conf: Configuration) {
 
   /** All files of state, in no order; empty if the folder is not there. */
   def list(): Seq[StateFile] =
-    try files.list(path).toSeq.filterNot(_.isDirectory).flatMap(status => StateFile.parse(status.getPath.getName))
+    try
+      files
+        .list(path)
+        .toSeq
+        .filterNot(_.isDirectory)
+        .flatMap(status => StateFile.parse(status.getPath.getName))
     catch { case _: FileNotFoundException => Nil }
 
   def exists(file: StateFile): Boolean = files.exists(pathOf(file))

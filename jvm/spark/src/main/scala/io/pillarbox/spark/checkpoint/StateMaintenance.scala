@@ -34,7 +34,8 @@ object StateMaintenance {
   def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
     inBackground(s"take a snapshot of $partition")(snapshot(partition, settings))
 
-  def unload(partition: StatePartition): Unit = inBackground(s"unload $partition")(OpenStates.unload(partition))
+  def unload(partition: StatePartition): Unit =
+    inBackground(s"unload $partition")(OpenStates.unload(partition))
 
   /** Closes state; that can take a moment. */
   def close(state: VersionedState): Unit = inBackground("close state")(state.close())
@@ -69,11 +70,18 @@ object StateMaintenance {
     val out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 16)
     try {
       val header = StateFileFormat.Header(versioned.version.id.getOrElse(""), None)
-      StateFileFormat.write(out, header)(versioned.state.backend.snapshot(_): Unit)(versioned.state.timers.snapshot)
+      StateFileFormat.write(out, header)(versioned.state.backend.snapshot(_): Unit)(
+        versioned.state.timers.snapshot
+      )
     } finally out.close()
   }
 
-  private def upload(partition: StatePartition, settings: StateSettings, version: StateVersion, file: Path): Unit = {
+  private def upload(
+      partition: StatePartition,
+      settings: StateSettings,
+      version: StateVersion,
+      file: Path
+  ): Unit = {
     val folder = new StateFolder(partition.folder, settings.configuration)
     val target = StateFile(StateFileKind.Snapshot, version.number, version.id.filter(_ => settings.withIds))
     folder.write(target)((out: OutputStream) => Files.copy(file, out): Unit)

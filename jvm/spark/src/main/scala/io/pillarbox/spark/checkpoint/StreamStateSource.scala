@@ -81,7 +81,10 @@ final class StreamStateSource(
 
   private def load(): VersionedState = {
     val loader =
-      new StateLoader(folder, () => StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory))
+      new StateLoader(
+        folder,
+        () => StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory)
+      )
     loader.load(base)
   }
 

@@ -75,7 +75,8 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
   private def fire(kind: TimerKind, time: Long): Unit = {
     var timer = context.pollTimer(kind, time)
     while (timer != null) {
-      if (kind == TimerKind.EventTime) context.withEvent(timer.timestamp, math.max(context.watermark, timer.timestamp))
+      if (kind == TimerKind.EventTime)
+        context.withEvent(timer.timestamp, math.max(context.watermark, timer.timestamp))
       tryOnTimer(timer)
       timer = context.pollTimer(kind, time)
     }

@@ -85,7 +85,9 @@ final private class KeyedDriver(
         new DueTimers(TimerKind.EventTime, task.watermark, state, sorted, context, operator),
         new DueTimers(TimerKind.ProcessingTime, task.batchTime, state, None, context, operator)
       )
-      sorted.fold[KeyedEvents](new ArrivingRows(input, context, operator))(new BufferedRows(input, context, _)) ::
+      sorted.fold[KeyedEvents](new ArrivingRows(input, context, operator))(
+        new BufferedRows(input, context, _)
+      ) ::
         timerStages
     }
 

@@ -24,8 +24,11 @@ private object KeyedEvents {
 }
 
 /** The rows of a micro-batch as they come. */
-final private class ArrivingRows(input: Iterator[InternalRow], context: DriverContext, operator: KeyedOperator)
-    extends KeyedEvents {
+final private class ArrivingRows(
+    input: Iterator[InternalRow],
+    context: DriverContext,
+    operator: KeyedOperator
+) extends KeyedEvents {
   private var pending: UnsafeRow = _
 
   override def offerNext(): KeyedEvents.Offer =

@@ -5,9 +5,15 @@ import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.pillarbox.StatefulExec
 
 /** Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote. */
-final case class KeyedReport(nextTimers: NextTimers, checkpoints: StatefulExec.CheckpointReport) extends StateReport {
+final case class KeyedReport(nextTimers: NextTimers, checkpoints: StatefulExec.CheckpointReport)
+    extends StateReport {
 
-  override def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit = {
+  override def committed(
+      partition: Int,
+      base: StateVersion,
+      next: StateVersion,
+      state: PartitionState
+  ): Unit = {
     nextTimers.add((state.nextTimer(TimerKind.EventTime), state.nextTimer(TimerKind.ProcessingTime)))
     checkpoints.add(partition, next.number, next.id, base.id)
   }

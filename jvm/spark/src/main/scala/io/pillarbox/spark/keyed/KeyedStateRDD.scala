@@ -28,7 +28,9 @@ final class KeyedStateRDD(
 
   override protected def getPartitions: Array[Partition] = rows.partitions
 
-  override protected def getPreferredLocations(split: Partition): Seq[String] = locate(partitionOf(split.index))
+  override protected def getPreferredLocations(split: Partition): Seq[String] = locate(
+    partitionOf(split.index)
+  )
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val source =

@@ -12,7 +12,11 @@ object RowEvolution {
 
   /** Whether rows of `old` can be read as rows of `now`. */
   def between(old: StructType, now: StructType): Compatibility[UnsafeRow] =
-    convert(old, now, ordinal => BoundReference(ordinal, old(ordinal).dataType, old(ordinal).nullable)) match {
+    convert(
+      old,
+      now,
+      ordinal => BoundReference(ordinal, old(ordinal).dataType, old(ordinal).nullable)
+    ) match {
       case Right(fields) => Compatibility.AfterMigration(reader(old.length, fields))
       case Left(problem) =>
         Compatibility.Incompatible(s"$problem; it was <${old.toDDL}>, it is now <${now.toDDL}>")
@@ -36,7 +40,11 @@ object RowEvolution {
       }
   }
 
-  private def convertField(old: StructType, now: StructField, read: Int => Expression): Either[String, Expression] =
+  private def convertField(
+      old: StructType,
+      now: StructField,
+      read: Int => Expression
+  ): Either[String, Expression] =
     old.fieldNames.indexOf(now.name) match {
       case -1 if now.nullable => Right(Literal(null, now.dataType))
       case -1 => Left(s"the new field ${now.name} can't be null")
@@ -55,7 +63,8 @@ object RowEvolution {
       case (from: NumericType, to: NumericType) if Cast.canUpCast(from, to) => Right(Cast(value, to))
       case (from: StructType, to: StructType) =>
         convert(from, to, at => GetStructField(value, at)).map { fields =>
-          val struct = CreateNamedStruct(to.fieldNames.toSeq.zip(fields).flatMap { case (n, e) => Seq(Literal(n), e) })
+          val struct =
+            CreateNamedStruct(to.fieldNames.toSeq.zip(fields).flatMap { case (n, e) => Seq(Literal(n), e) })
           If(IsNull(value), Literal(null, struct.dataType), struct)
         }
       case _ => Left(s"$name can't go from ${old.sql} to ${now.sql}")

@@ -83,7 +83,9 @@ final case class ScanProgram(
     emits: Seq[Expression],
     ttl: Option[StateTtlConfig]
 ) {
-  def stateSchema: StructType = StructType(state.map(a => org.apache.spark.sql.types.StructField(a.name, a.dataType)))
+  def stateSchema: StructType = StructType(
+    state.map(a => org.apache.spark.sql.types.StructField(a.name, a.dataType))
+  )
 
   def initial(): UnsafeProjection = UnsafeProjection.create(initials, row)
 

@@ -20,7 +20,8 @@ object StateBackends {
 
   /** For a batch: one key at a time, nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
-    clock => new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    clock =>
+      new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false

@@ -13,7 +13,8 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
   private val orderBy = spec.orderBy.map(column("order_by", _))
   private val analyzed = SparkAdapter.analyzedPlan(df)
   private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
-  private val timestamp = spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isWatermarked))
+  private val timestamp =
+    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isWatermarked))
 
   check()
 
@@ -47,13 +48,16 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
 
   /** The event time that goes out under its own name still is the event time, for stateful operators after this one. */
   private def result(field: StructField): Attribute = {
-    val isTime = timestamp.exists(time => isWatermarked(time) && time.name == field.name && time.dataType == field.dataType)
+    val isTime = timestamp.exists(time =>
+      isWatermarked(time) && time.name == field.name && time.dataType == field.dataType
+    )
     val metadata = if (isTime) timestamp.get.metadata else Metadata.empty
     AttributeReference(field.name, field.dataType, field.nullable, metadata)()
   }
 
   private def check(): Unit = {
-    if (keys.isEmpty) throw new IllegalArgumentException(s"${spec.name}: at least one key column is needed (by=...)")
+    if (keys.isEmpty)
+      throw new IllegalArgumentException(s"${spec.name}: at least one key column is needed (by=...)")
     keys.foreach(checkKey)
     timestamp.foreach(checkTimestamp)
     if (spec.timeSorted && (timestamp.isEmpty || (analyzed.isStreaming && !hasWatermark)))
@@ -74,7 +78,8 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
           "convert it, for instance with timestamp_millis, and name the new column"
       )
 
-  private def isWatermarked(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
+  private def isWatermarked(column: Attribute): Boolean =
+    column.metadata.contains(EventTimeWatermark.delayKey)
 
   private def column(option: String, name: String): Attribute =
     try SparkAdapter.resolve(df, name)

@@ -2,7 +2,11 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, SupportsNonDeterministicExpression, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  LogicalPlan,
+  SupportsNonDeterministicExpression,
+  UnaryNode
+}
 
 /**
  * Processes the rows of each key with state and timers; puts out what the function emits.

@@ -5,7 +5,12 @@ import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  ClusteredDistribution,
+  Distribution,
+  Partitioning,
+  UnknownPartitioning
+}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
@@ -66,5 +71,6 @@ final case class KeyedProcessBatchExec(
     }
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessBatchExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessBatchExec =
+    copy(child = newChild)
 }

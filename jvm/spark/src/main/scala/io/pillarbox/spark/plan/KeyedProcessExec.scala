@@ -54,7 +54,9 @@ final case class KeyedProcessExec(
     else (keys ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
 
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    KeyedMetrics.descriptions.map { case (name, description) => StatefulOperatorCustomSumMetric(name, description) }
+    KeyedMetrics.descriptions.map { case (name, description) =>
+      StatefulOperatorCustomSumMetric(name, description)
+    }
 
   /**
    * Asked between micro-batches. Event-time timers are due by the watermark to come, processing-time timers by the
@@ -113,7 +115,8 @@ final case class KeyedProcessExec(
     )
   }
 
-  private def watermarkOf(known: Option[Long]): Long = known.filter(_ => hasWatermark).getOrElse(Long.MinValue)
+  private def watermarkOf(known: Option[Long]): Long =
+    known.filter(_ => hasWatermark).getOrElse(Long.MinValue)
 
   private def settings: StateSettings = StateSettings(
     SparkAdapter.broadcastHadoopConf(session),

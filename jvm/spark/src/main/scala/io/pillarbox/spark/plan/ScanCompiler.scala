@@ -24,13 +24,16 @@ final class ScanCompiler(df: DataFrame, spec: ScanSpec, row: Seq[Attribute]) {
     checkNames()
     val initials = resolve(spec.state.map(_.init), row)
     val first = attributes(initials.map(_.dataType))
-    val widened = resolve(spec.state.map(_.update), row ++ first).zip(initials).map { case (update, initial) =>
-      if (update.dataType != initial.dataType && Cast.canUpCast(initial.dataType, update.dataType)) update.dataType
-      else initial.dataType
-    }
+    val widened =
+      resolve(spec.state.map(_.update), row ++ first).zip(initials).map { case (update, initial) =>
+        if (update.dataType != initial.dataType && Cast.canUpCast(initial.dataType, update.dataType))
+          update.dataType
+        else initial.dataType
+      }
     spec.state.zip(widened).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(widened)
-    val updates = resolve(spec.state.map(_.update), row ++ state).zip(state).map { case (e, a) => cast(e, a.dataType) }
+    val updates =
+      resolve(spec.state.map(_.update), row ++ state).zip(state).map { case (e, a) => cast(e, a.dataType) }
     val emits = SparkAdapter.resolveAll(df, if (spec.emit.isEmpty) Seq("*") else spec.emit, row ++ state)
     val program = ScanProgram(
       row,
@@ -55,7 +58,8 @@ final class ScanCompiler(df: DataFrame, spec: ScanSpec, row: Seq[Attribute]) {
     spec.state.zip(types).map { case (column, dataType) => AttributeReference(column.name, dataType)() }
 
   private def cast(value: Expression, to: DataType): Expression =
-    if (value.dataType == to) value else Cast(value, to, Some(df.sparkSession.conf.get("spark.sql.session.timeZone")))
+    if (value.dataType == to) value
+    else Cast(value, to, Some(df.sparkSession.conf.get("spark.sql.session.timeZone")))
 
   private def checkNames(): Unit = {
     val taken = spec.state.map(_.name).filter(name => row.exists(_.name.equalsIgnoreCase(name)))

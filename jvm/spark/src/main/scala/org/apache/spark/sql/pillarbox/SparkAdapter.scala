@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
-import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
+import org.apache.spark.util.SerializableConfiguration
 
 /** The `private[sql]` calls that the plan nodes need, besides Python workers. Written for Spark 4.2. */
 object SparkAdapter {
@@ -58,7 +58,8 @@ object SparkAdapter {
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] = session match {
     case local: classic.SparkSession =>
       SerializableConfiguration.broadcast(local.sparkContext, local.sessionState.newHadoopConf())
-    case other => throw new UnsupportedOperationException(s"A classic session is needed, found ${other.getClass}")
+    case other =>
+      throw new UnsupportedOperationException(s"A classic session is needed, found ${other.getClass}")
   }
 
   /** The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal bytes. */
@@ -87,7 +88,10 @@ object SparkAdapter {
     execution.assertAnalyzed()
     execution.analyzed match {
       case Project(resolved, _) => resolved
-      case _ => throw new IllegalArgumentException(s"Only plain expressions of a row are possible: ${expressions.mkString(", ")}")
+      case _ =>
+        throw new IllegalArgumentException(
+          s"Only plain expressions of a row are possible: ${expressions.mkString(", ")}"
+        )
     }
   }
 

@@ -7,7 +7,11 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
+import org.apache.spark.sql.execution.streaming.state.{
+  StateStoreCoordinatorRef,
+  StateStoreId,
+  StateStoreProviderId
+}
 
 /**
  * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it. Written for
@@ -48,7 +52,9 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
     StatePartition.coordinator(SparkEnv.get).reportStateStoreCommit(providerId, version)
 
   def reportSnapshot(version: Long): Unit =
-    StatePartition.coordinator(SparkEnv.get).snapshotUploaded(providerId, version, System.currentTimeMillis): Unit
+    StatePartition
+      .coordinator(SparkEnv.get)
+      .snapshotUploaded(providerId, version, System.currentTimeMillis): Unit
 
   private def providerId = StateStoreProviderId(StateStoreId(checkpoint, operator, partition), runId)
 }
@@ -57,7 +63,8 @@ object StatePartition {
 
   /** Finds out on the driver which executor has a partition open. */
   def locator(session: SparkSession): StatePartition => Seq[String] = {
-    val coordinator = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
+    val coordinator =
+      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
     partition => coordinator.getLocation(partition.providerId).toSeq
   }
 

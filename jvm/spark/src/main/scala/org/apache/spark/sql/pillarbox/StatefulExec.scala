@@ -51,7 +51,8 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
   override def transformDownWithPruning(cond: TreePatternBits => Boolean, ruleId: RuleId = UnknownRuleId)(
       rule: PartialFunction[SparkPlan, SparkPlan]
   ): SparkPlan =
-    if (!cond(this) || !isIncomplete || rule.isDefinedAt(this)) super.transformDownWithPruning(cond, ruleId)(rule)
+    if (!cond(this) || !isIncomplete || rule.isDefinedAt(this))
+      super.transformDownWithPruning(cond, ruleId)(rule)
     else {
       val mirror = newMirror()
       rule.applyOrElse(mirror, identity[SparkPlan]) match {

@@ -1,0 +1,112 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.file.{Files, Path}
+import java.util.concurrent.ConcurrentSkipListMap
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import io.pillarbox.spark.PythonBridge
+import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Output and state are the same with and without faults: failing tasks, failing files, restarts. */
+class FaultsSuite extends AnyFunSuite with KeyedFixture {
+
+  /** Tasks are tried three times. */
+  override lazy val spark: SparkSession = SparkSession
+    .builder()
+    .master("local[2,3]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)
+    .config("spark.hadoop.fs.flaky.impl.disable.cache", "true")
+    .config("spark.pillarbox.state.snapshotEvery", "2")
+    .config("spark.sql.streaming.minBatchesToRetain", "3")
+    .config("spark.sql.warehouse.dir", Files.createTempDirectory("warehouse").toString)
+    .getOrCreate()
+
+  private val rounds = 12
+
+  private def eventsOf(round: Int): Seq[Event] =
+    (0 until 6).map(i => Event((i % 3).toString, round * 10L + i, round * 1000L + i))
+
+  /** What an undisturbed run puts out: counts 1, 2, ... of each key, in this order. */
+  private def expected: Map[String, Seq[Long]] =
+    (0 until 3).map(key => key.toString -> (1L to rounds * 2L)).toMap
+
+  private def runAll(checkpoint: String, spec: Spec): Map[String, Seq[Long]] = {
+    import spark.implicits._
+    implicit val sqlContext: org.apache.spark.sql.SQLContext = spark.sqlContext
+    val memory = MemoryStream[(String, Long, java.sql.Timestamp)]
+    val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
+    val input = memory.toDF().toDF("k", "v", "ts").withWatermark("ts", "0 seconds")
+    def start() = PythonBridge
+      .processKeyed(input, null, spec.json)
+      .writeStream
+      .option("checkpointLocation", checkpoint)
+      .foreachBatch((batch: DataFrame, id: Long) => batches.put(id, batch.collect().toSeq): Unit)
+      .start()
+    (1 to rounds).foreach { round =>
+      memory.addData(eventsOf(round).map(row))
+      var done = false
+      var tries = 0
+      while (!done) {
+        tries += 1
+        assert(tries < 200, "the query never gets through")
+        Try(start()).foreach { query =>
+          done = Try(query.processAllAvailable()).isSuccess
+          query.stop()
+        }
+      }
+    }
+    batches.values.asScala.flatten.toSeq
+      .filter(_.getString(1) == "row")
+      .groupMap(_.getString(0))(_.getLong(2))
+  }
+
+  private def checkpointIn(folder: Path): Path = folder.resolve("checkpoint")
+
+  for {
+    backend <- Seq("heap", "rocksdb")
+    format <- Seq("1", "2")
+  } {
+    val spec = Spec(backend = backend, timers = backend, orderBy = Seq("v"), options = Map("timer" -> "1500"))
+    val settings = Seq(
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+      "spark.sql.streaming.stateStore.providerClass" ->
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+
+    test(s"$backend, format $format: attempts that fail at random are tried again and leave nothing behind") {
+      val random = new scala.util.Random(5)
+      val failures = new AtomicInteger
+      Count.beforeRow.set { (_: Row) =>
+        if (random.synchronized(random.nextInt(6)) == 0) {
+          failures.incrementAndGet()
+          throw new IllegalStateException("at random")
+        }
+      }
+      try
+        withSettings(settings: _*)(withFolder { folder =>
+          assert(runAll(checkpointIn(folder).toString, spec) == expected)
+          assert(failures.get >= 5)
+        })
+      finally Count.beforeRow.set(_ => ())
+    }
+
+    test(s"$backend, format $format: a file system that fails at random changes nothing in the result") {
+      withSettings(settings: _*)(withFolder { folder =>
+        val before = FlakyFileSystem.failures.get
+        FlakyFileSystem.percent = 8
+        try assert(runAll(s"flaky://${checkpointIn(folder)}", spec) == expected)
+        finally FlakyFileSystem.percent = 0
+        assert(FlakyFileSystem.failures.get >= before + 5)
+      })
+    }
+  }
+}

@@ -1,0 +1,58 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.IOException
+import java.net.URI
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.util.Random
+
+import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path, RawLocalFileSystem}
+import org.apache.hadoop.util.Progressable
+
+/** The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state. */
+class FlakyFileSystem extends RawLocalFileSystem {
+  override def getUri: URI = URI.create("flaky:///")
+
+  override def getScheme: String = "flaky"
+
+  override def create(
+      path: Path,
+      permission: FsPermission,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream = {
+    FlakyFileSystem.perhapsFail("create", path)
+    super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+  }
+
+  override def rename(from: Path, to: Path): Boolean = {
+    FlakyFileSystem.perhapsFail("rename", to)
+    val done = super.rename(from, to)
+    // As bad: it was done, and nobody is told.
+    FlakyFileSystem.perhapsFail("rename after the fact", to)
+    done
+  }
+
+  override def listStatus(path: Path): Array[FileStatus] = {
+    FlakyFileSystem.perhapsFail("list", path)
+    super.listStatus(path)
+  }
+}
+
+object FlakyFileSystem {
+  private val random = new Random(3)
+  val failures = new AtomicInteger
+
+  /** Of 100 operations, so many fail. */
+  @volatile var percent = 0
+
+  private def perhapsFail(what: String, path: Path): Unit =
+    if (path.toString.contains("/state/") && synchronized(random.nextInt(100)) < percent) {
+      failures.incrementAndGet()
+      throw new IOException(s"flaky $what of $path")
+    }
+}
