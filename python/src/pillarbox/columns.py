@@ -109,8 +109,8 @@ def _integer_sums(values: Any, index: Any, begin: Any) -> pa.Array:
 
 def _refuse_overflow(values: Any, index: Any, begin: Any) -> None:
     """By the largest sum there could be, so that the exact check is almost never made."""
-    bound = np.bincount(index, np.abs(values.astype(np.float64)), len(begin))
-    bound += np.abs(begin.astype(np.float64))
+    sizes = np.abs(values.astype(np.float64))
+    bound = np.bincount(index, sizes, len(begin)) + np.abs(begin.astype(np.float64))
     for key in (bound >= 2.0**62).nonzero()[0].tolist():
         total = int(begin[key])
         for value in values[index == key].tolist():

@@ -75,11 +75,7 @@ class Model:
         limits = {"event": self.watermark, "processing": self.now}
         out = []
         while True:
-            of = [
-                domain
-                for domain in limits
-                if self.first(domain, limits[domain]) is not None
-            ]
+            of = [domain for domain in limits if self.first(domain, limits[domain]) is not None]
             if not of:
                 return out
             while (time := self.first(of[0], limits[of[0]])) is not None:
@@ -137,9 +133,7 @@ class Model:
         if self.is_dead(stamp):
             del cells[at]
             return value if self.ttl["visibility"].startswith("return") else None
-        if self.ttl is not None and (
-            self.ttl["update"] == "on_read_and_write" or stamp == START
-        ):
+        if self.ttl is not None and (self.ttl["update"] == "on_read_and_write" or stamp == START):
             cells[at][1] = self.stamp(stamp)
         return value
 
@@ -188,9 +182,7 @@ class Model:
         self.cells["entries"].pop(key, None)
 
     def entries_items(self) -> list[Any]:
-        found = [
-            [key, self.read("entries", key)] for key in sorted(self.cells["entries"])
-        ]
+        found = [[key, self.read("entries", key)] for key in sorted(self.cells["entries"])]
         return [pair for pair in found if pair[1] is not None]
 
     def entries_is_empty(self) -> bool:

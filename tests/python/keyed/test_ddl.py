@@ -39,15 +39,11 @@ NAMES = st.text("abcXYZ_09", min_size=1, max_size=6).map(lambda name: "c" + name
 
 
 def nested(inner):
-    fields = st.lists(
-        st.tuples(NAMES, inner), min_size=1, max_size=3, unique_by=lambda f: f[0]
-    )
+    fields = st.lists(st.tuples(NAMES, inner), min_size=1, max_size=3, unique_by=lambda f: f[0])
     return (
         st.builds(t.ArrayType, inner)
         | st.builds(t.MapType, ATOMIC, inner)
-        | fields.map(
-            lambda pairs: t.StructType([t.StructField(*pair) for pair in pairs])
-        )
+        | fields.map(lambda pairs: t.StructType([t.StructField(*pair) for pair in pairs]))
     )
 
 

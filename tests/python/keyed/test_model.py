@@ -7,15 +7,17 @@ from collections import defaultdict
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-
-from keyed.model import START, Interpreter, Model
-from pillarbox.testing import Harness
 from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
+from keyed.model import START, Interpreter, Model
+from pillarbox.testing import Harness
+
 NUMBERS = st.integers(0, 9)
 WORDS = st.sampled_from("xy")
-TIMES = st.integers(0, 30)
+# Mostly halves of the TTL, so that lives end exactly when somebody looks.
+STRIDES = st.sampled_from([0, 1, 2, 5, 5, 5, 9, 10, 10, 11])
+AHEAD = st.sampled_from([-1, 0, 1, 1, 2, 5, 5, 10])
 
 
 def op(name, *arguments):
@@ -37,7 +39,7 @@ OPS = {
     ],
     "timers": [
         op("timers.list"),
-        *(op(f"timers.{what}_{domain}_time", TIMES)
+        *(op(f"timers.{what}_{domain}_time", AHEAD)
           for what in ("register", "delete") for domain in ("event", "processing")),
     ],
 }  # fmt: skip
@@ -45,30 +47,48 @@ OPS = {
 
 @st.composite
 def scripts(draw):
-    kinds = draw(
-        st.lists(st.sampled_from(sorted(OPS)), min_size=1, max_size=2, unique=True)
-    )
+    kinds = draw(st.lists(st.sampled_from(sorted(OPS)), min_size=1, max_size=2, unique=True))
     ops = st.one_of(*(choice for kind in kinds for choice in OPS[kind]))
-    row = st.tuples(
-        st.sampled_from("aab"), TIMES, st.lists(ops, min_size=1, max_size=4)
-    )
+    row = st.tuples(st.sampled_from("aab"), AHEAD, st.lists(ops, min_size=2, max_size=5))
     step = st.one_of(
-        st.tuples(st.just("rows"), st.lists(row, min_size=1, max_size=4)),
-        st.tuples(st.just("watermark"), TIMES),
-        st.tuples(st.just("processing_time"), TIMES),
+        st.tuples(st.just("rows"), st.lists(row, min_size=1, max_size=5)),
+        st.tuples(st.sampled_from(["watermark", "processing_time"]), STRIDES),
     )
-    return draw(st.lists(step, max_size=12))
+    return list(absolute(draw(st.lists(step, min_size=8, max_size=24))))
 
 
-TTLS = st.none() | st.fixed_dictionaries(
+def absolute(steps):
+    """Times are drawn as strides from the clock they belong to, so that they stay in reach."""
+    clocks = {"watermark": 0, "processing_time": 0}
+    for step, what in steps:
+        if step == "rows":
+            watermark, now = clocks.values()
+            yield (
+                step,
+                [
+                    (key, watermark + ahead, [timed(op, watermark, now) for op in ops])
+                    for key, ahead, ops in what
+                ],
+            )
+        else:
+            clocks[step] += what
+            yield step, clocks[step]
+
+
+def timed(op, watermark, now):
+    if not op[0].startswith("timers.") or len(op) == 1:
+        return op
+    return [op[0], op[1] + (watermark if "event" in op[0] else now)]
+
+
+LIVES = st.fixed_dictionaries(
     {
         "update": st.sampled_from(["on_create_and_write", "on_read_and_write"]),
-        "visibility": st.sampled_from(
-            ["never_return_expired", "return_expired_if_not_cleaned_up"]
-        ),
+        "visibility": st.sampled_from(["never_return_expired", "return_expired_if_not_cleaned_up"]),
         "time": st.sampled_from(["processing", "event"]),
     }
 )
+TTLS = st.one_of(LIVES, LIVES, st.none())
 OPTIONS = {
     "by": "k",
     "input": "k string, t bigint, ops string",
@@ -103,14 +123,12 @@ def of_model(ttl, steps):
 
 def play(stream, step, what):
     if step == "rows":
-        return stream.process_batch(
-            [(key, time, json.dumps(ops)) for key, time, ops in what]
-        )
+        return stream.process_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
     return getattr(stream, f"advance_{step}")(what)
 
 
-@settings(max_examples=400, deadline=None)
-@given(TTLS, scripts(), st.integers(0, 10))
+@settings(max_examples=150, deadline=None)
+@given(TTLS, scripts(), st.integers(0, 24))
 @example(
     {"update": "on_read_and_write", "visibility": "never_return_expired", "time": "event"},
     [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
@@ -135,15 +153,11 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, re
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(TTLS, scripts(), st.integers(1, 4), st.booleans())
-def test_the_worker_does_what_the_model_says_however_frames_are_cut(
-    ttl, steps, frame_rows, big
-):
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(ttl, steps, frame_rows, big):
     worker = KeyedInProcess()
     try:
         inputs, returns = OPTIONS["input"], OPTIONS["returns"]
-        worker.start_keyed(
-            Interpreter(ttl), by="k string", inputs=inputs, returns=returns
-        )
+        worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
         operator = Operator(worker, [0], 1, False, frame_rows)
         for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):

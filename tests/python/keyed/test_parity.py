@@ -57,9 +57,7 @@ def test_a_stream_gives_the_rows_of_the_script(script, runner):
             if seen:
                 out += stream.advance_watermark(max(seen) - script.delay_ms)
             seen += times(script, batch)
-        return out + (
-            stream.advance_watermark(max(seen) - script.delay_ms) if seen else []
-        )
+        return out + (stream.advance_watermark(max(seen) - script.delay_ms) if seen else [])
 
     same_rows(runner(script, play), script.stream)
 
@@ -77,7 +75,5 @@ def test_a_batch_gives_the_rows_of_the_script(script, runner):
 def times(script, batch):
     if script.timestamp is None:
         return []
-    at = [column.split()[0] for column in script.input.split(", ")].index(
-        script.timestamp
-    )
+    at = [column.split()[0] for column in script.input.split(", ")].index(script.timestamp)
     return [row[at] for row in batch]

@@ -44,9 +44,7 @@ def test_a_value_is_read_as_it_would_come_back_from_storage(type, written, read)
 def test_a_timestamp_in_the_hour_that_comes_twice_is_kept_apart():
     state = value_of("timestamp").at()
     for utc_hour in (0, 1):
-        moment = datetime.datetime(
-            2026, 10, 25, utc_hour, 30, tzinfo=datetime.timezone.utc
-        )
+        moment = datetime.datetime(2026, 10, 25, utc_hour, 30, tzinfo=datetime.timezone.utc)
         state.update(moment)
         assert state.value().astimezone(datetime.timezone.utc) == moment
         state.update(state.value())
@@ -68,9 +66,7 @@ def test_a_timestamp_in_the_hour_that_comes_twice_is_kept_apart():
         ("array<int>", [1, "x"], "state s[] must be int"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_at_once_and_changes_nothing(
-    type, value, named
-):
+def test_a_value_that_does_not_fit_is_refused_at_once_and_changes_nothing(type, value, named):
     state = value_of(type).at()
     with pytest.raises(pb.ResultTypeMismatch) as problem:
         state.update(value)
@@ -235,12 +231,8 @@ def test_a_name_is_one_state():
         lambda ctx: ctx.list_state("n", "bigint"),
         lambda ctx: ctx.value_state("n", "bigint", ttl="1 day"),
     ):
-        with pytest.raises(
-            pb.StateError, match="declared as value state of bigint and again as"
-        ):
-            open_with(
-                lambda ctx, other=other: (ctx.value_state("n", "bigint"), other(ctx))
-            )
+        with pytest.raises(pb.StateError, match="declared as value state of bigint and again as"):
+            open_with(lambda ctx, other=other: (ctx.value_state("n", "bigint"), other(ctx)))
 
 
 def test_state_is_declared_in_open_only():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
@@ -40,9 +41,7 @@ class Turnaround(pb.KeyedProcessFunction):
 
 def oracle(rows, end):
     """Row by row over each key's rows in the order of time."""
-    return Counter(
-        told for key in {row[0] for row in rows} for told in of_key(key, rows, end)
-    )
+    return Counter(told for key in {row[0] for row in rows} for told in of_key(key, rows, end))
 
 
 def of_key(key, rows, end):
@@ -96,12 +95,10 @@ def test_any_cutting_gives_the_rows_of_the_oracle(rows, cuts, random, delay):
     rows = sorted(rows, key=lambda row: row[1] + random.randint(0, delay * 1000))
     stream, out, latest = harness(), [], None
     bounds = sorted({0, *(cut for cut in cuts if cut < len(rows)), len(rows)})
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         batch = rows[start:end]
         out += stream.process_batch([as_row(row) for row in batch])
-        latest = max(
-            [*(row[1] for row in batch), *([] if latest is None else [latest])]
-        )
+        latest = max([*(row[1] for row in batch), *([] if latest is None else [latest])])
         out += stream.advance_watermark(latest // 1000 - delay - 1)
     assert stream.late_rows == 0
     end = START_MS + 1000
@@ -135,6 +132,4 @@ def test_a_row_needs_a_time():
     with pytest.raises(pb.CallFailed, match="ts is null"):
         harness().process(("a", None, "in"))
     with pytest.raises(pb.InvalidOption, match="neither timestamp nor a watermark"):
-        Harness(
-            Turnaround(), by="k", input="k string", returns="k string", time_sorted=True
-        )
+        Harness(Turnaround(), by="k", input="k string", returns="k string", time_sorted=True)

@@ -12,21 +12,15 @@ ON_READ = "on_read_and_write"
 
 
 def value(**ttl):
-    return AtKeys(
-        lambda ctx: ctx.value_state("v", "int", ttl=pb.StateTtl("10 ms", **ttl))
-    )
+    return AtKeys(lambda ctx: ctx.value_state("v", "int", ttl=pb.StateTtl("10 ms", **ttl)))
 
 
 def elements(**ttl):
-    return AtKeys(
-        lambda ctx: ctx.list_state("l", "int", ttl=pb.StateTtl("10 ms", **ttl))
-    )
+    return AtKeys(lambda ctx: ctx.list_state("l", "int", ttl=pb.StateTtl("10 ms", **ttl)))
 
 
 def entries(**ttl):
-    return AtKeys(
-        lambda ctx: ctx.map_state("m", "string", "int", ttl=pb.StateTtl("10 ms", **ttl))
-    )
+    return AtKeys(lambda ctx: ctx.map_state("m", "string", "int", ttl=pb.StateTtl("10 ms", **ttl)))
 
 
 def test_expired_is_ttl_after_the_write_or_later():
@@ -71,9 +65,7 @@ def test_event_time_counts_from_the_row_and_goes_by_the_watermark():
     keys = value(time="event")
     keys.at(timestamp=100, watermark=50, now=10**9).update(1)
     assert keys.at(watermark=109).value() == 1
-    keys.at(timestamp=90, watermark=80).update(
-        2
-    )  # an older row does not shorten the life
+    keys.at(timestamp=90, watermark=80).update(2)  # an older row does not shorten the life
     assert keys.at(watermark=109).value() == 2
     assert keys.at(watermark=110).value() is None
     keys.at(timestamp=None, watermark=200).update(3)
@@ -146,21 +138,15 @@ def test_reading_a_map_renews_only_what_is_read():
     assert dict(keys.at(now=12).items()) == {"x": 1}
 
 
-@pytest.mark.parametrize(
-    ("visibility", "after"), [("never_return_expired", 5), (SHOWN_ONCE, 6)]
-)
+@pytest.mark.parametrize(("visibility", "after"), [("never_return_expired", 5), (SHOWN_ONCE, 6)])
 def test_adding_to_an_expired_aggregate(visibility, after):
     ttl = pb.StateTtl("10 ms", visibility=visibility)
-    keys = AtKeys(
-        lambda ctx: ctx.reducing_state("r", "int", lambda a, b: a + b, ttl=ttl)
-    )
+    keys = AtKeys(lambda ctx: ctx.reducing_state("r", "int", lambda a, b: a + b, ttl=ttl))
     keys.at(now=0).add(1)
     keys.at(now=10).add(5)
     assert keys.at(now=10).get() == after
     assert keys.at(now=19).get() == after
-    assert keys.at(now=20).get() == (
-        None if visibility == "never_return_expired" else after
-    )
+    assert keys.at(now=20).get() == (None if visibility == "never_return_expired" else after)
 
 
 def test_what_expires_is_told_once_with_its_key():
@@ -191,9 +177,7 @@ def test_looking_from_outside_touches_nothing():
 def test_event_time_needs_a_watermark():
     with pytest.raises(pb.StateError, match="withWatermark"):
         AtKeys(
-            lambda ctx: ctx.value_state(
-                "v", "int", ttl=pb.StateTtl("1 s", time="event")
-            ),
+            lambda ctx: ctx.value_state("v", "int", ttl=pb.StateTtl("1 s", time="event")),
             event_time=False,
         )
 

@@ -95,8 +95,8 @@ class Worker:
         """What Spark's PythonWorkerUtils writes (big-endian)."""
         version = python_version or ".".join(map(str, sys.version_info[:2]))
         files = os.getcwd()
-        self.socket.sendall(_utf(version) + _utf(files) + struct.pack(">i", 0))
-        self.socket.sendall(struct.pack(">?i", False, 0))
+        # In one piece: a worker that refuses the version hangs up, and then no more can be sent.
+        self.socket.sendall(_utf(version) + _utf(files) + struct.pack(">i?i", 0, False, 0))
 
     def init(
         self,

@@ -26,11 +26,7 @@ def arrow(schema: StructType) -> pa.Schema:
 
 
 def schema_of(columns: str | StructType) -> StructType:
-    return (
-        columns
-        if isinstance(columns, StructType)
-        else parse_columns(columns, "columns")
-    )
+    return columns if isinstance(columns, StructType) else parse_columns(columns, "columns")
 
 
 def _blob(data: bytes) -> bytes:
@@ -39,9 +35,7 @@ def _blob(data: bytes) -> bytes:
 
 def _batch(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> bytes:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [
-        pa.array(list(c), type=f.type) for c, f in zip(columns, schema, strict=True)
-    ]
+    arrays = [pa.array(list(c), type=f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()
 
 
@@ -132,9 +126,7 @@ class Keyed:
         if state["kind"] == "map":
             fields.insert(
                 0,
-                StructField(
-                    "map_key", StructType.fromJson(json.loads(state["key_type"]))
-                ),
+                StructField("map_key", StructType.fromJson(json.loads(state["key_type"]))),
             )
         if state["kind"] in ("list", "map"):
             fields.insert(0, StructField("key", IntegerType()))
@@ -239,20 +231,12 @@ class Store:
         self.queries: list[tuple[str, int]] = []
         self.fired = 0
 
-    def run(
-        self, events: list[Any], keys: list[Any] | None = None, **clocks: Any
-    ) -> Any:
+    def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
-        keys = (
-            list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
-        )
+        keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
-        listed = [
-            (index[k], kind, time)
-            for k, kind, time in sorted(self.timers)
-            if k in index
-        ]
+        listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
         frame = self.worker.send_frame(keys, sent, self._blobs(keys), listed, **clocks)
         kind, body = self.worker.receive()
@@ -269,17 +253,13 @@ class Store:
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [
             self._blob(keys, state, schema)
-            for state, schema in zip(
-                self.worker.states, self.worker.cell_schemas, strict=True
-            )
+            for state, schema in zip(self.worker.states, self.worker.cell_schemas, strict=True)
         ]
 
     def _blob(self, keys: list[Any], state: dict[str, Any], schema: pa.Schema) -> bytes:
         name, kind = state["name"], state["kind"]
         if kind not in ("list", "map"):
-            return _batch(
-                schema, [self.cells.get((name, key), (None, 0)) for key in keys]
-            )
+            return _batch(schema, [self.cells.get((name, key), (None, 0)) for key in keys])
         is_big = name in self.worker.big
         flags = bytes(is_big and (name, key) in self.cells for key in keys)
         rows = [] if is_big else [
@@ -287,16 +267,11 @@ class Store:
         ]  # fmt: skip
         return flags + _batch(schema, rows)
 
-    def _entries(
-        self, state: dict[str, Any], slot: int, key: Any
-    ) -> list[tuple[Any, ...]]:
+    def _entries(self, state: dict[str, Any], slot: int, key: Any) -> list[tuple[Any, ...]]:
         cell = self.cells.get((state["name"], key), ())
         if state["kind"] == "list":
             return [(slot, value, stamp) for value, stamp in cell]
-        return [
-            (slot, json.loads(k), value, stamp)
-            for k, (value, stamp) in dict(cell).items()
-        ]
+        return [(slot, json.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
 
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
@@ -312,9 +287,7 @@ class Store:
             ((wanted,),) = self.worker.read(blob, pa.schema([schema.field("map_key")]))
             rows = [row for row in rows if row[1] == wanted]
         rows = rows[:1] if op == 2 else rows
-        self.worker.send(
-            b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows))
-        )
+        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows)))
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired += update["fired"]

@@ -84,9 +84,7 @@ class Operator:
             out += self._send(head, END_OF_KEYS if not tail else 0)
             if tail:
                 out += self._send(tail, END_OF_KEYS)
-            self.store.cells = {
-                k: v for k, v in self.store.cells.items() if k[1] != key
-            }
+            self.store.cells = {k: v for k, v in self.store.cells.items() if k[1] != key}
             assert not self.store.timers
         return out
 

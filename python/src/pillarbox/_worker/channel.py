@@ -31,6 +31,10 @@ class Channel:
         """Runs ``callback`` on the loop whenever there is something to ``receive``."""
         self._loop.add_reader(self._socket.fileno(), callback)
 
+    def stop_reading(self) -> None:
+        """No ``callback`` of ``on_readable`` runs from now on."""
+        self._loop.remove_reader(self._socket.fileno())
+
     def receive(self) -> bytes | None:
         """What has arrived; None if nothing has; ``b""`` once the JVM has closed its end."""
         try:
@@ -93,4 +97,6 @@ class Channel:
         fd = self._socket.fileno()
         self._loop.remove_reader(fd)
         self._loop.remove_writer(fd)
+        # uvloop made the socket non-blocking, for its duplicates too.
+        self._socket.setblocking(True)
         self._socket.close()

@@ -88,7 +88,7 @@ class BatchRunner:
             key=f"(any of {frame.key_count})",
             event=f"process(batch of {len(frame.kinds)} rows)",
             kind=type(problem).__name__,
-            reason=message_of(problem),
+            reason=message_of(problem).rstrip("."),
         )
 
 

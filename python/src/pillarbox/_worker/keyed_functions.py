@@ -32,7 +32,7 @@ class OpenedFunction:
                 "KEYED_OPEN_FAILED",
                 operator=self.runtime.context._name,
                 kind=type(problem).__name__,
-                reason=message_of(problem),
+                reason=message_of(problem).rstrip("."),
             ) from problem
 
     def runner(self, init: Any, schemas: list[Any], query: Any) -> Any:

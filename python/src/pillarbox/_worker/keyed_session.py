@@ -193,7 +193,7 @@ class RowRunner:
             key=key,
             event=self._runtime.current_event(),
             kind=type(problem).__name__,
-            reason=message_of(problem),
+            reason=message_of(problem).rstrip("."),
         )
 
 

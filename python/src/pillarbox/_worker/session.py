@@ -54,8 +54,8 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
-        self._clean: bool | None = None
-        self._problem: BaseException | None = None
+        # A future and not loop.stop(), which on uvloop may be left over for the next run.
+        self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
@@ -96,18 +96,16 @@ class Session:
         )
         watchdog.start()
         try:
-            self._loop.run_forever()
+            clean = self._loop.run_until_complete(self._over)
         finally:
             watchdog.stop()
-        if self._problem is not None:
-            raise self._problem
         self._channel.flush(_SEND_LIMIT_S)
-        return bool(self._clean)
+        return clean
 
     def stop(self, problem: BaseException) -> None:
         """Ends ``run`` with ``problem`` at the end of this turn of the loop."""
-        self._problem = self._problem or problem
-        self._loop.stop()
+        if not self._over.done():
+            self._over.set_exception(problem)
 
     def _on_readable(self) -> None:
         data = self._channel.receive()
@@ -144,12 +142,15 @@ class Session:
         self._runner.cancel(zip(ids, attempts, strict=True))
 
     def _on_end(self, body: memoryview) -> None:
+        # What comes after the answer is the next task's preamble, and not for this session.
+        self._channel.stop_reading()
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
-        self._clean = await self._runner.drain(_STOP_LIMIT_S)
-        self._channel.send(frames.encode(frames.END, bytes([self._clean])))
-        self._loop.stop()
+        clean = await self._runner.drain(_STOP_LIMIT_S)
+        self._channel.send(frames.encode(frames.END, bytes([clean])))
+        if not self._over.done():
+            self._over.set_result(clean)
 
     def completed(self, element_id: int, attempt: int, answer: Any) -> None:
         self._ids.append(element_id)

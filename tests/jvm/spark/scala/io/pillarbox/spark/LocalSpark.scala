@@ -14,6 +14,7 @@ private object LocalSpark {
     .appName("pillarbox tests")
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.warehouse.dir", "target/warehouse")
     .getOrCreate()
 }

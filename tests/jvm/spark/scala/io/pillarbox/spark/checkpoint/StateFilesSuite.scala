@@ -156,13 +156,17 @@ class StateFilesSuite extends AnyFunSuite {
           open = partition.commit(open, s"id-$i", 1L, i.toLong)
           if (i == 2) partition.snapshot(open)
         }
-        partition.damage(StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2")))
+        val snapshot = StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2"))
+        partition.damage(snapshot)
         assert(partition.read(partition.load(3, "id-3"), 1L).contains(3L))
         val delta = StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1"))
         partition.damage(delta)
         assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
+        // Without what the snapshot was made from, its own damage is what to tell.
         partition.folder.delete(delta)
-        assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
+        val damage = intercept[StateException](partition.load(3, "id-3"))
+        assert(damage.getMessage.contains(".snapshot is damaged"))
+        assert(damage.getSuppressed.exists(_.getMessage.contains(delta.name)))
       }
     }
 

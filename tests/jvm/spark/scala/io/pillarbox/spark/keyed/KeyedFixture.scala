@@ -6,33 +6,19 @@ import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.PythonBridge
+import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import io.pillarbox.spark.checkpoint.StateMaintenance
 import org.apache.commons.io.FileUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
-import org.scalatest.{BeforeAndAfterAll, Suite}
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** A row of the tests' input: key, value, event time in milliseconds. */
 final case class Event(k: String, v: Long, t: Long)
 
-/** A local session with small partitions, streams from memory, and what queries put out. */
-trait KeyedFixture extends BeforeAndAfterAll { this: Suite =>
-
-  lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.sql.warehouse.dir", Files.createTempDirectory("warehouse").toString)
-    .getOrCreate()
-
-  override protected def afterAll(): Unit =
-    try spark.stop()
-    finally super.afterAll()
+/** Streams from memory, and what queries put out, on the session that all suites share. */
+trait KeyedFixture extends LocalSpark {
 
   def withFolder[A](use: Path => A): A = {
     val folder = Files.createTempDirectory("pillarbox-test")

@@ -66,7 +66,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     context.addTaskInterruptListener((_, _) => if (opening) abort())
     val frames = new FrameReader(worker.channel)
     try {
-      sendInit()
+      sendInit(frames)
       awaitReady(frames)
     } catch {
       case _: IOException if !context.isInterrupted() => throw died()
@@ -122,14 +122,22 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     finally if (wasInterrupted) Thread.currentThread().interrupt()
   }
 
-  private def sendInit(): Unit = SessionStart.send(
-    worker,
-    settings.function,
-    settings.artifactId,
-    settings.initJson,
-    settings.inputSchema,
-    settings.resultArrowSchema
-  )
+  /** A worker that refuses the task says why and hangs up, perhaps before it has read all. */
+  private def sendInit(frames: FrameReader): Unit =
+    try
+      SessionStart.send(
+        worker,
+        settings.function,
+        settings.artifactId,
+        settings.initJson,
+        settings.inputSchema,
+        settings.resultArrowSchema
+      )
+    catch {
+      case broken: IOException =>
+        awaitReady(frames)
+        throw broken
+    }
 
   private def awaitReady(frames: FrameReader): Unit = {
     val frame = frames.read()

@@ -1,0 +1,331 @@
+"""The harness: clocks, order, outputs, snapshots; and what it refuses."""
+
+import datetime
+import decimal
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql import Row
+
+import pillarbox as pb
+from keyed.scripts import Split
+from pillarbox.testing import Harness, Timer
+
+OPTIONS = {"by": "k", "input": "k string, t bigint", "returns": "k string, n bigint"}
+
+
+class Function(pb.KeyedProcessFunction):
+    """A process function out of lambdas."""
+
+    def __init__(self, process=None, on_timer=None, open=None):
+        self._process, self._on_timer, self._open = process, on_timer, open
+
+    def open(self, ctx):
+        self.n = ctx.value_state("n", "bigint")
+        self.states = self._open and self._open(ctx)
+
+    def process(self, row, ctx):
+        return self._process and self._process(self, row, ctx)
+
+    def on_timer(self, timestamp, ctx):
+        return self._on_timer and self._on_timer(self, timestamp, ctx)
+
+
+def harness(*functions, **options):
+    return Harness(Function(*functions), **{**OPTIONS, **options})
+
+
+@dataclass
+class Answer:
+    k: str
+    n: int
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: ("a", 1),
+        lambda: {"k": "a", "n": 1},
+        lambda: Row(n=1, k="a"),
+        lambda: Answer("a", 1),
+        lambda: [("a", 1)],
+        lambda: iter([("a", 1), None]),
+        lambda: (pair for pair in [("a", 1)]),
+    ],
+)
+def test_rows_come_in_any_shape(answer):
+    assert harness(lambda *_: answer()).process(("a", 0)) == [Row(k="a", n=1)]
+
+
+@pytest.mark.parametrize("answer", [lambda: None, lambda: [], lambda: iter(()), lambda: [None]])
+def test_nothing_comes_out_of_nothing(answer):
+    assert harness(lambda *_: answer()).process(("a", 0)) == []
+
+
+def test_one_column_takes_bare_values():
+    one = harness(lambda self, row, ctx: iter([row.t, (2,)]), returns="n bigint")
+    assert one.process(("a", 1)) == [Row(n=1), Row(n=2)]
+
+
+def test_rows_that_do_not_fit_are_refused():
+    with pytest.raises(pb.ResultTypeMismatch, match=r"returns\.n must be bigint"):
+        harness(lambda *_: ("a", "x")).process(("a", 0))
+    with pytest.raises(pb.ResultTypeMismatch, match=r"row\.t must be bigint"):
+        harness().process(("a", "x"))
+
+
+def test_the_users_error_comes_out_as_it_is():
+    def fail(*_):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        harness(fail).process(("a", 0))
+
+
+def test_the_context_tells_key_and_times():
+    seen = []
+
+    def look(self, row, ctx):
+        seen.append((ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time))
+        seen.append(ctx.time_domain)
+
+    one = harness(look, timestamp="t", processing_time=7)
+    one.process(("a", 5))
+    one.advance_watermark(9)
+    one.advance_processing_time(datetime.datetime.fromtimestamp(1, datetime.timezone.utc))
+    one.process(("b", None))
+    assert seen == [("a", 5, None, 7), None, ("b", None, 9, 1000), None]
+    assert (one.watermark, one.processing_time) == (9, 1000)
+
+
+def test_clocks_do_not_go_back():
+    one = harness(processing_time=5)
+    one.advance_watermark(9)
+    one.advance_watermark(3)
+    one.advance_processing_time(1)
+    assert (one.watermark, one.processing_time) == (9, 5)
+
+
+def test_timers_fire_in_order_once_and_tell_their_domain():
+    def register(self, row, ctx):
+        for time in (30, 10, 20, 10):
+            ctx.timers.register_event_time(row.t + time)
+        ctx.timers.register_processing_time(15)
+        ctx.timers.delete_event_time(row.t + 20)
+
+    one = harness(register, lambda self, t, ctx: (f"{ctx.key} {ctx.time_domain}", t))
+    assert one.process_batch([("a", 0), ("b", 5)]) == []
+    assert one.timers("a") == [
+        Timer(10, "event"),
+        Timer(15, "processing"),
+        Timer(30, "event"),
+    ]
+    assert one.timers("never seen") == []
+    assert one.advance_watermark(30) == [
+        Row("a event", 10),
+        Row("b event", 15),
+        Row("a event", 30),
+    ]
+    assert one.advance_watermark(31) == []
+    assert one.advance_processing_time(20) == [
+        Row("a processing", 15),
+        Row("b processing", 15),
+    ]
+    assert one.timers("b") == [Timer(35, "event")]
+
+
+def test_a_timer_for_a_time_that_has_passed_fires_in_the_same_round():
+    def register(self, row, ctx):
+        ctx.timers.register_event_time(row.t)
+        ctx.timers.register_processing_time(3)
+
+    def again(self, timestamp, ctx):
+        if timestamp < 8:
+            ctx.timers.register_event_time(timestamp + 2)
+        return ctx.time_domain, timestamp
+
+    one = harness(register, again, processing_time=10)
+    one.advance_watermark(7)
+    assert [tuple(row) for row in one.process(("a", 4))] == [
+        ("event", 4), ("event", 6), ("processing", 3), ("event", 5), ("event", 7),
+    ]  # fmt: skip
+    assert one.timers("a") == [Timer(8, "event"), Timer(9, "event")]
+
+
+@pytest.mark.parametrize("time", ["5", 5.0, None, True, 2**63])
+def test_a_time_is_milliseconds_or_a_datetime(time):
+    with pytest.raises(pb.InvalidOption, match="epoch milliseconds or a datetime"):
+        harness(lambda self, row, ctx: ctx.timers.register_event_time(time)).process(("a", 0))
+
+
+def test_order_by_sorts_a_micro_batch_nulls_first():
+    seen = []
+    one = harness(lambda self, row, ctx: seen.append(row.t), order_by="t")
+    one.process_batch([("a", 3), ("a", None), ("a", 1)])
+    one.process_batch([("a", 2)])
+    assert seen == [None, 1, 3, 2]
+
+
+def test_late_rows_are_dropped_by_microseconds_and_counted():
+    one = harness(lambda self, row, ctx: (row.k, ctx.timestamp), input="k string, ts timestamp",
+                  timestamp="ts")  # fmt: skip
+    one.advance_watermark(1000)
+    at = datetime.datetime.fromtimestamp(1, datetime.timezone.utc)
+    just_after = at + datetime.timedelta(microseconds=1)
+    assert one.process_batch([("a", at), ("b", just_after), ("c", None)]) == [
+        Row(k="b", n=1000), Row(k="c", n=None),
+    ]  # fmt: skip
+    assert one.late_rows == 1
+
+
+def test_side_outputs():
+    one = Harness(Split(), by="k", input="k string, v double", returns="k string, v double",
+                  side_outputs={"bad": "why string"})  # fmt: skip
+    assert one.process_batch([("a", 1.0), ("b", -2.0)]) == [Row(k="a", v=1.0)]
+    assert one.side_output("bad") == [Row(why="b is -2")]
+    with pytest.raises(pb.StateError, match="no side output 'late'; declared are 'bad'"):
+        one.side_output("late")
+
+
+def test_state_is_looked_at_without_touching_it():
+    one = harness(lambda self, row, ctx: self.n.update(row.t))
+    one.process(("a", 5))
+    assert (one.state("n", "a"), one.state("n", "b")) == (5, None)
+    with pytest.raises(pb.StateError, match="no state 'm'; declared are 'n'"):
+        one.state("m", "a")
+
+
+def test_keys_are_equal_where_spark_holds_them_equal():
+    def count(self, row, ctx):
+        self.n.update((self.n.value() or 0) + 1)
+        return str(row.k), self.n.value()
+
+    one = harness(count, input="k double, t bigint")
+    keys = [float("nan"), 0.0, None, float("nan"), -0.0, None]
+    assert [row.n for row in one.process_batch([(key, 0) for key in keys])] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "x"}, "by names the column x"),
+        ({"by": []}, "by must be the name of a column"),
+        ({"by": ["k", "k"]}, "several different ones"),
+        ({"input": "bigint"}, "without column names"),
+        ({"timestamp": "x"}, "timestamp names the column x"),
+        ({"timestamp": "k"}, "has the type string"),
+        ({"order_by": "x"}, "order_by names the column x"),
+    ],
+)
+def test_what_can_not_work_is_refused_before_the_first_row(options, message):
+    with pytest.raises(pb.PillarboxError) as problem:
+        harness(**options)
+    assert message in str(problem.value)
+
+
+@pytest.mark.parametrize("function", [Split, pb.BatchProcessFunction(), 5, lambda row: row])
+def test_what_is_no_row_function_is_refused(function):
+    if isinstance(function, type):
+        with pytest.raises(TypeError):
+            Harness(function, **OPTIONS)
+    else:
+        with pytest.raises(pb.InvalidFunction, match="the row form only"):
+            Harness(function, **OPTIONS)
+
+
+def snapshot_of(declare, write):
+    one = harness(lambda self, row, ctx: write(self.states), None, declare)
+    one.process(("a", 0))
+    return one.snapshot()
+
+
+def restored(snapshot, declare, **options):
+    return Harness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value", "expected"),
+    [
+        ("int", "bigint", 5, 5),
+        ("int", "double", 5, 5.0),
+        ("decimal(5,2)", "decimal(7,3)", 5, decimal.Decimal("5.000")),
+        ("array<int>", "array<bigint>", [5], [5]),
+        (
+            "a int, b string",
+            "b string, c int, a bigint",
+            (1, "x"),
+            Row(b="x", c=None, a=1),
+        ),
+    ],
+)
+def test_wider_types_and_added_fields_go_through_a_restart(old, new, value, expected):
+    taken = snapshot_of(lambda ctx: ctx.value_state("v", old), lambda state: state.update(value))
+    assert restored(taken, lambda ctx: ctx.value_state("v", new)).state("v", "a") == expected
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda ctx: ctx.value_state("v", "tinyint"),
+        lambda ctx: ctx.value_state("v", "string"),
+        lambda ctx: ctx.list_state("v", "int"),
+        lambda ctx: ctx.value_state("v", "value int"),
+    ],
+)
+def test_other_changes_are_refused_with_both_types(declare):
+    taken = snapshot_of(lambda ctx: ctx.value_state("v", "int"), lambda state: state.update(1))
+    with pytest.raises(pb.StateError, match=r"'v' was saved as .*int.* and is declared as"):
+        restored(taken, declare)
+
+
+def test_a_state_that_is_gone_or_renamed_is_refused():
+    taken = snapshot_of(lambda ctx: ctx.value_state("v", "int"), lambda state: state.update(1))
+    with pytest.raises(pb.StateError, match=r"saved state 'v'.* declared are 'n', 'w'"):
+        restored(taken, lambda ctx: ctx.value_state("w", "int"))
+
+
+def test_ttl_can_be_switched_on_off_and_changed_over_a_restart():
+    def declare(ttl):
+        return lambda ctx: ctx.value_state("v", "int", ttl=ttl)
+
+    taken = snapshot_of(declare(None), lambda state: state.update(1))
+    on = restored(taken, declare("10 ms"), processing_time=100)
+    assert on.state("v", "a") == 1
+    on.advance_processing_time(109)
+    assert on.state("v", "a") == 1
+    longer = restored(on.snapshot(), declare("20 ms"), processing_time=115)
+    assert longer.state("v", "a") == 1
+    off = restored(on.snapshot(), declare(None), processing_time=1000)
+    assert off.state("v", "a") == 1
+    on.advance_processing_time(110)
+    assert on.state("v", "a") is None
+
+
+def test_a_snapshot_of_another_format_is_refused():
+    import pickle
+
+    with pytest.raises(pb.StateError, match="format 99"):
+        restored(pickle.dumps({"format": 99}), None)
+
+
+def test_the_function_is_opened_at_once_and_closed_on_demand():
+    log = []
+
+    class Logs(Function):
+        def open(self, ctx):
+            log.append(f"open {ctx.name}")
+
+        def close(self):
+            log.append("close")
+
+    one = Harness(Logs(), **OPTIONS)
+    assert log == ["open Logs"]
+    one.close()
+    assert log == ["open Logs", "close"]

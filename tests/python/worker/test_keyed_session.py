@@ -1,0 +1,388 @@
+"""A keyed task in the worker, seen from the JVM's end of the socket."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pyarrow.compute as pc
+import pytest
+
+import pillarbox as pb
+from pillarbox import columns
+from worker.keyed_driver import NONE, KeyedInProcess, KeyedOwnProcess, Store
+
+LOG: list[str] = []
+
+
+class Count(pb.KeyedProcessFunction):
+    def open(self, ctx):
+        LOG.append("open")
+        self.n = ctx.value_state("n", "bigint")
+
+    def process(self, row, ctx):
+        n = (self.n.value() or 0) + row.x
+        if n == 13:
+            raise ValueError("thirteen")
+        self.n.update(n)
+        yield row.k, n
+        yield None
+
+    def on_timer(self, timestamp, ctx):
+        raise KeyError(timestamp)
+
+    def close(self):
+        LOG.append("close")
+
+
+@pytest.fixture
+def keyed() -> Iterator[KeyedInProcess]:
+    LOG.clear()
+    one = KeyedInProcess()
+    yield one
+    one.close()
+
+
+def row(key, x, time=NONE):
+    return 0, key, time, (key, x)
+
+
+def test_state_goes_out_and_comes_back_changed(keyed):
+    store = Store(keyed.start_keyed(Count()))
+    assert store.run([row("a", 5), row("b", 6), row("a", 1)]) == [
+        ("a", 5),
+        ("b", 6),
+        ("a", 6),
+    ]
+    assert store.cells == {("n", "a"): ({"value": 6}, 0), ("n", "b"): ({"value": 6}, 0)}
+    assert store.run([row(None, 1), row("b", 1)]) == [(None, 1), ("b", 7)]
+    assert keyed.end()
+
+
+def test_what_is_not_touched_is_not_sent_back(keyed):
+    class Looks(pb.KeyedProcessFunction):
+        def open(self, ctx):
+            self.value = ctx.value_state("value", "int")
+            self.other = ctx.map_state("other", "string", "int")
+
+        def process(self, row, ctx):
+            return (row.k, row.x if self.value.value() is None else 0)
+
+    keyed.start_keyed(Looks())
+    frame = keyed.send_frame(["a"], [(0, 0, NONE, ("a", 1))], [b"", b"\0"], [])
+    kind, body = keyed.receive()
+    assert kind == "U"
+    update = keyed.parse_update(body)
+    assert update == {
+        "id": frame, "rows": [("a", 1)], "changes": [[], []], "timers": [], "fired": 0,
+    }  # fmt: skip
+
+
+def test_a_function_lives_on_across_tasks_and_is_closed_with_the_worker(keyed, monkeypatch):
+    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
+    for _ in range(3):
+        store = Store(keyed.start_keyed(Count()))
+        assert store.run([row("a", 2)]) == [("a", 2)]  # nothing is left of the other tasks
+        assert keyed.end()
+    assert LOG == ["open"]
+    keyed.close()
+    assert LOG == ["open", "close"]
+
+
+def test_several_frames_may_be_under_way(keyed):
+    keyed.start_keyed(Count())
+    for key in "abc":
+        keyed.send_frame([key], [(0, 0, NONE, (key, 1))], [b""], [])
+    updates = [keyed.parse_update(keyed.receive()[1]) for _ in range(3)]
+    assert [(update["id"], update["rows"]) for update in updates] == [
+        (1, [("a", 1)]), (2, [("b", 1)]), (3, [("c", 1)]),
+    ]  # fmt: skip
+
+
+def test_a_frame_that_comes_before_an_answer_waits_for_its_turn(keyed):
+    class Words(pb.KeyedProcessFunction):
+        def open(self, ctx):
+            self.words = ctx.map_state("words", "string", "int")
+
+        def process(self, row, ctx):
+            return row.k, self.words.get("w") or 0
+
+    keyed.start_keyed(Words())
+    keyed.big = frozenset(["words"])
+    for key in "ab":
+        keyed.send_frame([key], [(0, 0, NONE, (key, 1))], [b"\1"], [])
+    for key in "ab":
+        kind, _ = keyed.receive()
+        assert kind == "Q"
+        frame = 1 if key == "a" else 2
+        keyed.send(b"A", frame.to_bytes(8, "little") + b"\0\0\0\0")
+        kind, body = keyed.receive()
+        assert (kind, keyed.parse_update(body)["rows"]) == ("U", [(key, 0)])
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([row("a", 5), row("a", 8)], ["'a'", "process(row 1", "ValueError: thirteen"]),
+        ([(1, "a", 77, None)], ["'a'", "on_timer(77) in event time", "KeyError: 77"]),
+        (
+            [(2, "b", 78, None)],
+            ["'b'", "on_timer(78) in processing time", "KeyError: 78"],
+        ),
+    ],
+)
+def test_an_error_names_operator_key_and_event_and_shows_the_users_frames(keyed, events, words):
+    store = Store(keyed.start_keyed(Count(), name="rotations"))
+    ((kind, failure),) = store.run(events, watermark=100, processing_time=100)
+    assert (kind, failure["kind"]) == ("T", "KEYED_CALL_FAILED")
+    for word in ["rotations", *words]:
+        assert word in failure["message"]
+    assert "test_keyed_session.py" in failure["traceback"]
+    assert "pillarbox/_keyed" not in failure["traceback"]
+    assert keyed.join() == -1
+
+
+def test_a_row_that_does_not_fit_names_the_key_it_came_from(keyed):
+    class Wrong(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            yield row.k, row.x
+            yield row.k, "x" if row.k == "b" else 0
+
+    store = Store(keyed.start_keyed(Wrong()))
+    ((_, failure),) = store.run([row("a", 1), row("b", 1), row("c", 1)])
+    for word in ("'b'", "column y", "bigint", "'x'"):
+        assert word in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "word"),
+    [
+        (ValueError("no"), "KEYED_OPEN_FAILED", "ValueError: no"),
+        (SystemExit(3), "SystemExit", "3"),
+    ],
+)
+def test_an_open_that_fails_is_told(keyed, problem, kind, word):
+    class Fails(pb.KeyedProcessFunction):
+        def open(self, ctx):
+            raise problem
+
+        def process(self, row, ctx):
+            return None
+
+    letter, body = keyed.start_keyed(Fails())
+    assert (letter, body["kind"]) == ("T", kind)
+    assert word in body["message"]
+
+
+def test_an_event_time_timer_needs_a_watermark(keyed):
+    class Timer(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            ctx.timers.register_event_time(5)
+
+    store = Store(keyed.start_keyed(Timer(), event_time=False))
+    ((_, failure),) = store.run([row("a", 1)])
+    assert "withWatermark" in failure["message"]
+
+
+def test_side_outputs_travel_in_their_own_columns(keyed):
+    class Split(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            if row.x < 0:
+                ctx.output("bad", {"why": f"{row.x}"})
+            else:
+                yield row.k, row.x
+
+    from worker.keyed_driver import schema_of
+
+    store = Store(keyed.start_keyed(Split(), side_outputs={"bad": schema_of("why string")}))
+    assert store.run([row("a", 1), row("a", -1), row("b", 2)]) == [
+        ("main", "a", 1, None),
+        ("main", "b", 2, None),
+        ("bad", None, None, {"why": "-1"}),
+    ]
+
+
+def test_a_tag_that_was_not_declared_is_refused(keyed):
+    class Tag(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            ctx.output("late", (1,))
+
+    ((_, failure),) = Store(keyed.start_keyed(Tag())).run([row("a", 1)])
+    assert "no side output 'late'; declared are none" in failure["message"]
+
+
+class RunningCount(pb.BatchProcessFunction):
+    ttl: object = None
+
+    def open(self, ctx):
+        ctx.value_state("n", "bigint", ttl=self.ttl)
+        ctx.value_state("last", "x bigint, k string")
+
+    def process(self, batch, state, ctx):
+        count = columns.running_count(state.index, state["n"])
+        state["n"] = columns.group_last(count, state.index)
+        return {"k": batch["k"], "y": count}
+
+
+def test_the_column_form_counts_in_three_lines(keyed):
+    store = Store(keyed.start_keyed(RunningCount(), form="batch"))
+    assert store.run([row("a", 5), row("b", 6), row("a", 1)]) == [
+        ("a", 1),
+        ("b", 1),
+        ("a", 2),
+    ]
+    assert store.run([row("a", 0), row(None, 0)]) == [("a", 3), (None, 1)]
+    assert store.cells == {
+        ("n", "a"): ({"value": 3}, 0),
+        ("n", "b"): ({"value": 1}, 0),
+        ("n", None): ({"value": 1}, 0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("time", ["processing", "event"])
+def test_columns_of_state_expire(keyed, time):
+    class Expires(RunningCount):
+        ttl = pb.StateTtl("10 ms", time=time)
+
+    store = Store(keyed.start_keyed(Expires(), form="batch"))
+
+    def run(now, *events):
+        return store.run(list(events), processing_time=now, watermark=now)
+
+    assert run(0, row("a", 0, 0), row("b", 0, 5)) == [("a", 1), ("b", 1)]
+    later = [("a", 1), ("b", 2 if time == "event" else 1)]
+    assert run(10, row("a", 0, 10), row("b", 0, 10)) == later
+    assert store.cells["n", "a"] == ({"value": 1}, 10)
+
+
+def test_structs_are_state_columns_too(keyed):
+    class Last(RunningCount):
+        def process(self, batch, state, ctx):
+            before = pc.struct_field(state["last"], "x").take(state.index)
+            state["last"] = [
+                {"x": 7, "k": None if key == "b" else key} for key in state.keys.to_pylist()
+            ]
+            return {"k": batch["k"], "y": before}
+
+    store = Store(keyed.start_keyed(Last(), form="batch"))
+    assert store.run([row("a", 1), row("b", 1)]) == [("a", None), ("b", None)]
+    assert store.run([row("a", 1), row("c", 1)]) == [("a", 7), ("c", None)]
+    assert store.cells["last", "b"] == ({"x": 7, "k": None}, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        (lambda batch, state: {"k": batch["k"]}, "column y"),
+        (lambda batch, state: {"k": batch["k"], "y": batch["k"]}, "int64"),
+        (lambda batch, state: {"k": batch["k"], "y": [1]}, "columns of one length"),
+        (lambda batch, state: 5, "a RecordBatch, a Table or a dict of columns"),
+        (lambda batch, state: state["m"], "no state 'm'; declared are 'n', 'last'"),
+        (lambda batch, state: state.__setitem__("n", [1, 2, 3]), "2 values, one a key"),
+        (lambda batch, state: state.__setitem__("n", ["x", "y"]), "state n"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(keyed, answer, word):
+    class Wrong(RunningCount):
+        def process(self, batch, state, ctx):
+            return answer(batch, state)
+
+    ((_, failure),) = Store(keyed.start_keyed(Wrong(), form="batch")).run(
+        [row("a", 1), row("b", 2)]
+    )
+    assert failure["kind"] == "KEYED_CALL_FAILED"
+    assert word in failure["message"]
+
+
+def test_the_column_form_has_value_states_only(keyed):
+    class Lists(RunningCount):
+        def open(self, ctx):
+            ctx.list_state("l", "int")
+
+    letter, body = keyed.start_keyed(Lists(), form="batch")
+    assert letter == "T"
+    assert "the column form has value states only" in body["message"]
+
+
+def test_a_worker_that_is_told_to_leave_closes_its_functions():
+    worker = KeyedOwnProcess()
+    try:
+
+        class Closes(pb.KeyedProcessFunction):
+            def process(self, row, ctx):
+                return row.k, row.x
+
+            def close(self):
+                print("closed", file=sys.stderr)
+
+        assert Store(worker.start_keyed(Closes())).run([row("a", 1)]) == [("a", 1)]
+        worker.process.terminate()
+        _, stderr = worker.join()
+        assert "closed" in stderr
+    finally:
+        worker.close()
+
+
+def test_the_connection_may_end_at_any_time(keyed):
+    keyed.start_keyed(Count())
+    keyed.send(b"K", b"")  # cut short: the JVM died while it wrote
+    keyed.close()
+    assert keyed.exit_code == -1
+    assert LOG == ["open", "close"]
+
+
+class Large(pb.KeyedProcessFunction):
+    """Does what ``x`` says to state that is given on demand only."""
+
+    def open(self, ctx):
+        self.list = ctx.list_state("list", "int")
+        self.map = ctx.map_state("map", "string", "int")
+
+    def process(self, row, ctx):
+        out = STEPS[row.x](self.list, self.map)
+        yield row.k, out if isinstance(out, int) else len(out or [])
+
+
+STEPS = [
+    lambda elements, entries: (elements.update([1, 2]), entries.put_all({"x": 1, "y": 2})),
+    lambda elements, entries: elements.add(3),
+    lambda elements, entries: sum(elements.get()),
+    lambda elements, entries: entries.get("x"),
+    lambda elements, entries: int(entries.contains("absent")),
+    lambda elements, entries: int(entries.is_empty()),
+    lambda elements, entries: sum(value for _, value in entries.items()),
+    lambda elements, entries: entries.remove("y"),
+    lambda elements, entries: entries.put("z", 9),
+    lambda elements, entries: (elements.clear(), entries.clear()),
+]
+FILL, ADD, SUM, GET, CONTAINS, IS_EMPTY, ITEMS, REMOVE, PUT, CLEAR = range(len(STEPS))
+
+
+@pytest.mark.parametrize(
+    ("steps", "answers", "queries"),
+    [
+        ([ADD], [0], []),
+        ([SUM, SUM], [3, 3], [("list", 0)]),
+        ([ADD, SUM], [0, 6], [("list", 0)]),
+        ([GET, GET, CONTAINS], [1, 1, 0], [("map", 1), ("map", 1)]),
+        ([IS_EMPTY], [0], [("map", 2)]),
+        ([ITEMS, GET, IS_EMPTY], [3, 1, 0], [("map", 0)]),
+        ([REMOVE, ITEMS], [0, 1], [("map", 0)]),
+        ([PUT, IS_EMPTY, ITEMS], [0, 0, 12], [("map", 0)]),
+        ([REMOVE, PUT, ITEMS, GET], [0, 0, 10, 1], [("map", 0)]),
+        ([CLEAR, SUM, ITEMS, GET, IS_EMPTY], [2, 0, 0, 0, 1], []),
+    ],
+)
+def test_large_state_is_asked_for_by_entry_and_written_by_change(keyed, steps, answers, queries):
+    store = Store(keyed.start_keyed(Large()))
+    store.run([row("a", FILL)])
+    keyed.big = frozenset(["list", "map"])
+    assert [y for _, y in store.run([row("a", step) for step in steps])] == answers
+    assert store.queries == queries
+    keyed.big = frozenset()
+    whole = {(SUM, 3), (SUM, 6)} & set(zip(steps, answers, strict=True))
+    if whole:
+        assert store.run([row("a", SUM)]) == [("a", max(answers))]
+    if ITEMS in steps:
+        expected = answers[steps.index(ITEMS)]
+        assert store.run([row("a", ITEMS)]) == [("a", expected)]
