@@ -1,10 +1,14 @@
 package io.pillarbox.spark.keyed
 
 import org.apache.spark.sql.Row
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
 
 /** What every backend and checkpoint format must do. */
-class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
+class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(50, Millis))
+
   private val IdsKey = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val SnapshotsKey = "spark.pillarbox.state.snapshotEvery"
 
@@ -59,8 +63,12 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture {
           // 1000 is late: the watermark is at 2000.
           stream.add(Event("a", 4, 1000), Event("a", 5, 3000))
           query.processAllAvailable()
-          assert(query.recentProgress.map(_.stateOperators.head.numRowsDroppedByWatermark).sum == 1)
-          assert(query.recentProgress.head.stateOperators.head.operatorName == "pillarboxKeyedProcess")
+          // Progress is told a moment after the batch is done.
+          eventually {
+            val operators = query.recentProgress.flatMap(_.stateOperators)
+            assert(operators.map(_.numRowsDroppedByWatermark).sum == 1)
+            assert(operators.forall(_.operatorName == "pillarboxKeyedProcess"))
+          }
         }
         val ofA = stream.rows
           .filter(_.getString(0) == "a")

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.spark.checkpoint.{OpenStates, StateMaintenance}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, window}
 import org.apache.spark.sql.streaming.Trigger
@@ -28,8 +29,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         query.processAllAvailable()
         // One for the row, one for the timer, and at most one for the watermark that the row moved.
         assert(stream.batches.size <= 3)
-        val custom = query.recentProgress.map(_.stateOperators.head.customMetrics.asScala)
-        assert(custom.map(_.apply(KeyedMetrics.ProcessingTimersFired).toLong).sum == 1)
+        eventually {
+          val custom = query.recentProgress.flatMap(_.stateOperators).map(_.customMetrics.asScala)
+          assert(custom.map(_.apply(KeyedMetrics.ProcessingTimersFired).toLong).sum == 1)
+        }
       }
     }
   }
@@ -62,10 +65,32 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
           stream.add(times.map(Event("a", 1, _)): _*)
           query.processAllAvailable()
         }
-        assert(query.lastProgress.stateOperators.length == 3)
+        eventually(assert(Option(query.lastProgress).exists(_.stateOperators.length == 3)))
       }
       // 1200 is late after the watermark came to 2500.
       assert(stream.rows.map(_.getLong(1)) == Seq(2, 1, 1))
+    }
+  }
+
+  test("state stays open between micro-batches, and is closed once the query has ended") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      def open = OpenStates.partitions.filter(_.checkpoint.contains(folder.getFileName.toString))
+      stream.running(process(stream.input, Spec(backend = "rocksdb", timers = "rocksdb"))) { query =>
+        Seq(1L, 2L).foreach { v =>
+          stream.add(Event("a", v, 1000))
+          query.processAllAvailable()
+        }
+        // Progress is told a moment after the batch is done.
+        eventually {
+          val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
+          assert(operators.map(_.customMetrics.get(KeyedMetrics.BackendReused).toLong).toSeq == Seq(0, 2))
+        }
+        StateMaintenance.unloadInactive()
+        assert(open.size == 2)
+      }
+      StateMaintenance.unloadInactive()
+      assert(open.isEmpty)
     }
   }
 
@@ -142,7 +167,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
           (1 to 8).foreach { i =>
             stream.add(Event("a", i.toLong, 1000))
             query.processAllAvailable()
-            io.pillarbox.spark.checkpoint.StateMaintenance.awaitDone()
+            StateMaintenance.awaitDone()
           }
         }
         assert(deltas(folder).forall(_.getFileName.toString.takeWhile(_.isDigit).toInt >= 4))
