@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.PythonWorkers
 object WorkerStderr {
 
   /** How much of it a message shows, in bytes. */
-  private[python] val TailBytes = 4096
+  private[python] val TailBytes = 16384
 
   /** The last bytes that the process wrote to stderr; empty if it wrote none or they can't be read. Any thread. */
   def tail(pid: Long): String =
