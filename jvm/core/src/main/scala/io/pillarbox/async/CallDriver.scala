@@ -127,8 +127,9 @@ private[async] final class CallDriver[IN, OUT](
   private def rowsOf(attempt: CallAttempt[IN, OUT]): util.Collection[OUT] =
     if (attempt.isOneRow) util.Collections.singletonList(attempt.row) else attempt.rows
 
+  /** Once the total deadline has passed there is no further attempt, whatever the last one ends with. */
   private def mayRetry(element: InFlightElement[IN, OUT]): Boolean =
-    !element.isTimedOut && retry.canRetry(element.attempts) &&
+    retry.canRetry(element.attempts) &&
       (element.totalDeadlineMs == Never || time.currentProcessingTime < element.totalDeadlineMs)
 
   private def failed(element: InFlightElement[IN, OUT], error: Throwable): Unit =
@@ -211,7 +212,6 @@ private[async] final class CallDriver[IN, OUT](
    * comes first wins, and one that comes later is dropped. Between attempts there is none, and it gets a fresh one.
    */
   private def onTotalTimeout(element: InFlightElement[IN, OUT]): Unit = {
-    element.isTimedOut = true
     val wasRunning = element.phase == Running
     if (!wasRunning) {
       element.phase = Running

@@ -20,9 +20,6 @@ private[async] final class InFlightElement[IN, OUT](
   var current: CallAttempt[IN, OUT] = _
   var holdsPermit: Boolean = false
 
-  /** The total deadline has passed: whatever comes now is the last. */
-  var isTimedOut: Boolean = false
-
   /** Written before the first future is handed out, never again. */
   private[this] var firstStartNanos: Long = 0L
 
