@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -24,7 +23,7 @@ from ..errors import error
 from . import stderr
 from .channel import Channel
 from .frames import Init, read_init
-from .process import WorkerProcess, current
+from .process import WorkerProcess, current, load
 from .session import Reported, Session, exit_error, send_fatal
 
 
@@ -59,10 +58,10 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         _read_preamble(infile)
         init = read_init(infile)
         _set_task_context(init.spec["task"])
+        if init.spec.get("kind") == "keyed":
+            return _serve_keyed(infile, process, channel, init)
         key = process.key(init.command)
         command = process.command(key, init.command)
-        if isinstance(command, KeyedCommand):
-            return _serve_keyed(infile, process, channel, init, command)
         session = Session(process.loop, channel, init, command)
         return session.run(_opener(process, key, command))
     except (EOFError, Reported):
@@ -75,13 +74,20 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
 
 
 def _serve_keyed(
-    infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init, command: KeyedCommand
+    infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init
 ) -> bool:
     from . import keyed_session
     from .keyed_functions import OpenedFunction, spec_key
 
     key = process.key(init.command), spec_key(init.spec)
-    make = functools.partial(OpenedFunction, command, init.spec)
+
+    def make() -> OpenedFunction:
+        # A function of its own for each: opening it again would take the first one's states away.
+        command = load(init.command)
+        if not isinstance(command, KeyedCommand):
+            raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
+        return OpenedFunction(command, init.spec)
+
     return keyed_session.serve(infile, channel, init, lambda: process.functions.get(key, make))
 
 

@@ -41,7 +41,7 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
         self.functions = FunctionCache()
-        self._commands: OrderedDict[Hashable, Command | KeyedCommand] = OrderedDict()
+        self._commands: OrderedDict[Hashable, Command] = OrderedDict()
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -54,10 +54,13 @@ class WorkerProcess:
         )
         return hashlib.sha256(pickled).digest(), tuple(broadcasts)
 
-    def command(self, key: Hashable, pickled: bytes) -> Command | KeyedCommand:
+    def command(self, key: Hashable, pickled: bytes) -> Command:
         """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         if key not in self._commands:
-            self._commands[key] = _load(pickled)
+            command = load(pickled)
+            if not isinstance(command, Command):
+                raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
+            self._commands[key] = command
         self._commands.move_to_end(key)
         while len(self._commands) > _KEPT_COMMANDS:
             self._commands.popitem(last=False)
@@ -121,7 +124,8 @@ class WorkerProcess:
         await self.loop.shutdown_asyncgens()
 
 
-def _load(pickled: bytes) -> Command | KeyedCommand:
+def load(pickled: bytes) -> Command | KeyedCommand:
+    """A command, unpickled anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
     from pyspark import cloudpickle
     from pyspark.core.broadcast import Broadcast
 
