@@ -30,6 +30,9 @@ final class LeasedWorker private[pillarbox] (
 ) {
   private val returned = new AtomicBoolean
 
+  /** The one that started it: at the end of an application there is no current one any more. */
+  private val sparkEnv = SparkEnv.get
+
   def channel: SocketChannel = worker.channel
 
   /** The process id, or -1 where Spark does not tell it. */
@@ -44,13 +47,13 @@ final class LeasedWorker private[pillarbox] (
    */
   def release(): Unit = if (returned.compareAndSet(false, true)) {
     if (PythonWorkers.reuseEnabled)
-      SparkEnv.get.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+      sparkEnv.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
     else worker.stop()
   }
 
   /** Kills the process. Any thread; nothing is done the second time, when its id may belong to another one. */
   def destroy(): Unit = if (returned.compareAndSet(false, true))
-    SparkEnv.get.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+    sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
   /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
   def preamble(function: UserFunction, artifactId: Option[String]): Array[Byte] = {
