@@ -1,8 +1,9 @@
 package io.pillarbox.spark
 
+import io.pillarbox.spark.checkpoint.FlakyFileSystem
 import org.apache.spark.sql.SparkSession
 
-/** One local session with two task slots, for all suites of this JVM. */
+/** One local session with two task slots, where a task is tried twice, for all suites of this JVM. */
 trait LocalSpark {
   lazy val spark: SparkSession = LocalSpark.session
 }
@@ -15,6 +16,8 @@ private object LocalSpark {
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)
+    .config("spark.hadoop.fs.flaky.impl.disable.cache", "true")
     .config("spark.sql.warehouse.dir", "target/warehouse")
     .getOrCreate()
 }

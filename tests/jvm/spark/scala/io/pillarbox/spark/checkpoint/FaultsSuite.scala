@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 import java.util.concurrent.ConcurrentSkipListMap
 import java.util.concurrent.atomic.AtomicInteger
 
@@ -10,25 +10,11 @@ import scala.util.Try
 import io.pillarbox.spark.PythonBridge
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Output and state are the same with and without faults: failing tasks, failing files, restarts. */
 class FaultsSuite extends AnyFunSuite with KeyedFixture {
-
-  /** Tasks are tried three times. */
-  override lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[2,3]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)
-    .config("spark.hadoop.fs.flaky.impl.disable.cache", "true")
-    .config("spark.pillarbox.state.snapshotEvery", "2")
-    .config("spark.sql.streaming.minBatchesToRetain", "3")
-    .config("spark.sql.warehouse.dir", Files.createTempDirectory("warehouse").toString)
-    .getOrCreate()
 
   private val rounds = 12
 
@@ -79,7 +65,9 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
     val settings = Seq(
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
       "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+      "spark.pillarbox.state.snapshotEvery" -> "2",
+      "spark.sql.streaming.minBatchesToRetain" -> "3"
     )
 
     test(s"$backend, format $format: attempts that fail at random are tried again and leave nothing behind") {
