@@ -101,7 +101,9 @@ def channel_threads(spark: SparkSession) -> list[str]:
     jvm: Any = spark.sparkContext._jvm
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = [thread.getName() for thread in threads]
-    return [name for name in names if name.startswith("pillarbox ")]
+    # The thread that looks after keyed state is one a process, and stays.
+    kept = "pillarbox state maintenance"
+    return [name for name in names if name.startswith("pillarbox ") and name != kept]
 
 
 def threads_are_gone(spark: SparkSession) -> None:
