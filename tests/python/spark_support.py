@@ -57,7 +57,10 @@ class CallLog:
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         if not os.path.exists(self.path):
             return []
-        records = [json.loads(line) for line in Path(self.path).read_text().splitlines()]
+        text = Path(self.path).read_text()
+        # The last line may still be on its way.
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        records = [json.loads(line) for line in lines]
         return [record for record in records if not kinds or record["event"] in kinds]
 
     def in_flight(self) -> int:
