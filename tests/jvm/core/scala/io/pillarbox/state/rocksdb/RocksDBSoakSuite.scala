@@ -86,14 +86,17 @@ object SoakMain {
         state.update(s"value of $key")
         key += 1
       }
+      System.err.println(s"${Files.exists(directory)} ${System.nanoTime() / 1000000} written")
       val summary = backend.commit(OutputStream.nullOutputStream())
       require(summary.entries == count, s"The commit has ${summary.entries} entries")
+      System.err.println(s"${System.nanoTime() / 1000000} committed")
       key = 0L
       while (key < count) {
         backend.setCurrentKey(key)
         require(state.value() == s"value of $key", s"Key $key has ${state.value()}")
         key += 1
       }
+      System.err.println(s"${System.nanoTime() / 1000000} read")
       s"$count keys found"
     } finally backend.close()
   }
