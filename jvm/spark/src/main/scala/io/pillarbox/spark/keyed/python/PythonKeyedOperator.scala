@@ -9,8 +9,8 @@ import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserErrors, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -135,7 +135,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
         select(slot)
         states.foreach(_.addCells(slot))
       } else states.foreach(_.addNothing(slot))
-    Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state => FrameEvents.blob(state.finishCells()))
+    Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state =>
+      FrameEvents.blob(state.finishCells())
+    )
   }
 
   private def timers(): Seq[ByteBuffer] = {
@@ -239,7 +241,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   private def initJson: String = {
     val mapper = new ObjectMapper
     val init = mapper.readTree(context.spec.json).asInstanceOf[ObjectNode]
-    init.put("kind", "keyed").put("event_time", context.hasEventTime).put("time_sorted", context.spec.timeSorted)
+    init
+      .put("kind", "keyed")
+      .put("event_time", context.hasEventTime)
+      .put("time_sorted", context.spec.timeSorted)
     val task = context.taskContext
     init
       .putObject("task")
@@ -255,7 +260,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     try body
     catch {
       case failure: PythonFailure =>
-        throw UserErrors.failure(failure.condition, s"process_keyed(${context.spec.name}): ${failure.getMessage}", null)
+        throw UserErrors.failure(
+          failure.condition,
+          s"process_keyed(${context.spec.name}): ${failure.getMessage}",
+          null
+        )
     }
 }
 
