@@ -153,7 +153,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
     private def open(rocksDB: Boolean): KeyedStateBackend[String] =
       if (!rocksDB) openBackend(Serializers.string, clock)
       else {
-        directories += Files.createTempDirectory("pillarbox-replay")
+        directories += TestDisk.newDirectory("pillarbox-replay")
         val config = RocksDBConfig(directories.last, memoryLimit = 32L << 20, cacheBytes = 16 << 10)
         new RocksDBKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), clock, config)
       }

@@ -97,7 +97,7 @@ private[heap] abstract class HeapState[K](
   }
 
   protected final def keyGroupOf(entry: Int): Int =
-    KeyGroups.keyGroupOf(backend.keySerializer.hash(table.key(entry)), backend.maxKeyGroups)
+    KeyGroups.keyGroupOf(table.keyHash(entry), backend.maxKeyGroups)
 
   protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
     CompositeKey.writePrefix(

@@ -26,6 +26,10 @@ private[heap] final class KeyTable[K](
 
   def namespace(entry: Int): Namespace = if (namespaces == null) Namespace.Void else namespaces(entry)
 
+  /** The key's stable hash; read from the index where that is all it has. */
+  def keyHash(entry: Int): Int =
+    if (namespaces == null || namespaces(entry).isVoid) hashes(entry) else serializer.hash(key(entry))
+
   override def isUsed(entry: Int): Boolean = keys(entry) != null
 
   /** The position, or -1. */
