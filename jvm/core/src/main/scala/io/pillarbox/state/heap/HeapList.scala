@@ -9,7 +9,7 @@ import java.util
  * moves the others.
  */
 private[heap] final class HeapList(hasTimestamps: Boolean) {
-  import HeapList.Initial
+  import HeapList._
 
   private[this] var elements = new Array[AnyRef](Initial)
 
@@ -117,6 +117,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     dropHolesAtFront()
   }
 
+  /** Whether no commit has told of an element, so that none needs to tell of its removal. */
+  def isUntold(committedBelow: Long): Boolean =
+    removedCount == 0 && !accessTimeCommitted && (begin == end || number(begin) >= committedBelow)
+
   def removeAll(committedBelow: Long): Unit = {
     var i = begin
     while (i < end && number(i) < committedBelow) {
@@ -150,8 +154,6 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
       val found = util.Arrays.binarySearch(numbers, begin, end, number)
       if (found >= 0) found else -found - 1
     }
-
-  def hasRemovals: Boolean = removedCount > 0
 
   def forEachRemoval(action: Long => Unit): Unit = {
     var i = 0
@@ -217,7 +219,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   }
 
   private[this] def reset(): Unit = {
-    util.Arrays.fill(elements, 0, end, null)
+    if (elements.length > MaxIdle) {
+      elements = new Array[AnyRef](Initial)
+      if (stamps != null) stamps = new Array[Long](Initial)
+    } else util.Arrays.fill(elements, 0, end, null)
     begin = 0
     end = 0
     holes = 0
@@ -258,4 +263,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
 private[heap] object HeapList {
   private final val Initial = 4
+
+  /** An emptied list keeps an array of so many. */
+  private final val MaxIdle = 64
 }

@@ -58,7 +58,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
     val now = if (policy == null) 0L else sweptNow()
     val owner = entryForWrite()
-    if (table.values(owner) == null) table.values(owner) = new MapChain
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val at = place(owner, key, value.asInstanceOf[AnyRef])
     if (policy != null)
       slots.timestamps(at) = policy.stamp(
@@ -110,7 +110,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   override def entries: StateIterator[Entry[UK, UV]] =
     new Cursor[Entry[UK, UV]](slots.userKey(_), (key, value) => new SimpleImmutableEntry(key, value))
 
-  private[this] def chain(owner: Int): MapChain = table.values(owner).asInstanceOf[MapChain]
+  private[this] def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
   private[this] def requireKey(key: UK): Unit =
     if (key == null) throw StateErrors.nullValue(descriptor.name, "a map key")
@@ -260,7 +260,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       value: InputView,
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    if (table.values(owner) == null) table.values(owner) = new MapChain
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val key = plan.userKey(userKey).asInstanceOf[UK]
     if (isPut) {
       val stamp = plan.timestamp(value)

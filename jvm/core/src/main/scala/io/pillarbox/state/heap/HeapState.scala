@@ -74,7 +74,7 @@ private[heap] abstract class HeapState[K](
   def used: Long = table.used.toLong
 
   /** Positions that hold something. */
-  protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.values(entry) != null
+  protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.value(entry) != null
 
   def allKeys: Iterator[K] = Iterator.range(0, table.highWater).filter(isAlive).map(table.key)
 
