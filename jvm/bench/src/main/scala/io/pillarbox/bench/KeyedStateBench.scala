@@ -1,6 +1,6 @@
 package io.pillarbox.bench
 
-import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
+import java.util.concurrent.ThreadLocalRandom
 
 import org.openjdk.jmh.annotations._
 
@@ -10,15 +10,7 @@ import org.openjdk.jmh.annotations._
  *
  * 100,000 values fit our write-back cache of 8 MiB, a million don't. Maps and lists have ten elements, and a tenth of the keys.
  */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Warmup(iterations = 3, time = 1)
-@Measurement(iterations = 5, time = 1)
-@Fork(value = 1, jvmArgsAppend = Array("-Xmx2g"))
-class KeyedStateBench {
-  @Param(Array("flink", "pillarbox"))
-  var system: String = _
+class KeyedStateBench extends PeerBench {
 
   @Param(Array("heap", "rocksdb"))
   var backend: String = _
@@ -36,7 +28,7 @@ class KeyedStateBench {
 
   @Setup
   def open(): Unit = {
-    store = KeyedStore.open(system, backend, ttl)
+    store = KeyedStore.open(of, backend, ttl)
     boxed = Array.tabulate(keys)(i => java.lang.Long.valueOf(i * 7L))
     boxed.foreach { key =>
       store.setKey(key)
