@@ -3,6 +3,8 @@ package io.pillarbox.state.rocksdb
 import java.io.{BufferedReader, InputStreamReader, OutputStream}
 import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path, Paths}
+import java.util.concurrent.Executors
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Try}
@@ -91,6 +93,8 @@ object SoakMain {
   val Name: String = getClass.getName.stripSuffix("$")
   val Status: Path = Paths.get("/proc/self/status")
 
+  private final val Threads = 4
+
   def main(arguments: Array[String]): Unit = {
     val root = TestDisk.newDirectory("pillarbox-soak")
     try
@@ -160,15 +164,28 @@ object SoakMain {
     } finally backend.close()
   }
 
+  /** By how many KiB the process grew after the first fifth. */
   private def backends(root: Path, count: Int): Long = {
-    var settled = 0L
-    for (i <- 0 until count) {
-      use(root.resolve(s"db$i"))
-      TestDisk.delete(root.resolve(s"db$i"))
-      if (i == count / 5) settled = residentKiB()
-      if (i % 1000 == 999) progress(s"${i + 1} backends")
-    }
+    useMany(root, 0 until count / 5)
+    val settled = residentKiB()
+    useMany(root, count / 5 until count)
     residentKiB() - settled
+  }
+
+  /** Several at a time, as the tasks of an executor are. */
+  private def useMany(root: Path, numbers: Range): Unit = {
+    val threads = Executors.newFixedThreadPool(Threads)
+    val done = new AtomicInteger(numbers.start)
+    val all = numbers.map { i =>
+      threads.submit[Unit] { () =>
+        use(root.resolve(s"db$i"))
+        TestDisk.delete(root.resolve(s"db$i"))
+        val count = done.incrementAndGet()
+        if (count % 1000 == 0) progress(s"$count backends")
+      }
+    }
+    try all.foreach(_.get())
+    finally threads.shutdown()
   }
 
   /** Goes through every native object that a backend may make: iterators, spills, migrations, checkpoints, commits. */
