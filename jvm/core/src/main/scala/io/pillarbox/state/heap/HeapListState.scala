@@ -14,7 +14,7 @@ private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
+) extends HeapCollectionState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
     with ListState[T]
     with TimestampedList {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
@@ -22,9 +22,9 @@ private[heap] final class HeapListState[K, T](
 
   /** Elements with a lower number are in the last commit. */
   private[this] var committedBelow = 0L
-  private[this] var sweepNow = 0L
-  private[this] val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
-  private[this] var current = -1
+  override protected val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
+
+  override protected def swept: DenseTable = table
 
   override def add(value: T): Unit = {
     requireValue(value)
@@ -184,22 +184,6 @@ private[heap] final class HeapListState[K, T](
       elements.accessTime = Long.MinValue
       elements.accessTimeChanged = elements.accessTimeCommitted
     }
-  }
-
-  private[this] def sweptNow(): Long =
-    if (policy == null) 0L
-    else {
-      val now = policy.now
-      if (sweepCount > 0) {
-        current = entry()
-        sweep(now, policy.limit(now))
-      }
-      now
-    }
-
-  override protected def sweep(now: Long, limit: Long): Unit = {
-    sweepNow = now
-    table.sweep(sweepCount, limit, expireAction)
   }
 
   override def nextSequence: Long = sequence
