@@ -89,6 +89,7 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
     future.get().getJobManagerOwnedSnapshot.getStateSize
   }
   override def commit(): Long = snapshot()
+  override def endBatch(): Unit = ()
   override def close(): Unit = {
     backend.dispose()
     environment.close()

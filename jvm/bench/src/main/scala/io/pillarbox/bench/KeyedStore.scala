@@ -25,6 +25,9 @@ trait KeyedStore extends AutoCloseable {
 
   /** A commit into memory; its size in bytes. */
   def commit(): Long
+
+  /** Ends a micro-batch, if there is such a thing. */
+  def endBatch(): Unit
 }
 
 object KeyedStore {
@@ -94,6 +97,7 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
   }
   override def snapshot(): Long = backend.snapshot(new java.io.ByteArrayOutputStream(1 << 20)).bytes
   override def commit(): Long = backend.commit(new java.io.ByteArrayOutputStream(1 << 16)).bytes
+  override def endBatch(): Unit = backend.commit(java.io.OutputStream.nullOutputStream()): Unit
   override def close(): Unit = {
     backend.close()
     KeyedStore.deleteAll(directory)
