@@ -63,11 +63,11 @@ class RocksDBSoakSuite extends AnyFunSuite {
   private def growth(backends: Int): Long = run("256m", "backends", backends.toString).toLong
 
   test("a hundred backends opened and closed leave no native memory behind") {
-    if (Files.exists(SoakMain.Status)) assert(growth(125) < 48 * 1024) else cancel("no /proc on this system")
+    if (Files.exists(SoakMain.Status)) assert(growth(125) < 16 * 1024) else cancel("no /proc on this system")
   }
 
   test("ten thousand backends opened and closed leave no native memory behind", Soak) {
-    if (Files.exists(SoakMain.Status)) assert(growth(10000) < 64 * 1024)
+    if (Files.exists(SoakMain.Status)) assert(growth(10000) < 32 * 1024)
     else cancel("no /proc on this system")
   }
 
@@ -83,7 +83,10 @@ class RocksDBSoakSuite extends AnyFunSuite {
       val Ended = "version (\\d+): (.*)".r
       lines.last match {
         case Ended(version, error) =>
-          assert(version.toInt < 100, "16 MiB and the write buffers hold no hundred commits of a million bytes")
+          assert(
+            version.toInt < 100,
+            "16 MiB and the write buffers hold no hundred commits of a million bytes"
+          )
           Seq("STATE_STORE_FAILED", mount.toString, "No space left").foreach(part =>
             assert(error.contains(part))
           )
