@@ -31,7 +31,13 @@ def build(settings):
 {body}
 
 if __name__ == "__main__":
-    print({mark!r} + json.dumps({name}(*{arguments!r})), flush=True)
+    try:
+        print({mark!r} + json.dumps({name}(*{arguments!r})), flush=True)
+    finally:
+        # A cluster that is not stopped starts its executors again while the driver goes down.
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
 """
 
 
