@@ -38,7 +38,7 @@ final case class ChannelSettings(
 /**
  * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
  *
- * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+ * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the listener on the
  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
  * thread and no off-heap memory of this channel is left.
  */
@@ -84,6 +84,9 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   /** Cancels a call; no answer need come. */
   def cancel(elementId: Long, attempt: Int): Unit =
     outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
+
+  /** No further attempt follows for an element that failed: its place is free for one that was sent ahead. */
+  def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
 
   /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
   def close(): Unit =
