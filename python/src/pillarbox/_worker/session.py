@@ -196,7 +196,7 @@ class Session:
         ids, attempts, answers = self._ids, self._attempts, self._answers
         self._ids, self._attempts, self._answers = array("q"), array("i"), []
         if self._places:
-            # Here and not where a call ends: one that ends at once would start the next inside itself.
+            # Not where a call ends: one that ends at once would start the next inside itself.
             self._places.leave(ids)
         encoded = self._encoder.encode(answers)
         counts = encoded.counts
