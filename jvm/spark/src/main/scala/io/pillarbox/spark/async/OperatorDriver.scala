@@ -2,6 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
+import io.pillarbox.spark.UserClassException
 import io.pillarbox.spark.python.PythonFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -26,7 +27,8 @@ final private class OperatorDriver(
   private val executor = processor.mailboxExecutor(priority)
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
-  private val calls = TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error)))
+  private val calls =
+    translating(TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error))))
   private val operator =
     new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
   private var pending: InternalRow = _
@@ -61,10 +63,11 @@ final private class OperatorDriver(
     }
 
   /** Shows the user's errors as such, and the end of a killed task as a kill. */
-  private def translating(body: => Unit): Unit =
+  private def translating[T](body: => T): T =
     try body
     catch {
       case failure: PythonFailure => throw named(failure)
+      case unfit: UserClassException => throw named(unfit)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
@@ -74,6 +77,8 @@ final private class OperatorDriver(
   private def named(error: Throwable): Throwable = error match {
     case failure: PythonFailure =>
       UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
+    case unfit: UserClassException =>
+      UserErrors.failure(unfit.condition, s"async_io(${task.spec.name}): ${unfit.getMessage}", unfit)
     case other => other
   }
 
