@@ -33,7 +33,7 @@ def speculates(folder):  # type: ignore[no-untyped-def]
     spark = pb.configure(build(settings)).getOrCreate()
 
     def write(event, **fields):
-        line = json.dumps({"event": event, "at": 0, "pid": os.getpid(), **fields}) + "\\n"
+        line = json.dumps({"event": event, "at": 0, "pid": os.getpid(), **fields}) + "\n"
         file = os.open(folder + "/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(file, line.encode())
         os.close(file)
