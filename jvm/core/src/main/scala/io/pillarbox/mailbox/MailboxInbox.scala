@@ -97,6 +97,7 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReferenc
   @throws[InterruptedException]
   def await(blocker: AnyRef): Unit = {
     if (Thread.interrupted()) throw new InterruptedException("Interrupted before waiting for mail")
+    spinBriefly()
     if (compareAndSet(null, Parked) || (get() eq Parked)) {
       while (get() eq Parked) {
         LockSupport.park(blocker)
@@ -106,6 +107,18 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReferenc
         }
       }
     } else if (get().isInstanceOf[Exclusive]) awaitSectionEnd()
+  }
+
+  /**
+   * Some microseconds: as long as a sleep and the wake-up from it cost both threads. Where mail follows mail, as when
+   * an operator waits for room, most sleeps are spared.
+   */
+  private def spinBriefly(): Unit = {
+    var left = SpinsBeforeSleep
+    while (left > 0 && (get() eq null)) {
+      Thread.onSpinWait()
+      left -= 1
+    }
   }
 
   /** Runs `action` while no other thread can put or change the state. Re-entrant. */
@@ -156,6 +169,8 @@ private[mailbox] object MailboxInbox {
   private final class Mark(name: String) {
     override def toString: String = name
   }
+  private val SpinsBeforeSleep = Integer.getInteger("spins", 100).intValue
+
   val Parked: AnyRef = new Mark("parked")
   val Quiesced: AnyRef = new Mark("quiesced")
   val Closed: AnyRef = new Mark("closed")
