@@ -113,9 +113,10 @@ def _resident() -> dict[str, int]:
     """Resident bytes of the JVM, and of the biggest Python worker."""
     sizes: dict[str, int] = {}
     for pid in _descendants():
-        stat = _stat(pid)
-        if stat:
-            kind = "jvm" if _name(pid) == "java" else "worker"
+        stat, name = _stat(pid), _name(pid)
+        # Not what is about to become another program: as long as it has not, it is its parent's size.
+        if stat and (name == "java" or name.startswith("python")):
+            kind = "jvm" if name == "java" else "worker"
             sizes[kind] = max(sizes.get(kind, 0), int(stat[21]) * PAGE)
     return sizes
 
