@@ -1,6 +1,5 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.{LockSupport, ReentrantLock}
 
 import scala.annotation.tailrec
@@ -15,7 +14,7 @@ import io.pillarbox.mailbox.MailboxInbox._
  * that hides one of these. So the check of the state and the put are one compare-and-set, and only the push that
  * replaces `Parked` pays for a wake-up.
  */
-private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReference[AnyRef] {
+private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedReference {
   private[this] val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */
@@ -97,7 +96,6 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReferenc
   @throws[InterruptedException]
   def await(blocker: AnyRef): Unit = {
     if (Thread.interrupted()) throw new InterruptedException("Interrupted before waiting for mail")
-    spinBriefly()
     if (compareAndSet(null, Parked) || (get() eq Parked)) {
       while (get() eq Parked) {
         LockSupport.park(blocker)
@@ -107,18 +105,6 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReferenc
         }
       }
     } else if (get().isInstanceOf[Exclusive]) awaitSectionEnd()
-  }
-
-  /**
-   * Some microseconds: as long as a sleep and the wake-up from it cost both threads. Where mail follows mail, as when
-   * an operator waits for room, most sleeps are spared.
-   */
-  private def spinBriefly(): Unit = {
-    var left = SpinsBeforeSleep
-    while (left > 0 && (get() eq null)) {
-      Thread.onSpinWait()
-      left -= 1
-    }
   }
 
   /** Runs `action` while no other thread can put or change the state. Re-entrant. */
@@ -169,8 +155,6 @@ private[mailbox] object MailboxInbox {
   private final class Mark(name: String) {
     override def toString: String = name
   }
-  private val SpinsBeforeSleep = Integer.getInteger("spins", 100).intValue
-
   val Parked: AnyRef = new Mark("parked")
   val Quiesced: AnyRef = new Mark("quiesced")
   val Closed: AnyRef = new Mark("closed")
