@@ -114,7 +114,7 @@ def _resident() -> dict[str, int]:
     sizes: dict[str, int] = {}
     for pid in _descendants():
         stat, name = _stat(pid), _name(pid)
-        # Not what is about to become another program: as long as it has not, it is its parent's size.
+        # Not a fork that is about to become another program: it has its parent's size.
         if stat and (name == "java" or name.startswith("python")):
             kind = "jvm" if name == "java" else "worker"
             sizes[kind] = max(sizes.get(kind, 0), int(stat[21]) * PAGE)

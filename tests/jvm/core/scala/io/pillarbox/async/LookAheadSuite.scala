@@ -6,7 +6,9 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Elements that the function gets ahead of their turn. */
 class LookAheadSuite extends AnyFunSuite {
   private def harness(change: AsyncOptions[String, String] => AsyncOptions[String, String] = identity) =
-    new AsyncHarness(change(options(ordered = false, capacity = 2).copy(lookAhead = 2, onFailure = FailureAsRow)))
+    new AsyncHarness(
+      change(options(ordered = false, capacity = 2).copy(lookAhead = 2, onFailure = FailureAsRow))
+    )
 
   test("the function gets capacity and look-ahead, of which the capacity counts as in flight") {
     val h = harness()
