@@ -10,7 +10,7 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak clean tools
+.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 check: lint types test ## format, lint, types and tests
 
 lint: $(VENV)/.dev ## formatting and lint, without changing anything
-	tools/sbt scalafmtCheckAll scalafmtSbtCheck
+	tools/sbt scalafmtCheckAll scalafmtSbtCheck "scalafixAll --check"
 	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --config python/pyproject.toml python tests/python examples benchmarks
 
@@ -38,7 +38,7 @@ types: $(VENV)/.dev ## static types of the Python package
 	cd python && ../$(VENV)/bin/mypy
 
 fmt: $(VENV)/.dev ## format everything
-	tools/sbt scalafmtAll scalafmtSbt
+	tools/sbt scalafixAll scalafmtAll scalafmtSbt
 	$(VENV)/bin/ruff format --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests/python examples benchmarks
 
@@ -59,6 +59,9 @@ bench: $(VENV)/.demo $(JAR) ## all benchmarks; writes docs/benchmarks (an hour o
 
 soak: tools ## long tests that `make test` leaves out
 	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak"
+
+coverage: tools ## what the tests of the JVM library reach, in target/coverage
+	tools/coverage
 
 clean: ## remove everything that was built here
 	rm -rf target jvm/*/target project/target project/project .build .venv dist docs/_build demo-output

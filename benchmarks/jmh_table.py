@@ -1,4 +1,4 @@
-"""Writes the page of a JMH run beside Flink's classes: CPU per operation and the ratio to Flink's."""
+"""Writes the page of a JMH run beside Flink's classes: CPU per operation and the ratio."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def page(results: list[dict[str, Any]], title: str, commit: str) -> str:
     lines = [
         f"# {title}",
         "",
-        f"{date.today().isoformat()}, commit {commit}. CPU time of the whole process per operation, ns:",
-        "minimum / median over all iterations. Both systems in one JMH run; the ratio is ours to Flink's.",
+        f"{date.today().isoformat()}, commit {commit}. CPU time of the whole process per",
+        "operation, ns: minimum / median over all iterations. Both systems in one JMH run; the",
+        "ratio is ours to Flink's.",
         "",
         "| case | Flink 2.3 | Pillarbox | ratio of minima | ratio of medians |",
         "|---|--:|--:|--:|--:|",

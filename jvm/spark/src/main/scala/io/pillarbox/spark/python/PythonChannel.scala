@@ -5,6 +5,8 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
+import scala.annotation.tailrec
+
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -38,7 +40,7 @@ final case class ChannelSettings(
 /**
  * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
  *
- * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+ * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the listener on the
  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
  * thread and no off-heap memory of this channel is left.
  */
@@ -85,6 +87,9 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   def cancel(elementId: Long, attempt: Int): Unit =
     outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
 
+  /** No further attempt follows for an element that failed: its place is free for one that was sent ahead. */
+  def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
+
   /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
   def close(): Unit =
     if (closed.compareAndSet(false, true) && worker != null) {
@@ -107,19 +112,17 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     WorkerStderr.remove(worker.pid)
   }
 
-  private def awaitEnd(): Boolean =
-    try ended.await(PythonChannel.CloseTimeoutMs, TimeUnit.MILLISECONDS)
-    catch {
-      case _: InterruptedException =>
-        Thread.currentThread().interrupt()
-        false
-    }
+  /** Time for the calls to be cancelled and to clean up. */
+  private def awaitEnd(): Boolean = PythonChannel.uninterruptibly { ms =>
+    ended.await(ms, TimeUnit.MILLISECONDS)
+  }
 
-  /** They end by themselves now. A thread that is interrupted leaves none of them behind either. */
-  private def joinThreads(): Unit = {
-    val wasInterrupted = Thread.interrupted()
-    try threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
-    finally if (wasInterrupted) Thread.currentThread().interrupt()
+  /** They end by themselves now. */
+  private def joinThreads(): Unit = threads.foreach { thread =>
+    PythonChannel.uninterruptibly { ms =>
+      thread.join(math.max(1L, ms))
+      !thread.isAlive
+    }
   }
 
   /** A worker that refuses the task says why and hangs up, perhaps before it has read all. */
@@ -190,4 +193,28 @@ object PythonChannel {
 
   /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L
+
+  /**
+   * Waits up to that time even if the thread is interrupted, as Spark does to a killed task, sometimes twice: what the
+   * task holds must be given back all the same. The thread is interrupted afterwards.
+   */
+  private def uninterruptibly(await: Long => Boolean): Boolean = {
+    val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(CloseTimeoutMs)
+    var interrupted = Thread.interrupted()
+    @tailrec def loop(): Boolean = {
+      val outcome =
+        try Some(await(TimeUnit.NANOSECONDS.toMillis(math.max(0L, deadline - System.nanoTime()))))
+        catch {
+          case _: InterruptedException =>
+            interrupted = true
+            None
+        }
+      outcome match {
+        case Some(done) => done
+        case None => loop()
+      }
+    }
+    try loop()
+    finally if (interrupted) Thread.currentThread().interrupt()
+  }
 }
