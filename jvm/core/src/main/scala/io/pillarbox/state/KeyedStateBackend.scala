@@ -128,7 +128,12 @@ abstract class KeyedStateBackend[K](
   /** [[commit]] into memory. */
   final def commit(): ChangeLog = ChangeLog.collect(out => commit(out))
 
-  /** Writes all state, committed or not, in the portable format. The stream is flushed, not closed. */
+  /**
+   * Writes all state, committed or not, in the portable format. The stream is flushed, not closed.
+   *
+   * Synchronous: nothing else can use the state until it is written, so the pause grows with the state. Commits are what
+   * a frequent checkpoint is for; RocksDB's `checkpoint` of its files is quick as well.
+   */
   def snapshot(out: OutputStream): CommitSummary
 
   /**
@@ -165,7 +170,11 @@ abstract class KeyedStateBackend[K](
 
   protected def createState[S <: State](descriptor: StateDescriptor[S]): S
 
-  protected final def registered: Iterable[(StateDescriptor[_], State)] = handles.values
+  /** @throws IllegalArgumentException if no state of that name is registered */
+  protected final def registeredState(name: String): State = {
+    checkThread()
+    handles.get(name).fold(throw StateErrors.unknownName(name, handles.keys))(_._2)
+  }
 
   /** Runs `action` each time a key is set, after the change. */
   private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action

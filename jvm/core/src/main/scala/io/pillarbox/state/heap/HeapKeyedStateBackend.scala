@@ -54,15 +54,7 @@ final class HeapKeyedStateBackend[K](
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries
 
-  private[this] def find(name: String): HeapState[K] = {
-    checkThread()
-    states.getOrElse(
-      name,
-      throw new IllegalArgumentException(
-        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
-      )
-    )
-  }
+  private[this] def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()

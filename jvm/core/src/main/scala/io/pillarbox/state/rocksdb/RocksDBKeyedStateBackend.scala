@@ -99,15 +99,8 @@ final class RocksDBKeyedStateBackend[K](
     count
   }
 
-  private[this] def find(name: String): RocksDBState[K, _] = {
-    checkThread()
-    states.getOrElse(
-      name,
-      throw new IllegalArgumentException(
-        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
-      )
-    )
-  }
+  private[this] def find(name: String): RocksDBState[K, _] =
+    registeredState(name).asInstanceOf[RocksDBState[K, _]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()

@@ -102,7 +102,8 @@ private object FrameEvents {
     case TimerKind.ProcessingTime => ProcessingTimer
   }
 
-  def kindOf(code: Byte): TimerKind = if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
+  def kindOf(code: Byte): TimerKind =
+    if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
 
   /** A blob of several parts. */
   def blob(parts: Seq[ByteBuffer]): Seq[ByteBuffer] =

@@ -9,8 +9,8 @@ import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserErrors, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -251,7 +251,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   private def initJson: String = {
     val mapper = new ObjectMapper
     val init = mapper.readTree(context.spec.json).asInstanceOf[ObjectNode]
-    init.put("kind", "keyed").put("event_time", context.hasEventTime).put("time_sorted", context.spec.timeSorted)
+    init
+      .put("kind", "keyed")
+      .put("event_time", context.hasEventTime)
+      .put("time_sorted", context.spec.timeSorted)
     val task = context.taskContext
     init
       .putObject("task")
@@ -267,7 +270,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     try body
     catch {
       case failure: PythonFailure =>
-        throw UserErrors.failure(failure.condition, s"process_keyed(${context.spec.name}): ${failure.getMessage}", null)
+        throw UserErrors.failure(
+          failure.condition,
+          s"process_keyed(${context.spec.name}): ${failure.getMessage}",
+          null
+        )
     }
 }
 

@@ -53,7 +53,10 @@ final private class PythonListState(
 
   private def writeAll(slot: Int, elements: Iterator[UnsafeRow]): Unit =
     if (declared.ttl.isEmpty) elements.foreach(element => writer.write(row(slot, element, 0L)))
-    else elements.zip(stamps.timestamps).foreach { case (element, stamp) => writer.write(row(slot, element, stamp)) }
+    else
+      elements.zip(stamps.timestamps).foreach { case (element, stamp) =>
+        writer.write(row(slot, element, stamp))
+      }
 
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)

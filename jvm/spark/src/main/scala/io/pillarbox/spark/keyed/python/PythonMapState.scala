@@ -64,7 +64,10 @@ final private class PythonMapState(
         val value = state.get(wanted)
         if (value != null) writeEntry(0, wanted, value)
       case _ =>
-        state.entries.take(InlineEntries).toArray.foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
+        state.entries
+          .take(InlineEntries)
+          .toArray
+          .foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
     }
     message()
   }
