@@ -102,7 +102,7 @@ def _planned(
     command = None
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides).dumps()
-    require_jvm(df)
+    require_jvm(df.sparkSession)
     spec = found.spec(form)
     spec["returns"] = wire_schema(columns, sides).json()
     spec["tags"] = list(sides)

@@ -65,7 +65,7 @@ def scan(
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
-    require_jvm(df)
+    require_jvm(df.sparkSession)
     return _jvm.process_keyed(df, None, spec)
 
 

@@ -42,7 +42,7 @@ final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[U
 }
 
 object UnsafeRowSerializer {
-  private[keyed] final val Id = "spark-row"
+  private[spark] final val Id = "spark-row"
 
   private[keyed] def snapshotOf(schema: StructType): SerializerSnapshot =
     SerializerSnapshot(Id, version = 1, parameters = plain(schema).json)
@@ -55,7 +55,8 @@ object UnsafeRowSerializer {
     row
   }
 
-  private def schemaOf(written: SerializerSnapshot): StructType =
+  /** The schema that a serializer of rows was written down with. */
+  private[spark] def schemaOf(written: SerializerSnapshot): StructType =
     DataType.fromJson(written.parameters).asInstanceOf[StructType]
 
   /** Metadata of columns, such as watermarks and comments, is no part of the type. */
