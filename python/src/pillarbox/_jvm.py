@@ -52,13 +52,20 @@ def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
     return ClassicDataFrame(jdf, spark)
 
 
-def process_keyed(df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
-    """Plans a keyed operator over ``df``; ``command`` is the pickled function, if it is Python."""
+def process_keyed(
+    df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
+) -> DataFrame:
+    """Plans a keyed operator over ``df``; ``command`` is the pickled function, if it is Python.
+
+    ``initial`` has the state that it starts with, as the spec's ``initial`` describes it.
+    """
     from pyspark.sql import DataFrame as ClassicDataFrame
 
     spark = df.sparkSession
     function = None if command is None else _python_function(spark, command)
-    jdf = _bridge(spark).processKeyed(df._jdf, function, json.dumps(spec))
+    jdf = _bridge(spark).processKeyed(
+        df._jdf, function, json.dumps(spec), None if initial is None else initial._jdf
+    )
     return ClassicDataFrame(jdf, spark)
 
 

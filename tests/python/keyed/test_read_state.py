@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keyed.streams import Stream, settings
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
+from keyed.streams import Stream, settings
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

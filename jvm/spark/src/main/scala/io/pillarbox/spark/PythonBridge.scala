@@ -11,11 +11,11 @@ import io.pillarbox.spark.inspect.{CheckpointCatalog, StateReader}
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
 import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
-import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** What Python calls, and the only class that it calls. Runs on the driver. */
 object PythonBridge {
@@ -67,10 +67,13 @@ object PythonBridge {
    *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
    * @param specJson
    *   a [[KeyedSpec]] as JSON
+   * @param initial
+   *   the state that the query starts with: the key columns, a column for each entry of the spec's `initial`, and one that
+   *   rows are sorted by; null for none
    */
-  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String, initial: DataFrame): DataFrame = {
     val spec = KeyedSpec.fromJson(specJson)
-    val planner = new KeyedPlanner(df, spec)
+    val planner = new KeyedPlanner(df, spec, Option(initial))
     spec.form match {
       case "scan" => planner.scan()
       case "jvm" =>

@@ -1,16 +1,13 @@
 package io.pillarbox.spark.inspect
 
 import io.pillarbox.spark.PillarboxConf
-import io.pillarbox.spark.keyed.TimeSortedRows
+import io.pillarbox.spark.keyed.{InitialState, TimeSortedRows}
 import io.pillarbox.state.StateKind
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** Makes DataFrames of stored state. On the driver. */
 object StateReader {
-
-  /** Stands for the timers where the name of a state is asked for. */
-  final val Timers = "pillarbox timers"
 
   /**
    * The entries of one state, or the timers, of one version: read when the DataFrame is, a task for each partition.
@@ -20,10 +17,18 @@ object StateReader {
    * @throws IllegalArgumentException
    *   if there is no such state
    */
-  def read(session: SparkSession, checkpoint: String, operator: Long, name: String, version: Long): DataFrame = {
+  def read(
+      session: SparkSession,
+      checkpoint: String,
+      operator: Long,
+      name: String,
+      version: Long
+  ): DataFrame = {
     val catalog = new CheckpointCatalog(session, checkpoint)
     val note = catalog.note(operator)
-    val layout = if (name == Timers) new TimerLayout(note.keys) else stateLayout(catalog, operator, name, version)
+    val layout =
+      if (name == InitialState.Timers) new TimerLayout(note.keys)
+      else stateLayout(catalog, operator, name, version)
     val partitions = (0 until note.partitions).map { partition =>
       StoredPartition(
         partition,

@@ -3,7 +3,7 @@ package io.pillarbox.spark.inspect
 import java.io.{BufferedOutputStream, InputStream}
 import java.nio.file.{Files, Path}
 
-import io.pillarbox.spark.keyed.{PartitionState, TimeSortedRows, UnsafeRowSerializer}
+import io.pillarbox.spark.keyed.{InitialState, PartitionState, TimeSortedRows, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
 import io.pillarbox.timer.TimerKind
@@ -33,7 +33,8 @@ sealed private trait StoredLayout extends Serializable {
 
   /** A timestamp in milliseconds as Catalyst has it; null if none is known, or it is beyond all calendars. */
   protected def micros(ms: Long): Any =
-    if (ms == StateClock.Unknown || ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null else ms * 1000
+    if (ms == StateClock.Unknown || ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null
+    else ms * 1000
 }
 
 /** Entries of a state, which are read from a snapshot in the portable format: the same for every backend. */
@@ -62,7 +63,8 @@ sealed abstract private class EntryLayout(state: StoredState) extends StoredLayo
 }
 
 /** A value or an accumulator a key. */
-final private class ValueLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+final private class ValueLayout(override val keys: StructType, state: StoredState)
+    extends EntryLayout(state) {
   override def schema: StructType = StructType(
     Seq(
       field("key", keys),
@@ -126,7 +128,8 @@ final private class MapLayout(override val keys: StructType, state: StoredState)
 }
 
 /** The rows of a time-sorted operator that wait for the watermark, with their time. */
-final private class WaitingLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+final private class WaitingLayout(override val keys: StructType, state: StoredState)
+    extends EntryLayout(state) {
   override def schema: StructType = StructType(
     Seq(
       field("key", keys),
@@ -154,12 +157,12 @@ final private class TimerLayout(override val keys: StructType) extends StoredLay
   /** Timers are small, and gathered in memory: their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
     val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
-    Seq(TimerKind.EventTime -> "event_time", TimerKind.ProcessingTime -> "processing_time").foreach {
-      case (kind, name) =>
-        val shown = UTF8String.fromString(name)
-        state.timers.forEachTimer(kind) { timer =>
-          if (!TimeSortedRows.isRowTimer(timer)) found += row(timer.key, shown, micros(timer.timestamp), partition)
-        }
+    Seq(TimerKind.EventTime, TimerKind.ProcessingTime).foreach { kind =>
+      val shown = UTF8String.fromString(InitialState.nameOf(kind))
+      state.timers.forEachTimer(kind) { timer =>
+        if (!TimeSortedRows.isRowTimer(timer))
+          found += row(timer.key, shown, micros(timer.timestamp), partition)
+      }
     }
     found.iterator
   }

@@ -40,14 +40,11 @@ private object StoredType {
     Option.when(types.size == written.size)(types)
   }
 
-  /** A plain value of the Python API travels as a struct of one column. */
   private def row(schema: StructType): StoredType = {
     val rows = new UnsafeRowSerializer(schema)
-    schema.fields match {
-      case Array(StructField("value", plain, _, _)) =>
-        StoredType(plain, in => rows.deserialize(in).get(0, plain))
-      case _ => StoredType(schema, rows.deserialize)
-    }
+    val shown = UnsafeRowSerializer.shownType(schema)
+    if (shown eq schema) StoredType(schema, rows.deserialize)
+    else StoredType(shown, in => rows.deserialize(in).get(0, shown))
   }
 
   /** Tuples and case classes: a bit a field tells whether it is there. */

@@ -53,6 +53,11 @@ final private class KeyedDriver(
     stages = firstStages()
   }
 
+  /** Fills the state that a query starts with, before any row. */
+  def start(initial: Iterator[InternalRow]): Unit = task.initial.foreach { layout =>
+    new InitialLoader(context, layout, operator.initialTargets).load(initial)
+  }
+
   /** Whether all that was due has been processed and answered. */
   def isFinished: Boolean = stages.isEmpty
 

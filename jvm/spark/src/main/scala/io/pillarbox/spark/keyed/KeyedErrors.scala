@@ -1,5 +1,7 @@
 package io.pillarbox.spark.keyed
 
+import org.apache.spark.sql.pillarbox.UserErrors
+
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
 object KeyedErrors {
 
@@ -22,6 +24,37 @@ object KeyedErrors {
     new IllegalArgumentException(
       s"[KEYED_KEY_TYPE] $operator: the column $column of type $dataType can't be a key: $why. " +
         "Choose another column, or derive one (for instance a string or a struct of scalars)"
+    )
+
+  def initialStateUnknown(operator: String, state: String, declared: Seq[String]): RuntimeException =
+    UserErrors.failure(
+      "INITIAL_STATE_UNKNOWN",
+      s"$operator: initial_state has the state '$state', which the function does not declare; declared are " +
+        s"${declared.mkString("'", "', '", "'")}. Drop or rename the column",
+      null
+    )
+
+  def initialStateType(operator: String, state: String, found: String, wanted: String): RuntimeException =
+    UserErrors.failure(
+      "INITIAL_STATE_TYPE",
+      s"$operator: initial_state has the state '$state' as $found, which can't become $wanted without loss, as the " +
+        "function declares it. Cast the column",
+      null
+    )
+
+  def initialStateNull(operator: String, state: String): RuntimeException = UserErrors.failure(
+    "INITIAL_STATE_NULL",
+    s"$operator: initial_state has a null in a list, a map or an entry of the state '$state', and null is not a value. " +
+      "Filter it out",
+    null
+  )
+
+  def initialStateUnsupported(operator: String, state: String, serializer: String): RuntimeException =
+    UserErrors.failure(
+      "INITIAL_STATE_UNSUPPORTED",
+      s"$operator: the state '$state' has the serializer $serializer, for which there is no initial state. Use rows or a " +
+        "basic type",
+      null
     )
 
   def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
 import io.pillarbox.operator.{Collector, KeyedProcessFunction, OutputTag, TimerService}
-import io.pillarbox.state.State
+import io.pillarbox.state.{State, StateDescriptor}
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
  * Its contexts are made once a task, not for every row.
  */
 final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]) extends AutoCloseable {
-  private var states = Vector.empty[State]
+  private var states = Map.empty[String, (StateDescriptor[_], State)]
   private var context: KeyedOperatorContext = _
   private var timers: TimerService = _
   private var toInput: Any => Any = _
@@ -26,9 +26,14 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
 
   def open(openContext: OpenContext): Unit = function.open(openContext)
 
-  def remember[S <: State](state: S): S = {
-    if (!states.exists(_ eq state)) states :+= state
+  def remember[S <: State](descriptor: StateDescriptor[S], state: S): S = {
+    states += descriptor.name -> ((descriptor, state))
     state
+  }
+
+  /** Its states, as values that a query starts with get into them. */
+  def initialTargets: Map[String, InitialTarget] = states.map { case (name, (descriptor, state)) =>
+    name -> JvmInitialTarget.of(context.spec.name, descriptor, state)
   }
 
   /** What it is called with belongs to this task from now on. */
@@ -52,7 +57,7 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
   }
 
   /** Removes all that the current key holds in the function's states. */
-  def clearState(): Unit = states.foreach(_.clear())
+  def clearState(): Unit = states.values.foreach(_._2.clear())
 
   /** Not on a task's thread: nobody uses the function any more. */
   override def close(): Unit = function.close()

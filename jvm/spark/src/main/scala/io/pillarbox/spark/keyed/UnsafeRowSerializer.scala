@@ -1,8 +1,9 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.state.serialization._
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -53,6 +54,19 @@ object UnsafeRowSerializer {
     val row = new UnsafeRow(numFields)
     row.pointTo(in.readBytes(size), size)
     row
+  }
+
+  /** What a struct of state shows to users: a plain value of the Python API travels as a struct of one column. */
+  private[spark] def shownType(schema: StructType): DataType = schema.fields match {
+    case Array(StructField("value", plain, _, _)) => plain
+    case _ => schema
+  }
+
+  /** Turns what is shown of such a struct into the struct again. */
+  private[spark] def fromShown(schema: StructType): Any => UnsafeRow = {
+    val toUnsafe = UnsafeProjection.create(schema)
+    if (shownType(schema) eq schema) shown => toUnsafe(shown.asInstanceOf[InternalRow]).copy()
+    else shown => toUnsafe(new GenericInternalRow(Array[Any](shown))).copy()
   }
 
   /** The schema that a serializer of rows was written down with. */

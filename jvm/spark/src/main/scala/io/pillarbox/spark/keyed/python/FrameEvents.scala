@@ -73,7 +73,8 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
     for (i <- 0 until count) head.putInt(keyIndexes(i))
     for (i <- 0 until count) head.putLong(times(i))
     keyList.forEach(key => keyWriter.write(key))
-    head.flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
+    head
+      .flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
   }
 
   private def messageOf(writer: ArrowBatchWriter): ByteBuffer =
@@ -109,7 +110,8 @@ private object FrameEvents {
     case TimerKind.ProcessingTime => ProcessingTimer
   }
 
-  def kindOf(code: Byte): TimerKind = if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
+  def kindOf(code: Byte): TimerKind =
+    if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
 
   /** A blob of several parts. */
   def blob(parts: Seq[ByteBuffer]): Seq[ByteBuffer] =

@@ -7,12 +7,25 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Ascending,
+  Attribute,
+  Cast,
+  Expression,
+  NamedExpression,
+  SortOrder
+}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  LocalRelation,
+  LogicalPlan,
+  Project,
+  RepartitionByExpression,
+  Sort
+}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 import org.apache.spark.util.SerializableConfiguration
@@ -69,6 +82,39 @@ object SparkAdapter {
 
   /** The session's configuration. */
   def sqlConf(session: SparkSession): SQLConf = classicOf(session).sessionState.conf
+
+  /**
+   * The rows of `plan`, put into partitions as the input of a stateful operator is.
+   *
+   * @param order
+   *   rows of a partition are sorted by it
+   */
+  def partitionedRows(
+      session: SparkSession,
+      plan: LogicalPlan,
+      keys: Seq[Attribute],
+      partitions: Int,
+      order: Attribute
+  ): RDD[InternalRow] = {
+    val arranged = RepartitionByExpression(keys, plan, partitions)
+    val sorted = Sort(Seq(SortOrder(order, Ascending)), global = false, arranged)
+    classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
+  }
+
+  /** Whether values of `from` can become `to` without loss; fields of structs must have the same names. */
+  def canBecome(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (f: StructType, t: StructType) =>
+      f.length == t.length && f.zip(t).forall { case (a, b) =>
+        a.name == b.name && canBecome(a.dataType, b.dataType)
+      }
+    case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
+    case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
+    case (_, StringType) => from == to
+    case _ => from == to || Cast.canUpCast(from, to)
+  }
+
+  /** The same type, all parts of which may be null. */
+  def asNullable(dataType: DataType): DataType = dataType.asNullable
 
   /** The same columns and fields, all of which may be null. */
   def asNullable(schema: StructType): StructType = schema.asNullable
