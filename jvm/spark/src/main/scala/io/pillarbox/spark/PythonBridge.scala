@@ -91,6 +91,10 @@ object PythonBridge {
     }
   }
 
+  /** The same, starting without state. */
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
+    processKeyed(df, function, specJson, null)
+
   /** The keyed operators of a checkpoint, as a JSON list of `{"id", "name"}`; empty where there is none. */
   def storedOperators(session: SparkSession, checkpoint: String): String =
     json(new CheckpointCatalog(session, checkpoint).operators.map { case (id, note) =>

@@ -74,7 +74,7 @@ final case class InitialTarget(
 final private class InitialLoader(
     context: DriverContext,
     layout: InitialLayout,
-    targets: Map[String, InitialTarget]
+    targets: Map[String, () => InitialTarget]
 ) {
   private val task = context.task
   private val keys = layout.columns.take(task.keys.size)
@@ -97,10 +97,11 @@ final private class InitialLoader(
     val attribute = layout.columns(ordinal)
     if (column.state == InitialState.Timers) timers(ordinal)
     else {
-      val target = targets.getOrElse(
+      val find = targets.getOrElse(
         column.state,
         throw KeyedErrors.initialStateUnknown(task.spec.name, column.state, targets.keys.toSeq)
       )
+      val target = find()
       if (column.isEntry) entries(column, target, attribute, ordinal)
       else whole(column, target, attribute, ordinal)
     }

@@ -26,7 +26,7 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
     function.bind(context)
   }
 
-  override def initialTargets: Map[String, InitialTarget] = function.initialTargets
+  override def initialTargets: Map[String, () => InitialTarget] = function.initialTargets
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
     context.backend.setCurrentKey(context.keyOf(row))

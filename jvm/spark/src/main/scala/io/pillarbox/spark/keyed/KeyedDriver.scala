@@ -51,6 +51,13 @@ final private class KeyedDriver(
     context.atEvent(task.lateWatermark)
     operator.open(context)
     stages = firstStages()
+    checkStates()
+  }
+
+  /** State that the function no longer declares would be kept for ever, and a renamed one be empty without a word. */
+  private def checkStates(): Unit = {
+    val gone = state.backend.unclaimedStates
+    if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)
   }
 
   /** Fills the state that a query starts with, before any row. */

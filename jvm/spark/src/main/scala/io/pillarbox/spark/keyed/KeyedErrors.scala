@@ -57,6 +57,29 @@ object KeyedErrors {
       null
     )
 
+  def unknownSideOutput(operator: String, tag: String, declared: Seq[String]): RuntimeException =
+    UserErrors.failure(
+      "UNKNOWN_SIDE_OUTPUT",
+      s"$operator: there is no side output '$tag'; declared are ${declared.mkString("'", "', '", "'")}. Declare it: " +
+        "process_keyed(..., side_outputs={\"late\": \"k string, n bigint\"})",
+      null
+    )
+
+  def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException = UserErrors.failure(
+    "UNKNOWN_SIDE_OUTPUT",
+    s"$operator: the side output '$tag' takes rows, and was given $value. Emit an org.apache.spark.sql.Row",
+    null
+  )
+
+  def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
+    UserErrors.failure(
+      "STATE_GONE",
+      s"$operator: the checkpoint has the state ${gone.mkString("'", "', '", "'")}, which the function no longer declares; " +
+        s"declared are ${declared.mkString("'", "', '", "'")}. Declare it under its old name, or start the query with a " +
+        "new checkpointLocation, and initial_state for what is to be kept",
+      null
+    )
+
   def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
     new IllegalStateException(
       s"[KEYED_CHECKPOINT_MISMATCH] The checkpoint in $path was written with $what $found, the query now has $wanted. " +

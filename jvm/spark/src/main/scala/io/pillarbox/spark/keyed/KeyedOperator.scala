@@ -22,8 +22,8 @@ trait KeyedOperator {
   /** Registers its states and gets ready; may block. There is no current key. */
   def open(context: KeyedOperatorContext): Unit
 
-  /** The states that it has, by name, for the values that a query starts with. After `open`. */
-  def initialTargets: Map[String, InitialTarget]
+  /** Its states by name, each as what takes the values that a query starts with. After `open`. */
+  def initialTargets: Map[String, () => InitialTarget]
 
   /**
    * Processes a row, or begins to.

@@ -35,6 +35,8 @@ object StorageKind {
  *   rows wait for the watermark and run in time order
  * @param inputs
  *   the columns that the function is given besides key and timestamp; empty for all
+ * @param tags
+ *   the side outputs; with any, `returns` has the column of the tag, those of the main output, and a struct for each
  * @param initial
  *   the states that the query starts with
  * @param json
@@ -53,6 +55,7 @@ final case class KeyedSpec(
     orderBy: Seq[String],
     timeSorted: Boolean,
     inputs: Seq[String],
+    tags: Seq[String],
     initial: Seq[InitialColumn],
     json: String
 ) {
@@ -91,6 +94,7 @@ object KeyedSpec {
       orderBy = strings(node, "order_by"),
       timeSorted = node.path("time_sorted").asBoolean(false),
       inputs = strings(node, "inputs"),
+      tags = strings(node, "tags"),
       initial = child(node, "initial").fold(Seq.empty[InitialColumn])(initialColumns),
       json = json
     )

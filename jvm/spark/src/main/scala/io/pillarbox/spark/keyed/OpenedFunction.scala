@@ -5,8 +5,8 @@ import io.pillarbox.operator.{Collector, KeyedProcessFunction, OutputTag, TimerS
 import io.pillarbox.state.{State, StateDescriptor}
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 
 /**
  * A user's function that has been opened, with its states; lives as long as the partition's state is open.
@@ -19,10 +19,10 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
   private var timers: TimerService = _
   private var toInput: Any => Any = _
   private var toKey: Any => Any = _
-  private var toResult: Any => Any = _
+  private var results: ResultRows = _
   private val rowContext = new RowContext
   private val timerContext = new TimerContext
-  private val collector: Collector[Row] = row => context.collect(toResult(row).asInstanceOf[InternalRow])
+  private val collector: Collector[Row] = row => context.collect(results.main(row))
 
   def open(openContext: OpenContext): Unit = function.open(openContext)
 
@@ -32,8 +32,8 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
   }
 
   /** Its states, as values that a query starts with get into them. */
-  def initialTargets: Map[String, InitialTarget] = states.map { case (name, (descriptor, state)) =>
-    name -> JvmInitialTarget.of(context.spec.name, descriptor, state)
+  def initialTargets: Map[String, () => InitialTarget] = states.map { case (name, (descriptor, state)) =>
+    name -> (() => JvmInitialTarget.of(context.spec.name, descriptor, state))
   }
 
   /** What it is called with belongs to this task from now on. */
@@ -42,7 +42,7 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
     timers = new TimerService(context.timers)
     toInput = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
     toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
-    toResult = CatalystTypeConverters.createToCatalystConverter(context.resultSchema)
+    results = new ResultRows(context.spec, context.resultSchema)
   }
 
   def processElement(row: UnsafeRow, timestamp: Long): Unit = {
@@ -66,10 +66,7 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
     var timestamp: Long = 0L
     override def currentKey: Row = toKey(context.backend.currentKey).asInstanceOf[Row]
     override def timerService: TimerService = timers
-    override def output[X](tag: OutputTag[X], value: X): Unit =
-      throw new UnsupportedOperationException(
-        s"${context.spec.name}: a DataFrame has no side output '${tag.id}': emit the row with a column that tells it apart"
-      )
+    override def output[X](tag: OutputTag[X], value: X): Unit = context.collect(results.side(tag.id, value))
   }
 
   private final class TimerContext extends RowContext with OnTimerContext[Row] {

@@ -26,10 +26,10 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
     Seq(initial, update, emit).foreach(_.initialize(context.taskContext.partitionId()))
   }
 
-  override def initialTargets: Map[String, InitialTarget] = {
+  override def initialTargets: Map[String, () => InitialTarget] = {
     val toRow = UnsafeProjection.create(program.stateSchema)
     val write = (_: Any, value: Any) => state.update(toRow(value.asInstanceOf[InternalRow]).copy())
-    Map(ScanOperator.StateName -> InitialTarget(InitialKind.Value, program.stateSchema, null, write))
+    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, program.stateSchema, null, write)))
   }
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {

@@ -49,8 +49,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
 
-  override def initialTargets: Map[String, InitialTarget] =
-    states.map(state => state.declared.name -> state.initialTarget).toMap
+  override def initialTargets: Map[String, () => InitialTarget] =
+    states.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
     val slot = events.slotOf(context.keyOf(row))
