@@ -99,7 +99,11 @@ def test_state_outside_a_key(df: DataFrame) -> None:
 
 
 def test_a_state_that_was_not_registered(df: DataFrame) -> None:
-    message = failure(df, Does(lambda self, row, ctx: ctx.value_state("late", "bigint")))
+    fn = Does(
+        lambda self, row, ctx: self.opened.value_state("late", "bigint"),
+        open=lambda self, ctx: setattr(self, "opened", ctx),
+    )
+    message = failure(df, fn)
     assert "[STATE_OUTSIDE_OPEN] The state 'late' of Does" in message
 
     class Columns(pb.BatchProcessFunction):

@@ -93,7 +93,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
     [
         (
             Declares("x", s="value string"),
-            r"\[STATE_SCHEMA_INCOMPATIBLE\] State 's' .*INT to STRING;"
+            r"\[STATE_SCHEMA_INCOMPATIBLE\] Declares: State 's' .*INT to STRING;"
             r" it was <value INT>, it is now <value STRING>",
         ),
         (Declares(7, s="value smallint"), "it was <value INT>, it is now <value SMALLINT>"),
@@ -101,7 +101,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
             Declares((7, 1), s="value v int, w int"),
             "it was <value INT>, it is now <v INT,w INT>",
         ),
-        (Declares([7], s="list int"), r"\[STATE_NAME_CLASH\] State 's' .*kind Value .*kind List"),
+        (Declares([7], s="list int"), r"\[STATE_NAME_CLASH\] Declares: State 's' .*kind Value .* List"),
         (
             Declares(7, t="value int"),
             r"\[STATE_GONE\] Declares: the checkpoint has the state 's', .*; declared are 't'",

@@ -1,7 +1,8 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.SerializerSnapshot
+import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types._
 
@@ -12,11 +13,11 @@ private object JvmInitialTarget {
     val name = descriptor.name
     def typeOf(written: SerializerSnapshot): DataType = dataType(written)
       .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
-    def converter(dataType: DataType): Any => Any =
-      if (dataType == null) identity else CatalystTypeConverters.createToScalaConverter(dataType)
     val valueType = typeOf(descriptor.valueSerializer.snapshot)
     val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
-    val (toKey, toValue) = (converter(keyType), converter(valueType))
+    val toValue = converter(descriptor.valueSerializer, valueType)
+    val toKey =
+      if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)
     def target(kind: InitialKind)(write: (Any, Any) => Unit) =
       InitialTarget(kind, valueType, keyType, (key, value) => write(toKey(key), toValue(value)))
     state match {
@@ -30,8 +31,16 @@ private object JvmInitialTarget {
     }
   }
 
+  /** From what is shown of a value to what the function works with. */
+  private def converter(serializer: TypeSerializer[_], shown: DataType): Any => Any = {
+    val toScala = CatalystTypeConverters.createToScalaConverter(shown)
+    val isWrapped = serializer.snapshot.id == UnsafeRowSerializer.Id &&
+      (UnsafeRowSerializer.schemaOf(serializer.snapshot) != shown)
+    if (isWrapped) value => Row(toScala(value)) else toScala
+  }
+
   private def dataType(written: SerializerSnapshot): Option[DataType] = written.id match {
-    case UnsafeRowSerializer.Id => Some(UnsafeRowSerializer.schemaOf(written))
+    case UnsafeRowSerializer.Id => Some(UnsafeRowSerializer.shownType(UnsafeRowSerializer.schemaOf(written)))
     case "long" => Some(LongType)
     case "int" => Some(IntegerType)
     case "double" => Some(DoubleType)

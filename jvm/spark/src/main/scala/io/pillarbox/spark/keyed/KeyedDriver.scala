@@ -4,6 +4,7 @@ import java.util.ArrayDeque
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
 import io.pillarbox.spark.async.TaskMailboxes
+import io.pillarbox.state.StateException
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -49,8 +50,10 @@ final private class KeyedDriver(
     state.takeOver()
     state.clock.processingTime = task.batchTime
     context.atEvent(task.lateWatermark)
-    operator.open(context)
-    stages = firstStages()
+    try {
+      operator.open(context)
+      stages = firstStages()
+    } catch { case misfit: StateException => throw KeyedErrors.stateMisfit(task.spec.name, misfit) }
     checkStates()
   }
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.state.StateException
 import org.apache.spark.sql.pillarbox.UserErrors
 
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
@@ -69,6 +70,13 @@ object KeyedErrors {
     "UNKNOWN_SIDE_OUTPUT",
     s"$operator: the side output '$tag' takes rows, and was given $value. Emit an org.apache.spark.sql.Row",
     null
+  )
+
+  /** States that don't fit what a checkpoint has, or each other. */
+  def stateMisfit(operator: String, error: StateException): RuntimeException = UserErrors.failure(
+    error.condition,
+    s"$operator: ${error.getMessage.stripPrefix(s"[${error.condition}] ")}",
+    error
   )
 
   def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =

@@ -73,7 +73,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
     val isTime = timestamp.exists(time =>
       isWatermarked(time) && time.name == field.name && time.dataType == field.dataType
     )
-    val metadata = if (isTime) timestamp.get.metadata else Metadata.empty
+    val metadata = if (isTime) timestamp.get.metadata else field.metadata
     AttributeReference(field.name, field.dataType, field.nullable, metadata)()
   }
 
