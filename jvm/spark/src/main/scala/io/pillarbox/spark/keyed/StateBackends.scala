@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.queue.RocksDBOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -53,7 +53,8 @@ object StateBackends {
           kind match {
             case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
-              val config = RocksDBConfig(closing.folder().path, memoryLimit)
+              val config =
+                RocksDBConfig(closing.folder().path, memoryLimit, sharedCache = CacheBudget.ofProcess)
               new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
         backend => timerQueues(timers, backend, memoryLimit, closing),
