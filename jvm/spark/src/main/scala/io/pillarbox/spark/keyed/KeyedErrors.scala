@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.ErrorCatalogue
 import io.pillarbox.state.StateException
 import org.apache.spark.sql.pillarbox.UserErrors
 
@@ -28,49 +29,25 @@ object KeyedErrors {
     )
 
   def initialStateUnknown(operator: String, state: String, declared: Seq[String]): RuntimeException =
-    UserErrors.failure(
-      "INITIAL_STATE_UNKNOWN",
-      s"$operator: initial_state has the state '$state', which the function does not declare; declared are " +
-        s"${declared.mkString("'", "', '", "'")}. Drop or rename the column",
-      null
-    )
+    named("INITIAL_STATE_UNKNOWN", operator, "state" -> state, "declared" -> quoted(declared))
 
   def initialStateType(operator: String, state: String, found: String, wanted: String): RuntimeException =
-    UserErrors.failure(
-      "INITIAL_STATE_TYPE",
-      s"$operator: initial_state has the state '$state' as $found, which can't become $wanted without loss, as the " +
-        "function declares it. Cast the column",
-      null
-    )
+    named("INITIAL_STATE_TYPE", operator, "state" -> state, "found" -> found, "wanted" -> wanted)
 
-  def initialStateNull(operator: String, state: String): RuntimeException = UserErrors.failure(
-    "INITIAL_STATE_NULL",
-    s"$operator: initial_state has a null in a list, a map or an entry of the state '$state', and null is not a value. " +
-      "Filter it out",
-    null
-  )
+  def initialStateNull(operator: String, state: String): RuntimeException =
+    named("INITIAL_STATE_NULL", operator, "state" -> state)
 
   def initialStateUnsupported(operator: String, state: String, serializer: String): RuntimeException =
-    UserErrors.failure(
-      "INITIAL_STATE_UNSUPPORTED",
-      s"$operator: the state '$state' has the serializer $serializer, for which there is no initial state. Use rows or a " +
-        "basic type",
-      null
-    )
+    named("INITIAL_STATE_UNSUPPORTED", operator, "state" -> state, "serializer" -> serializer)
 
   def unknownSideOutput(operator: String, tag: String, declared: Seq[String]): RuntimeException =
-    UserErrors.failure(
-      "UNKNOWN_SIDE_OUTPUT",
-      s"$operator: there is no side output '$tag'; declared are ${declared.mkString("'", "', '", "'")}. Declare it: " +
-        "process_keyed(..., side_outputs={\"late\": \"k string, n bigint\"})",
-      null
-    )
+    named("UNKNOWN_SIDE_OUTPUT", operator, "tag" -> s"'$tag'", "declared" -> quoted(declared))
 
-  def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException = UserErrors.failure(
-    "UNKNOWN_SIDE_OUTPUT",
-    s"$operator: the side output '$tag' takes rows, and was given $value. Emit an org.apache.spark.sql.Row",
-    null
-  )
+  def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException =
+    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> value)
+
+  def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
+    named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 
   /** States that don't fit what a checkpoint has, or each other. */
   def stateMisfit(operator: String, error: StateException): RuntimeException = UserErrors.failure(
@@ -79,14 +56,11 @@ object KeyedErrors {
     error
   )
 
-  def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
-    UserErrors.failure(
-      "STATE_GONE",
-      s"$operator: the checkpoint has the state ${gone.mkString("'", "', '", "'")}, which the function no longer declares; " +
-        s"declared are ${declared.mkString("'", "', '", "'")}. Declare it under its old name, or start the query with a " +
-        "new checkpointLocation, and initial_state for what is to be kept",
-      null
-    )
+  private def named(name: String, operator: String, parameters: (String, Any)*): RuntimeException =
+    UserErrors.failure(name, s"$operator: ${ErrorCatalogue.text(name, parameters: _*)}", null)
+
+  private def quoted(names: Seq[String]): String =
+    if (names.isEmpty) "none" else names.mkString("'", "', '", "'")
 
   def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
     new IllegalStateException(
