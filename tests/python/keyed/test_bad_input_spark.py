@@ -185,7 +185,9 @@ def grows_without_end(how):  # type: ignore[no-untyped-def]
                 os.kill(os.getpid(), signal.SIGKILL)
             return len(bytes(8 << 30))
 
-    df = spark.range(1).transform(pb.process_keyed, Greedy(), by="id", returns="x bigint")
+    df = spark.range(1).transform(
+        pb.process_keyed, Greedy(), by="id", returns="x bigint", name="Greedy"
+    )
     try:
         df.collect()
         return "no error"

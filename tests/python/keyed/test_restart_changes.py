@@ -101,7 +101,10 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
             Declares((7, 1), s="value v int, w int"),
             "it was <value INT>, it is now <v INT,w INT>",
         ),
-        (Declares([7], s="list int"), r"\[STATE_NAME_CLASH\] Declares: State 's' .*kind Value .* List"),
+        (
+            Declares([7], s="list int"),
+            r"\[STATE_NAME_CLASH\] Declares: State 's' .*kind Value .* List",
+        ),
         (
             Declares(7, t="value int"),
             r"\[STATE_GONE\] Declares: There is saved state 's', .*; declared are 't'",
