@@ -46,9 +46,13 @@ abstract class KeyedStateBackend[K](
    * @throws IllegalArgumentException if the key is null or outside the backend's key groups
    */
   final def setCurrentKey(key: K): Unit = {
-    checkThread()
     if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
-    val hash = keySerializer.hash(key)
+    setCurrentKey(key, keySerializer.hash(key))
+  }
+
+  /** [[setCurrentKey]] for those who know the key's hash, which is that of the key serializer. */
+  final private[pillarbox] def setCurrentKey(key: K, hash: Int): Unit = {
+    checkThread()
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
     if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
     moveTo(key, hash, keyGroup)

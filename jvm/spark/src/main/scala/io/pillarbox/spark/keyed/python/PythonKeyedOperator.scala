@@ -136,11 +136,14 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** The state of the frame's keys; a new key of a batch has none. */
   private def cells(): Seq[ByteBuffer] = {
     val isStored = !context.isBatch || hasStored || hasInitial
-    for (slot <- 0 until events.keys)
+    var slot = 0
+    while (slot < events.keys) {
       if (isStored) {
         select(slot)
         states.foreach(_.addCells(slot))
       } else states.foreach(_.addNothing(slot))
+      slot += 1
+    }
     Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state =>
       FrameEvents.blob(state.finishCells())
     )
@@ -218,7 +221,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     case (TimerKind.ProcessingTime, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
-  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot))
+  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot), events.keyHash(slot))
 
   private def blobOf(body: ByteBuffer): ByteBuffer = {
     val length = body.getInt
