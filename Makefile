@@ -15,8 +15,9 @@ export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about two minutes after set-up)
+demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minutes after set-up)
 	cd examples && ../$(PYTHON) -m flight_weather
+	cd examples && ../$(PYTHON) -m flight_rotation
 
 test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
 	@tools/run-tests

@@ -156,6 +156,9 @@ abstract class KeyedStateBackend[K](
 
   protected def doRestore(in: InputStream, source: String): Unit
 
+  /** The states that were restored and not registered since. Their entries are kept, and go into snapshots. */
+  def unclaimedStates: Seq[String]
+
   /** The number of commits that led to this state. */
   def version: Long
 

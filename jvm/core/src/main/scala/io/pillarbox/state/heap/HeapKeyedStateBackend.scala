@@ -50,6 +50,8 @@ final class HeapKeyedStateBackend[K](
     case d: AggregatingStateDescriptor[i, a, o] => new HeapAggregatingState[K, i, a, o](this, d, nextId)
   }
 
+  override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
+
   override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries

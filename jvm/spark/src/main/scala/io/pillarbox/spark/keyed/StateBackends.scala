@@ -6,8 +6,8 @@ import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedState
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Makes empty state of a partition, kept as the spec wants it. */
 object StateBackends {
@@ -20,8 +20,7 @@ object StateBackends {
 
   /** For a batch: one key at a time, nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
-    clock =>
-      new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    clock => new HeapKeyedStateBackend(keySerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false
@@ -33,30 +32,32 @@ object StateBackends {
    * @param memoryLimit
    *   of all RocksDB databases of the process, in bytes
    */
-  def forStream(
-      spec: KeyedSpec,
+  def forStream(spec: KeyedSpec, keySchema: StructType, memoryLimit: Long): PartitionState =
+    make(spec.backend, spec.timers, keySchema, memoryLimit)
+
+  /** For reading what a stream left, whatever kept it. */
+  def forReading(keySchema: StructType, memoryLimit: Long): PartitionState =
+    make(StorageKind.RocksDB, StorageKind.RocksDB, keySchema, memoryLimit)
+
+  private def make(
+      kind: StorageKind,
+      timers: StorageKind,
       keySchema: StructType,
       memoryLimit: Long
   ): PartitionState = {
     val closing = new Closing
+    val keys = keySerializer(keySchema)
     try
       new PartitionState(
         clock =>
-          spec.backend match {
-            case StorageKind.Heap =>
-              new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock)
+          kind match {
+            case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
               val config =
                 RocksDBConfig(closing.folder().path, memoryLimit, sharedCache = CacheBudget.ofProcess)
-              new RocksDBKeyedStateBackend(
-                new UnsafeRowSerializer(keySchema),
-                MaxKeyGroups,
-                AllKeyGroups,
-                clock,
-                config
-              )
+              new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
-        backend => timerQueues(spec.timers, backend, memoryLimit, closing),
+        backend => timerQueues(timers, backend, memoryLimit, closing),
         () => closing.run(),
         trackChanges = true
       )
@@ -65,6 +66,12 @@ object StateBackends {
         closing.run()
         throw e
     }
+  }
+
+  /** Of keys by their types alone: names may change from one run of a query to the next, and whether nulls occur. */
+  private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
+    val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
+    new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))
   }
 
   private def timerQueues(

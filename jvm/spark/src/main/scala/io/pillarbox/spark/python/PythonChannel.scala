@@ -10,7 +10,7 @@ import scala.annotation.tailrec
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
+import org.apache.spark.sql.pillarbox.UserFunction
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -45,7 +45,7 @@ final case class ChannelSettings(
  * thread and no off-heap memory of this channel is left.
  */
 final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
-  private var worker: LeasedWorker = _
+  private var worker: WorkerSession = _
   private var threads: Seq[Thread] = Nil
   private val outbox = new CallOutbox
   private val ended = new CountDownLatch(1)
@@ -62,18 +62,14 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
    *   if the function does not unpickle, its resource does not open, or the Python versions differ
    */
   def open(): Unit = {
-    worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
+    val leased = new WorkerSession(settings.function, settings.artifactId, context)
+    worker = leased
     opening = true
     // The thread waits for the worker now and sees no mail, so a kill ends the worker.
     context.addTaskInterruptListener((_, _) => if (opening) abort())
-    val frames = new FrameReader(worker.channel)
-    try {
-      sendInit(frames)
-      awaitReady(frames)
-    } catch {
-      case _: IOException if !context.isInterrupted() => throw died()
-    } finally opening = false
-    start(frames)
+    try leased.start(settings.initJson, settings.inputSchema, settings.resultArrowSchema)
+    finally opening = false
+    start(leased)
   }
 
   /** Starts one call. */
@@ -109,7 +105,6 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
 
   private def destroyWorker(): Unit = {
     worker.destroy()
-    WorkerStderr.remove(worker.pid)
   }
 
   /** Time for the calls to be cancelled and to clean up. */
@@ -125,33 +120,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     }
   }
 
-  /** A worker that refuses the task says why and hangs up, perhaps before it has read all. */
-  private def sendInit(frames: FrameReader): Unit =
-    try
-      SessionStart.send(
-        worker,
-        settings.function,
-        settings.artifactId,
-        settings.initJson,
-        settings.inputSchema,
-        settings.resultArrowSchema
-      )
-    catch {
-      case broken: IOException =>
-        awaitReady(frames)
-        throw broken
-    }
-
-  private def awaitReady(frames: FrameReader): Unit = {
-    val frame = frames.read()
-    frame.kind match {
-      case Frame.Ready =>
-      case Frame.Fatal => throw ChannelReader.fatal(frame)
-      case other => throw new IllegalStateException(s"The Python worker answered INIT with frame $other")
-    }
-  }
-
-  private def start(frames: FrameReader): Unit = {
+  private def start(worker: WorkerSession): Unit = {
     val label = s"${settings.name} task ${context.taskAttemptId()}"
     val writer = new ChannelWriter(
       s"pillarbox writer $label",
@@ -163,7 +132,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     )
     val reader = new ChannelReader(
       s"pillarbox reader $label",
-      frames,
+      worker.frames,
       () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
       listener,
       onEnd,
@@ -182,11 +151,8 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     if (failed.compareAndSet(false, true)) {
       ended.countDown()
       outbox.close()
-      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) died() else cause)
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) worker.died() else cause)
     }
-
-  private def died(): PythonWorkerDiedException =
-    new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 }
 
 object PythonChannel {

@@ -67,7 +67,8 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
     head.asLongBuffer().put(times, 0, count)
     head.position(head.position() + 8 * count)
     frameKeys.foreach(key => keyWriter.write(key))
-    head.flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
+    head
+      .flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
   }
 
   private def messageOf(writer: ArrowBatchWriter): ByteBuffer =
