@@ -37,6 +37,47 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
+  Seq("timer" -> "event", "clock" -> "clock").foreach { case (option, what) =>
+    Seq("1", "2").foreach { format =>
+      test(s"$what timers that are due wake a restarted query without input, once; checkpoint format $format") {
+        withSettings(stateSettings(format): _*)(withFolder { folder =>
+          val stream = new Stream(folder)
+          def result = process(stream.watermarked, Spec(options = Map(option -> "1")))
+          stream.add(Event("a", 1, 1000), Event("b", 1, 1000))
+          // The run ends with the timers due and not fired.
+          withSettings("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+            stream.runOnce(result)
+            stream.add(Event("c", 1, 9000))
+            stream.runOnce(result)
+          }
+          val fired = stream.rows.count(_.getString(1) == what)
+          val before = stream.batches.size
+          stream.runOnce(result)
+          assert(stream.rows.count(_.getString(1) == what) == fired + (if (what == "event") 2 else 1))
+          assert(stream.batches.size == before + 1)
+          stream.runOnce(result)
+          val query = stream.start(result, trigger = Trigger.AvailableNow())
+          assert(query.awaitTermination(90000))
+          assert(stream.batches.size == before + 1)
+        })
+      }
+    }
+  }
+
+  test("a timer that comes due while a restarted query waits wakes it, and the checks of a restart are made") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      stream.runOnce(process(stream.input, Spec(options = Map("clock" -> "4000"))))
+      if (!stream.rows.exists(_.getString(1) == "clock"))
+        stream.running(process(stream.input, Spec(options = Map("clock" -> "4000")))) { _ =>
+          eventually(assert(stream.rows.map(_.getString(1)) == Seq("row", "clock")))
+        }
+      stream.add(Event("a", 1, 1000))
+      intercept[Exception](stream.runOnce(process(stream.input, Spec(by = Seq("v")))))
+    }
+  }
+
   test("availableNow ends although a processing-time timer waits") {
     withFolder { folder =>
       val stream = new Stream(folder)
@@ -197,6 +238,12 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       } finally Count.beforeRow.set(_ => ())
     }
   }
+
+  private def stateSettings(format: String): Seq[(String, String)] = Seq(
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )
 
   private def deltas(folder: Path): Seq[Path] = {
     val files = Files.walk(folder.resolve("state"))

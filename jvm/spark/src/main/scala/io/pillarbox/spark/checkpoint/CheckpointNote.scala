@@ -28,7 +28,7 @@ final case class CheckpointNote(operator: String, keyType: String, timeSorted: B
    */
   def checkAndWrite(folder: Path, conf: Configuration): Unit = {
     val files = CheckpointFileManager.create(folder, conf)
-    val path = new Path(new Path(folder, CheckpointNote.Folder), "operator.json")
+    val path = CheckpointNote.pathIn(folder)
     if (files.exists(path)) check(path, CheckpointNote.read(files, path))
     else {
       files.mkdirs(path.getParent)
@@ -71,6 +71,14 @@ object CheckpointNote {
 
   def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int): CheckpointNote =
     CheckpointNote(formOf(spec), keys.map(_.dataType.sql).mkString(", "), spec.timeSorted, partitions)
+
+  /** What is written down in an operator's folder of state; None if it is no folder of ours. */
+  def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
+    val files = CheckpointFileManager.create(folder, conf)
+    Option(pathIn(folder)).filter(files.exists).map(read(files, _))
+  }
+
+  private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), "operator.json")
 
   /** Functions that are called row by row and column by column keep the same state. */
   private def formOf(spec: KeyedSpec): String = if (spec.form == "batch") "row" else spec.form

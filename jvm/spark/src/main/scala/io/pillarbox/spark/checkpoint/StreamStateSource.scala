@@ -4,6 +4,7 @@ import java.util.UUID
 
 import io.pillarbox.spark.keyed.{KeyedMetrics, KeyedTask, PartitionState, StateBackends, StateSource}
 import io.pillarbox.state.changelog.CommitSummary
+import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
 
@@ -49,7 +50,7 @@ final class StreamStateSource(
     val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
     var summary: CommitSummary = null
     val bytes = folder.write(file) { out =>
-      StateFileFormat.write(out, StateFileFormat.Header(id, versioned.version.id)) { section =>
+      StateFileFormat.write(out, StateFileFormat.Header(id, versioned.version.id, dueTimes)) { section =>
         summary = versioned.state.backend.commit(section)
       }(versioned.state.timers.commit)
     }
@@ -59,6 +60,11 @@ final class StreamStateSource(
     count(KeyedMetrics.CommitBytes, bytes)
     published(summary, next)
   }
+
+  private def dueTimes: DueTimes = DueTimes(
+    versioned.state.nextTimer(TimerKind.EventTime),
+    versioned.state.nextTimer(TimerKind.ProcessingTime)
+  )
 
   private def published(summary: CommitSummary, next: StateVersion): Unit = {
     val metrics = versioned.state.backend.metrics

@@ -1,0 +1,79 @@
+"""Exactly once: a query whose parts are killed at random ends with the rows and the state of one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyed.chaos import KINDS, Chaos, write_input
+
+FILES = 14
+
+
+def settings(
+    folder: Path, backend: str, time_sorted: bool, format: int = 1, **conf: str
+) -> dict[str, Any]:
+    """Of the application: a small cluster of two executors, which never gives up."""
+    return {
+        "input": str(folder / f"in-{FILES}"),
+        "backend": backend,
+        "time_sorted": time_sorted,
+        "master": "local-cluster[2,1,1024]",
+        "conf": {
+            "spark.ui.enabled": "false",
+            "spark.ui.liveUpdate.period": "0",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.task.maxFailures": "1000",
+            "spark.stage.maxConsecutiveAttempts": "1000",
+            "spark.deploy.maxExecutorRetries": "-1",
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "50ms",
+            "spark.pillarbox.state.snapshotEvery": "3",
+            "spark.sql.streaming.minBatchesToRetain": "5",
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": str(format),
+            "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution."
+            "streaming.state.RocksDBStateStoreProvider",
+            **conf,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], list[list[Any]]]:
+    """What a run without kills gives, time-sorted or not."""
+    known: dict[bool, list[list[Any]]] = {}
+
+    def of(time_sorted: bool) -> list[list[Any]]:
+        if time_sorted not in known:
+            folder = tmp_path_factory.mktemp("undisturbed")
+            write_input(folder / f"in-{FILES}", FILES)
+            chosen = {**settings(folder, "heap", time_sorted), "master": "local[2]", "restarts": 0}
+            known[time_sorted] = Chaos(folder / "run", chosen, FILES, {}, seed=0).run()
+        return known[time_sorted]
+
+    return of
+
+
+def check(
+    folder: Path, chosen: dict[str, Any], kills: dict[str, int], seed: int, expected: list[Any]
+) -> None:
+    write_input(folder / f"in-{FILES}", FILES)
+    chaos = Chaos(folder / "run", chosen, FILES, kills, seed)
+    rows = chaos.run()
+    assert chaos.done == kills
+    assert {row[1] for row in rows} == {"row", "event", "clock", "state"}
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
+)
+def test_output_and_state_are_the_same_whatever_is_killed(
+    tmp_path: Path, undisturbed: Any, backend: str, time_sorted: bool, format: int
+) -> None:
+    kills = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
+    chosen = settings(tmp_path, backend, time_sorted, format)
+    check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
