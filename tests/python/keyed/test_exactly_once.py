@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from keyed.chaos import KINDS, Chaos, write_input
 
-FILES = 14
+FILES = 10
 
 
 def settings(
@@ -77,3 +78,38 @@ def test_output_and_state_are_the_same_whatever_is_killed(
     kills = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
     chosen = settings(tmp_path, backend, time_sorted, format)
     check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
+
+
+def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
+    """Rows take a random time, so that there is more to hit."""
+    return {**chosen, "slow_s": slow_s}
+
+
+def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any) -> None:
+    """Copies of tasks that seem slow run at the same time, and one of them wins."""
+    speculation = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.minTaskRuntime": "0ms",
+    }
+    chosen = slow(settings(tmp_path, "rocksdb", False, 2, **speculation), 0.03)
+    chosen["master"] = "local-cluster[2,2,1024]"
+    check(tmp_path, chosen, {"executor": 1, "task": 1}, seed=3, expected=undisturbed(False))
+
+
+ROUNDS = int(os.environ.get("PILLARBOX_KILL_ROUNDS", "5"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("time_sorted", [False, True])
+@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_dozens_of_kills(
+    tmp_path: Path, undisturbed: Any, backend: str, format: int, time_sorted: bool
+) -> None:
+    chosen = slow(settings(tmp_path, backend, time_sorted, format), 0.01)
+    kills = dict.fromkeys(KINDS, ROUNDS)
+    seed = 10 * format + 100 * time_sorted + (backend == "heap")
+    check(tmp_path, chosen, kills, seed, expected=undisturbed(time_sorted))

@@ -39,7 +39,9 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
 
   Seq("timer" -> "event", "clock" -> "clock").foreach { case (option, what) =>
     Seq("1", "2").foreach { format =>
-      test(s"$what timers that are due wake a restarted query without input, once; checkpoint format $format") {
+      test(
+        s"$what timers that are due wake a restarted query without input, once; checkpoint format $format"
+      ) {
         withSettings(stateSettings(format): _*)(withFolder { folder =>
           val stream = new Stream(folder)
           def result = process(stream.watermarked, Spec(options = Map(option -> "1")))
@@ -64,7 +66,9 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
-  test("a timer that comes due while a restarted query waits wakes it, and the checks of a restart are made") {
+  test(
+    "a timer that comes due while a restarted query waits wakes it, and the checks of a restart are made"
+  ) {
     withFolder { folder =>
       val stream = new Stream(folder)
       stream.add(Event("a", 1, 1000))

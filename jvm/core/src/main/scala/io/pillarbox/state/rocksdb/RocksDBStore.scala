@@ -165,7 +165,9 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     try {
       Files.createDirectories(config.directory)
       val names = listFamilies()
-      val options = names.map(_ => familyOptions(compacts = false))
+      // Nothing restored is compacted before its TTL is known; the default one holds no state.
+      val options =
+        names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
       val ttls = names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(_.ttlSeconds)))

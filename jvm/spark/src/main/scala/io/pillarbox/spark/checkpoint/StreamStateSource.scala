@@ -86,12 +86,14 @@ final class StreamStateSource(
   }
 
   private def load(): VersionedState = {
-    val loader =
-      new StateLoader(
-        folder,
-        () => StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory)
-      )
-    loader.load(base)
+    def make(from: Option[LocalDatabase]) =
+      StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory, from)
+    def fits(database: LocalDatabase) = StateBackends.canAdopt(task.spec, database)
+    new StateLoader(
+      folder,
+      () => make(None),
+      database => Option.when(fits(database))(make(Some(database)))
+    ).load(base)
   }
 
   private def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)

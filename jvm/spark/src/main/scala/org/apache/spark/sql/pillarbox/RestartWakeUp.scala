@@ -57,7 +57,8 @@ final class RestartWakeUp private (session: classic.SparkSession, concerns: Stre
         override def execute(runner: MicroBatchExecutionContext => Boolean): Unit = executor.execute(runner)
       }
     } catch {
-      case NonFatal(e) => RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
+      case NonFatal(e) =>
+        RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
     }
 }
 
@@ -122,7 +123,9 @@ object RestartWakeUp {
       }
 
     override def shouldRunAnotherBatch(metadata: OffsetSeqMetadataBase): Boolean = {
-      val hasInput = first.endOffsets.exists { case (source, end) => !first.startOffsets.get(source).contains(end) }
+      val hasInput = first.endOffsets.exists { case (source, end) =>
+        !first.startOffsets.get(source).contains(end)
+      }
       val isDue = !hasInput &&
         (due.eventTime <= metadata.batchWatermarkMs || due.processingTime <= metadata.batchTimestampMs)
       if (hasInput || isDue) first.previousContext = None
