@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -27,7 +28,7 @@ LIMIT_S = 600.0
 
 
 def write_input(folder: Path, files: int, seed: int = 1) -> None:
-    """Files that are micro-batches: rows out of order within 3 s, some late; then a last look at all state."""
+    """Files that are micro-batches: rows out of order within 3 s, some late; at last all state."""
     folder.mkdir(parents=True, exist_ok=True)
     random_ = random.Random(seed)
     keys = [f"key {i}" for i in range(8)]
@@ -88,10 +89,8 @@ class Process:
 
 
 def kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 @dataclass
@@ -103,7 +102,6 @@ class Chaos:
 
     folder: Path
     settings: dict[str, Any]
-    files: int
     kills: dict[str, int]
     seed: int
     done: Counter[str] = field(default_factory=Counter)
@@ -116,7 +114,9 @@ class Chaos:
         try:
             for count, kind in self.schedule():
                 self.wait(app, lambda count=count: self.handed_out() >= count, f"file {count}")
-                time.sleep(random.Random(self.seed * 1000 + sum(self.done.values())).uniform(0, 0.5))
+                time.sleep(
+                    random.Random(self.seed * 1000 + sum(self.done.values())).uniform(0, 0.5)
+                )
                 app = self.strike(app, kind)
             self.wait(app, lambda: app.poll() is not None, "the end")
             assert app.returncode == 0, self.log()
@@ -125,11 +125,10 @@ class Chaos:
         return json.loads((self.folder / "answer.json").read_text())
 
     def schedule(self) -> list[tuple[int, str]]:
-        """After how many files what is killed; evenly spread, in random order."""
+        """After how many files what is killed: one after another file each, in random order."""
         kinds = [kind for kind, times in self.kills.items() for _ in range(times)]
         random.Random(self.seed).shuffle(kinds)
-        step = (self.files - 2) / max(len(kinds), 1)
-        return [(int(i * step), kind) for i, kind in enumerate(kinds)]
+        return list(enumerate(kinds, start=1))
 
     def start(self) -> subprocess.Popen[str]:
         settings = {"folder": str(self.folder), "restarts": 1000, **self.settings}
@@ -180,7 +179,11 @@ class Chaos:
             found[:] = [
                 one
                 for one in processes
-                if (one.parent in daemons if kind == "worker" else "CoarseGrainedExecutor" in one.command)
+                if (
+                    one.parent in daemons
+                    if kind == "worker"
+                    else "CoarseGrainedExecutor" in one.command
+                )
             ]
             return bool(found) or app.poll() is not None
 

@@ -1,10 +1,10 @@
 """A streaming query that tests kill again and again: ``python chaos_app.py '<settings as JSON>'``.
 
-A file is given to it when all before it is processed, so micro-batches see the same watermarks in every
-run, and nothing that it puts out tells the wall clock: every run must end with the same rows.
+A file is given to it when all before it is processed, so micro-batches see the same watermarks in
+every run, and nothing that it puts out tells the wall clock: every run must end with the same rows.
 
-Reads commands on its standard input (``task``: kill a running task, ``job``: cancel the jobs that run,
-which fails the query; it is started again), and prints the rows of the sink when all is processed.
+Reads commands on its standard input (``task``: kill a running task; ``job``: cancel the jobs that
+run, which fails the query; it is started again), and leaves the rows of the sink in a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 import pillarbox as pb
 

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.spark.checkpoint.{OpenStates, StateMaintenance}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, window}
-import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
@@ -79,6 +79,41 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         }
       stream.add(Event("a", 1, 1000))
       intercept[Exception](stream.runOnce(process(stream.input, Spec(by = Seq("v")))))
+    }
+  }
+
+  Seq("heap", "rocksdb").foreach { backend =>
+    test(s"$backend: the progress counts rows of state: all, updated, removed; also after a restart; and late rows") {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        val spec = Spec(classOf[KeepsOdd].getName, backend, backend)
+        def figures(query: StreamingQuery): (Long, Long, Long) = {
+          query.processAllAvailable()
+          eventually {
+            val progress = query.recentProgress.filter(_.numInputRows > 0)
+            val operator = progress.last.stateOperators.head
+            assert(progress.last.batchId == stream.batches.lastKey)
+            (operator.numRowsTotal, operator.numRowsUpdated, operator.numRowsRemoved)
+          }
+        }
+        // Without no-data batches, a batch is a progress.
+        withSettings("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+          stream.running(process(stream.watermarked, spec)) { query =>
+            stream.add((1 to 10).map(i => Event(i.toString, 1, 5000)): _*)
+            assert(figures(query) == ((10, 10, 0)))
+            stream.add((1 to 4).map(i => Event(i.toString, 2, 5001)): _*)
+            assert(figures(query) == ((6, 0, 4)))
+          }
+          stream.running(process(stream.watermarked, spec)) { query =>
+            stream.add(Event("5", 3, 5002), Event("11", 1, 5002), Event("late", 1, 1000))
+            assert(figures(query) == ((7, 2, 0)))
+            val operator = query.recentProgress.filter(_.numInputRows > 0).last.stateOperators.head
+            assert(operator.numRowsDroppedByWatermark == 1)
+            if (backend == "rocksdb") assert(operator.memoryUsedBytes > 0)
+            assert(operator.customMetrics.get(KeyedMetrics.CommitBytes) > 0)
+          }
+        }
+      }
     }
   }
 

@@ -81,6 +81,10 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
     catch { case e: RocksDBException => throw failed("read from", e) }
 
+  /** False if the key is not there; asks memory and Bloom filters only. */
+  def mayHave(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int): Boolean =
+    db.keyMayExist(family, key, 0, keyLength, null)
+
   /** Applies a serialised batch as one write. */
   def write(batch: Array[Byte]): Unit = guarded("write to") {
     val native = new WriteBatch(batch)

@@ -28,7 +28,10 @@ private[rocksdb] final class WriteBackCache(limit: Int) {
   var size = 0
 
   /** Whether it is time for [[clear]]. */
-  def isFull: Boolean = arena.length + size * EntryBytes >= limit
+  def isFull: Boolean = used >= limit
+
+  /** In bytes. */
+  def used: Int = arena.length + size * EntryBytes
 
   def bytes: Array[Byte] = arena.array
 

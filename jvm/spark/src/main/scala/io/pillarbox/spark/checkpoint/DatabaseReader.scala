@@ -46,9 +46,9 @@ final private[checkpoint] class DatabaseReader(
       case Some(state) =>
         if (!manifest.timersInside)
           closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
-        DatabaseReader.Opened(state, manifest.tables.map(table => table.local -> table).toMap, header.id)
+        DatabaseReader.Opened(state, manifest.tables.map(table => table.local -> table).toMap, header)
       case None =>
-        DatabaseReader.Opened(converted(database, timers.toByteArray, source), Map.empty, header.id)
+        DatabaseReader.Opened(converted(database, timers.toByteArray, source), Map.empty, header)
     }
   }
 
@@ -108,5 +108,5 @@ final private[checkpoint] class DatabaseReader(
 private[checkpoint] object DatabaseReader {
 
   /** @param tables of the database that are in the checkpoint, by their local names */
-  final case class Opened(state: PartitionState, tables: Map[String, SharedFile], id: String)
+  final case class Opened(state: PartitionState, tables: Map[String, SharedFile], header: StateFileFormat.Header)
 }

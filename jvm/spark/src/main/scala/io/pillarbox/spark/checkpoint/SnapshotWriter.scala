@@ -20,8 +20,6 @@ sealed abstract private[checkpoint] class SnapshotWriter(val version: StateVersi
 
   protected def file(kind: StateFileKind, withIds: Boolean): StateFile =
     StateFile(kind, version.number, version.id.filter(_ => withIds))
-
-  protected def header: StateFileFormat.Header = StateFileFormat.Header(version.id.getOrElse(""), None)
 }
 
 private[checkpoint] object SnapshotWriter {
@@ -33,19 +31,20 @@ private[checkpoint] object SnapshotWriter {
    *   an empty folder
    */
   def take(versioned: VersionedState, local: LocalPath): SnapshotWriter = {
-    val state = versioned.state
+    val (state, version) = (versioned.state, versioned.version)
+    val header =
+      StateFileFormat.Header(version.id.getOrElse(""), None, entries = state.backend.entryCount)
     state.backend match {
       case database: RocksDBKeyedStateBackend[_] =>
         if (state.timersInDatabase) state.timers.flush()
         else writeTo(local.resolve(Timers))(state.timers.snapshot)
         database.checkpoint(local.resolve(Database))
-        new OfDatabase(versioned.version, local, versioned.tables)
+        new OfDatabase(version, header, local, versioned.tables)
       case backend =>
         writeTo(local.resolve(Whole)) { out =>
-          val header = StateFileFormat.Header(versioned.version.id.getOrElse(""), None)
           StateFileFormat.write(out, header)(backend.snapshot(_): Unit)(state.timers.snapshot)
         }
-        new Portable(versioned.version, local)
+        new Portable(version, local)
     }
   }
 
@@ -59,7 +58,8 @@ private[checkpoint] object SnapshotWriter {
     finally out.close()
   }
 
-  private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
+  private final class Portable(version: StateVersion, local: LocalPath)
+      extends SnapshotWriter(version) {
 
     override def upload(
         folder: StateFolder,
@@ -72,8 +72,12 @@ private[checkpoint] object SnapshotWriter {
   }
 
   /** @param known tables that are in the checkpoint already, by their local names */
-  private final class OfDatabase(version: StateVersion, local: LocalPath, known: Map[String, SharedFile])
-      extends SnapshotWriter(version) {
+  private final class OfDatabase(
+      version: StateVersion,
+      header: StateFileFormat.Header,
+      local: LocalPath,
+      known: Map[String, SharedFile]
+  ) extends SnapshotWriter(version) {
 
     override def upload(
         folder: StateFolder,

@@ -9,7 +9,7 @@ import io.pillarbox.state.StateRestoreException
  * The container of state and timers in one file:
  * {{{
  * magic (8 bytes), format version: u16, id: utf, base id: utf (empty: none),
- *   time of the next event-time timer: i64, of the next processing-time timer: i64
+ *   time of the next event-time timer: i64, of the next processing-time timer: i64, entries of state: i64
  * state:  chunks of length: i32 (> 0) and bytes, ended by length 0
  * timers: the same
  * crc-32c of all before: i32
@@ -30,8 +30,15 @@ object StateFileFormat {
    *   the id of the commit that a delta follows; None for the first one and for snapshots
    * @param due
    *   when the partition's next timers are due, so that a restarted query knows without loading state
+   * @param entries
+   *   how many entries the state has, for metrics
    */
-  final case class Header(id: String, base: Option[String], due: DueTimes = DueTimes.Never)
+  final case class Header(
+      id: String,
+      base: Option[String],
+      due: DueTimes = DueTimes.Never,
+      entries: Long = 0
+  )
 
   /** Writes a file. The stream is flushed, not closed. */
   def write(out: OutputStream, header: Header)(
@@ -45,6 +52,7 @@ object StateFileFormat {
     data.writeUTF(header.base.getOrElse(""))
     data.writeLong(header.due.eventTime)
     data.writeLong(header.due.processingTime)
+    data.writeLong(header.entries)
     Seq(state, timers).foreach { content =>
       val section = new BufferedOutputStream(new Chunks(data), ChunkSize)
       content(section)
@@ -94,7 +102,8 @@ object StateFileFormat {
       Header(
         data.readUTF(),
         Some(data.readUTF()).filter(_.nonEmpty),
-        DueTimes(data.readLong(), data.readLong())
+        DueTimes(data.readLong(), data.readLong()),
+        data.readLong()
       )
     } catch {
       case cut: EOFException => throw damaged(source, "it ends too early", cut)

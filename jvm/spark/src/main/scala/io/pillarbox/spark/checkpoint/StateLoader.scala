@@ -34,6 +34,7 @@ final class StateLoader(
     val loading = new Loading
     try {
       files.foreach(loading.read)
+      loading.result.backend.assumeEntries(loading.entries)
       val deltas = files.count(_.kind == StateFileKind.Delta)
       new VersionedState(loading.result, StateVersion(version.number, loading.id), deltas, loading.tables)
     } catch {
@@ -61,6 +62,7 @@ final class StateLoader(
     private var state: PartitionState = _
     var reading = Option.empty[StateFile]
     var id = Option.empty[String]
+    var entries = 0L
     var tables = Map.empty[String, SharedFile]
 
     def read(file: StateFile): Unit = {
@@ -69,8 +71,13 @@ final class StateLoader(
         val opened = databases.read(file)
         state = opened.state
         tables = opened.tables
-        id = Some(opened.id)
-      } else id = Some(restore(result, file))
+        noted(opened.header)
+      } else noted(restore(result, file))
+    }
+
+    private def noted(header: StateFileFormat.Header): Unit = {
+      id = Some(header.id)
+      entries = header.entries
     }
 
     def result: PartitionState = {
@@ -81,12 +88,10 @@ final class StateLoader(
     def close(): Unit = if (state != null) state.close()
   }
 
-  private def restore(state: PartitionState, file: StateFile): String =
+  private def restore(state: PartitionState, file: StateFile): StateFileFormat.Header =
     folder.read(file) { in =>
       val source = folder.pathOf(file).toString
-      StateFileFormat
-        .read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
-        .id
+      StateFileFormat.read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
     }
 }
 

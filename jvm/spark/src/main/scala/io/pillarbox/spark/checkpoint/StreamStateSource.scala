@@ -50,7 +50,7 @@ final class StreamStateSource(
     val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
     var summary: CommitSummary = null
     val bytes = folder.write(file) { out =>
-      StateFileFormat.write(out, StateFileFormat.Header(id, versioned.version.id, dueTimes)) { section =>
+      StateFileFormat.write(out, header(id)) { section =>
         summary = versioned.state.backend.commit(section)
       }(versioned.state.timers.commit)
     }
@@ -61,16 +61,23 @@ final class StreamStateSource(
     published(summary, next)
   }
 
-  private def dueTimes: DueTimes = DueTimes(
-    versioned.state.nextTimer(TimerKind.EventTime),
-    versioned.state.nextTimer(TimerKind.ProcessingTime)
+  private def header(id: String) = StateFileFormat.Header(
+    id,
+    versioned.version.id,
+    DueTimes(
+      versioned.state.nextTimer(TimerKind.EventTime),
+      versioned.state.nextTimer(TimerKind.ProcessingTime)
+    ),
+    versioned.state.backend.entryCount
   )
 
   private def published(summary: CommitSummary, next: StateVersion): Unit = {
     val metrics = versioned.state.backend.metrics
     count("numTotalStateRows", metrics.entries)
-    count("numUpdatedStateRows", summary.entries)
-    count("stateMemory", math.max(metrics.bytes, 0L))
+    count("numUpdatedStateRows", summary.entries - summary.removals)
+    count("numRemovedStateRows", summary.removals)
+    count("stateMemory", math.max(metrics.memoryBytes, 0L))
+    count(KeyedMetrics.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
     report.committed(partition.partition, base, next, versioned.state)
     if (settings.reportCommits) partition.reportCommit(next.number)
