@@ -224,8 +224,9 @@ class KeyedOwnProcess(Keyed, OwnProcess):
 class Store:
     """Keeps what a worker sends back; gives it along with the next frame, or when asked."""
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: Any, timers_on_demand: bool = False) -> None:
         self.worker = worker
+        self.timers_on_demand = timers_on_demand
         self.cells: dict[tuple[str, Any], Any] = {}
         self.timers: set[tuple[Any, int, int]] = set()
         self.queries: list[tuple[str, int]] = []
@@ -237,6 +238,8 @@ class Store:
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
         listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
+        if self.timers_on_demand and not clocks.get("flags", 0):
+            listed, clocks["flags"] = [], 8
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
         frame = self.worker.send_frame(keys, sent, self._blobs(keys), listed, **clocks)
         kind, body = self.worker.receive()
@@ -276,6 +279,9 @@ class Store:
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
         frame_id, at, slot, op = body.take("QIIB")
+        if at == 0xFFFFFFFF:
+            self._answer_timers(keys[slot], frame_id)
+            return
         state = self.worker.states[at]
         schema = self.worker.cell_schemas[at]
         blob = body.blob()
@@ -289,6 +295,11 @@ class Store:
         rows = rows[:1] if op == 2 else rows
         self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows)))
 
+    def _answer_timers(self, wanted: Any, frame_id: int) -> None:
+        self.queries.append(("timers", 0))
+        found = [struct.pack("<Bq", kind, time) for k, kind, time in self.timers if k == wanted]
+        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(b"".join(found)))
+
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired += update["fired"]
         for state, changes in zip(self.worker.states, update["changes"], strict=True):
@@ -297,8 +308,9 @@ class Store:
                 getattr(self, "_" + state["kind"], self._value)(cell, *change)
         for slot, kind, op, time in update["timers"]:
             timer = (keys[slot], kind, time)
-            assert (timer in self.timers) == bool(op)
-            self.timers ^= {timer}
+            if not self.timers_on_demand:
+                assert (timer in self.timers) == bool(op)
+            self.timers = self.timers - {timer} if op else self.timers | {timer}
 
     def _value(self, cell: Any, value: Any, stamp: int) -> None:
         self.cells.pop(cell, None)

@@ -23,7 +23,7 @@ class Operator:
         self, worker: KeyedInProcess, by: list[int], timestamp: int | None, time_sorted: bool,
         frame_rows: int = 3,
     ) -> None:  # fmt: skip
-        self.store = Store(worker)
+        self.store = Store(worker, timers_on_demand=True)
         self.by, self.timestamp, self.sorted = by, timestamp, time_sorted
         self.frame_rows = frame_rows
         self.watermark, self.processing_time = NONE, 0

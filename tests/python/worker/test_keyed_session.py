@@ -184,6 +184,46 @@ def test_an_event_time_timer_needs_a_watermark(keyed):
     assert "withWatermark" in failure["message"]
 
 
+class TimerScript(pb.KeyedProcessFunction):
+    """Row x=1 sets 10 and 20, x=2 lists, x=3 deletes 10 and lists, x=4 deletes 20, x=5 sets 20."""
+
+    def process(self, row, ctx):
+        timers = ctx.timers
+        if row.x == 1:
+            timers.register_event_time(10)
+            timers.register_processing_time(20)
+        if row.x in (3, 6):
+            timers.delete_event_time(10)
+        if row.x == 4:
+            timers.delete_processing_time(20)
+        if row.x in (5, 6):
+            timers.register_event_time(30)
+        if row.x in (2, 3, 6):
+            yield row.k, sum(timer.timestamp for timer in timers.list())
+
+
+@pytest.mark.parametrize("on_demand", [True, False])
+def test_timers_are_the_same_whether_listed_ahead_or_on_demand(keyed, on_demand):
+    store = Store(keyed.start_keyed(TimerScript()), timers_on_demand=on_demand)
+    store.run([row("a", 1), row("b", 1)])
+    assert store.timers == {("a", 1, 10), ("a", 2, 20), ("b", 1, 10), ("b", 2, 20)}
+    assert store.run([row("a", 2)]) == [("a", 30)]
+    assert store.run([row("a", 3), row("b", 4)]) == [("a", 20)]
+    assert store.timers == {("a", 2, 20), ("b", 1, 10)}
+    store.run([row("b", 3), row("b", 5), row("a", 4), row("a", 1)])
+    assert store.timers == {("a", 1, 10), ("a", 2, 20), ("b", 1, 30)}
+    assert store.run([row("a", 6)]) == [("a", 50)]
+    assert store.timers == {("a", 1, 30), ("a", 2, 20), ("b", 1, 30)}
+
+
+def test_timers_on_demand_are_asked_for_once_a_key_and_only_when_listed(keyed):
+    store = Store(keyed.start_keyed(TimerScript()), timers_on_demand=True)
+    store.run([row("a", 1), row("b", 1), row("a", 4)])
+    assert store.queries == []
+    store.run([row("a", 2), row("a", 3), row("b", 4)])
+    assert store.queries == [("timers", 0)]
+
+
 def test_side_outputs_travel_in_their_own_columns(keyed):
     class Split(pb.KeyedProcessFunction):
         def process(self, row, ctx):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ _MS = timedelta(milliseconds=1)
 _LIMIT = 1 << 63
 
 REGISTER, DELETE = 0, 1
+
+Load = Callable[[int], Iterable[tuple[int, int]]]
 
 
 class Timer(NamedTuple):
@@ -39,13 +41,19 @@ class Timers:
     has passed already fires in the same round. Setting and deleting needs a current key.
     """
 
-    __slots__ = ("_at", "_before", "_has_event_time", "_pending", "fired", "frozen")
+    __slots__ = (
+        "_at", "_before", "_deleted", "_has_event_time", "_load", "_loaded", "_pending", "fired",
+        "frozen",
+    )  # fmt: skip
 
     def __init__(self, at: Context, has_event_time: bool = True) -> None:
         self._at = at
         self._has_event_time = has_event_time
         self._pending: dict[int, dict[int, set[int]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before: dict[int, dict[int, frozenset[int]]] = {}
+        self._deleted: dict[int, dict[int, set[int]]] = {}
+        self._load: Load | None = None
+        self._loaded: set[int] = set()
         self.frozen = False
         self.fired = 0
         self.start(())
@@ -75,6 +83,7 @@ class Timers:
 
     def of(self, slot: int) -> Sequence[Timer]:
         """The timers of one key, the earliest first."""
+        self._ask(slot)
         event = self._pending[EVENT_TIMER].get(slot, ())
         processing = self._pending[PROCESSING_TIMER].get(slot, ())
         return sorted(
@@ -82,14 +91,20 @@ class Timers:
             + [Timer(time, "processing") for time in processing]
         )
 
-    def start(self, existing: Iterable[tuple[int, int, int]]) -> None:
-        """From now on there are the timers ``(slot, kind, time)``, and nothing has changed."""
+    def start(self, existing: Iterable[tuple[int, int, int]], load: Load | None = None) -> None:
+        """From now on there are the timers ``(slot, kind, time)``, and nothing has changed.
+
+        With ``load`` there may be others, which nobody needs to know before they are listed: it
+        gives the ``(kind, time)`` of all timers that their owner has of a slot.
+        """
         event: dict[int, set[int]] = {}
         processing: dict[int, set[int]] = {}
         for slot, kind, time in existing:
             times = event if kind == EVENT_TIMER else processing
             times.setdefault(slot, set()).add(time)
         self._pending = {EVENT_TIMER: event, PROCESSING_TIMER: processing}
+        self._load = load
+        self._loaded = set()
         self.committed()
 
     def hand_over(self, slot: int, kind: int, time: int) -> None:
@@ -99,6 +114,7 @@ class Timers:
     def committed(self) -> None:
         """What changed is written down."""
         self.fired = 0
+        self._deleted = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before = {
             kind: {slot: frozenset(times) for slot, times in by_slot.items()}
             for kind, by_slot in self._pending.items()
@@ -110,6 +126,11 @@ class Timers:
             change
             for kind in (EVENT_TIMER, PROCESSING_TIMER)
             for change in self._changes(kind, self._pending[kind], self._before[kind])
+        ] + [
+            TimerChange(slot, kind, DELETE, time)
+            for kind, by_slot in self._deleted.items()
+            for slot, times in by_slot.items()
+            for time in times
         ]
 
     @staticmethod
@@ -163,12 +184,29 @@ class Timers:
             self._pending[kind][slot] = {time}
         else:
             times.add(time)
+        if slot in self._deleted[kind]:
+            self._deleted[kind][slot].discard(time)
 
     def _delete(self, kind: int, time: Any) -> None:
         time, slot = epoch_ms(time), self._at.slot()
+        if self._load is not None and slot not in self._loaded:
+            self._deleted[kind].setdefault(slot, set()).add(time)
         times = self._pending[kind].get(slot)
         if times is not None and time in times:
             self._discard(slot, kind, times, time)
+
+    def _ask(self, slot: int) -> None:
+        """Gets the timers of ``slot`` that only their owner knows, once."""
+        if self._load is None or slot in self._loaded:
+            return
+        self._loaded.add(slot)
+        for kind, time in self._load(slot):
+            before = self._before[kind]
+            before[slot] = before.get(slot, frozenset()) | {time}
+            if time not in self._deleted[kind].get(slot, ()):
+                self._pending[kind].setdefault(slot, set()).add(time)
+        for by_slot in self._deleted.values():
+            by_slot.pop(slot, None)  # what was there of them differs from before by now
 
     def _discard(self, slot: int, kind: int, times: set[int], time: int) -> None:
         times.discard(time)

@@ -17,7 +17,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
                                i64 watermark (Long.MIN_VALUE: none), i64 processing time, in ms
-                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys
+                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys, 8 timers on demand
                                u32 k keys, u32 n events
                                n x u8 kind: 0 row, 1 event-time timer, 2 processing-time timer
                                n x u32 key index
@@ -28,8 +28,10 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
     Q QUERY    Python -> JVM   u64 frame id, u32 state, u32 key index,
                                u8 op: 0 all of a list or map, 1 one entry of a map, 2 some entries
                                of a map (at least one, if there is any)
-                               Arrow blob: for op 1 one row of [map key struct], else empty
-    A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells
+                               Arrow blob: for op 1 one row of [map key struct], else empty;
+                               state 0xFFFFFFFF, op 0: the timers of the key
+    A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells;
+                               for timers a blob of u8 kind, i64 time, one after the other
     U UPDATE   Python -> JVM   u64 frame id
                                Arrow blob: the rows that come out (INIT's result schema)
                                u32 states, then one Arrow blob of changes each (below)
@@ -62,7 +64,9 @@ Rules:
 - ``ts`` is 0 for states without TTL. A stamp of Long.MIN_VALUE means that no time was known.
 - The t timers of FRAME are all timers of its keys, but for those among the events: they are the
   worker's from then on (if the JVM lists them too, UPDATE says that they are deleted). UPDATE says
-  what differs from these t timers.
+  what differs from these t timers. With timers on demand (a stream: what is due comes as an event)
+  t is 0, UPDATE may register what there is and delete what there is not, and the worker asks for a
+  key's timers when the function lists them.
 - Timers among the events fire in order of time for a key. Timers that the function registers for
   a time that has passed fire in the same frame if it has a timer event of that kind or is
   time-sorted; after a frame of rows they are the JVM's to send.
@@ -83,7 +87,7 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +97,13 @@ from .frames import READY, _numbers, _packed, encode
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 
-BATCH, TIME_SORTED, END_OF_KEYS = 1, 2, 4
+BATCH, TIME_SORTED, END_OF_KEYS, TIMERS_ON_DEMAND = 1, 2, 4, 8
+TIMERS = 0xFFFFFFFF
 ALL, ONE, SOME = 0, 1, 2
 
 _FRAME = struct.Struct("<QqqBII")
 _QUERY = struct.Struct("<QIIB")
+_TIMER = struct.Struct("<Bq")
 _EMPTY = b"\0\0\0\0"
 
 
@@ -189,6 +195,11 @@ def decode_answer(body: memoryview) -> tuple[int, memoryview]:
     """Frame id and Arrow blob of ANSWER."""
     reader = _Reader(body)
     return reader.u64(), reader.blob()
+
+
+def decode_timers(blob: memoryview) -> Iterator[tuple[int, int]]:
+    """Kind and time of each timer in the answer about a key's timers."""
+    return _TIMER.iter_unpack(blob)
 
 
 def encode_query(

@@ -137,12 +137,18 @@ class RowRunner:
         runtime = self._runtime
         runtime.set_clocks(frame.watermark, frame.processing_time)
         runtime.begin(_LazyKeys(lambda: self._keys(frame)))
-        runtime.timers.start(frame.timers)
+        on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
+        runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
             wire.bind(blob, frame.key_count, self._asker(frame.id, index))
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
         return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
+
+    def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
+        return lambda slot: keyed_frames.decode_timers(
+            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)
+        )
 
     def _keys(self, frame: KeyedFrame) -> list[Any]:
         return self._read_keys(keyed_frames.decode_batch(frame.keys, self._key_schema))

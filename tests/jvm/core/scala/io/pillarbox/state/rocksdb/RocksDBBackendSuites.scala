@@ -15,6 +15,8 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
 
   protected def cacheBytes: Int = 1 << 20
 
+  protected def sharedCache: CacheBudget = CacheBudget.None
+
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
@@ -31,7 +33,7 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
     128,
     range,
     clock,
-    RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = cacheBytes)
+    RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = cacheBytes, sharedCache = sharedCache)
   )
 
   override protected def afterAll(): Unit = {
@@ -46,6 +48,33 @@ class RocksDBKeyedStateSuite extends KeyedStateContract with RocksDBFixture
 /** With a cache so small that it is emptied all the time. */
 class RocksDBTinyCacheSuite extends KeyedStateContract with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10
+}
+
+/** With a cache that takes what it can from a budget, and is emptied when nothing is left. */
+class RocksDBSharedCacheSuite extends KeyedStateContract with RocksDBFixture {
+  private val budget = new CacheBudget(64 << 10)
+
+  override protected def cacheBytes: Int = 16 << 10
+
+  override protected def sharedCache: CacheBudget = budget
+
+  test("what a cache took of the budget is given back when it is emptied and when it is closed") {
+    val backend = openAt(newDirectory(), Serializers.long)
+    val state = backend.getOrCreate(ValueStateDescriptor("v", Serializers.long))
+    var peak = 0L
+    for (key <- 0L until 10000L) {
+      backend.setCurrentKey(key)
+      state.update(key)
+      peak = math.max(peak, budget.used)
+    }
+    assert(peak == budget.limit)
+    assert((0L until 10000L).forall { key =>
+      backend.setCurrentKey(key)
+      state.value() == key
+    })
+    backend.close()
+    assert(budget.used == 0)
+  }
 }
 
 class RocksDBTtlSuite extends TtlContract with RocksDBFixture

@@ -16,9 +16,9 @@ import org.rocksdb.{ColumnFamilyHandle, RocksDB}
  * When the cache is full its writes go to the database in one batch, and the keys of changed entries to a column family of
  * their own; so the memory for a commit is bounded however much changed.
  */
-private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int) {
+private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sharedCache: CacheBudget) {
   private[this] val columns = mutable.ArrayBuffer.empty[StateColumn]
-  private[this] val cache = new WriteBackCache(cacheBytes)
+  private[this] val cache = new WriteBackCache(cacheBytes, sharedCache)
   private[this] var unwritten = new Array[Int](1024)
   private[this] var unwrittenCount = 0
   private[this] val batch = new BatchBuilder(store)
@@ -153,6 +153,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int) {
     publishCounters()
   }
 
+  /** Gives the cache's memory back; nothing may be read or written afterwards. */
+  def close(): Unit = cache.close()
+
   private[this] def fetch(column: StateColumn, key: OutputView): Boolean = {
     ownMisses += 1
     if (cache.isFull) spill()
@@ -266,7 +269,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int) {
   /** Lets other threads see how it stands. */
   def publishCounters(): Unit = {
     live = ownLive
-    cacheUsed = cache.used.toLong
+    cacheUsed = cache.used
     hits = ownHits
     misses = ownMisses
   }

@@ -8,6 +8,7 @@ import java.nio.file.Path
  * @param directory its own; created if missing, left in place on close
  * @param memoryLimit of the process's [[RocksDBMemory]], in bytes
  * @param cacheBytes of this backend's write-back cache on the heap, about
+ * @param sharedCache what the cache may take beyond that, as long as it is there
  * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in milliseconds:
  *   RocksDB measures age by the wall clock, state by its own clock
  * @param diskLimit the files of this database may not take more, in bytes; 0 for no limit
@@ -17,6 +18,7 @@ final case class RocksDBConfig(
     directory: Path,
     memoryLimit: Long = 256L << 20,
     cacheBytes: Int = 8 << 20,
+    sharedCache: CacheBudget = CacheBudget.None,
     compactionMargin: Long = 3600L * 1000,
     diskLimit: Long = 0L,
     statistics: Boolean = false

@@ -26,7 +26,7 @@ final class RocksDBKeyedStateBackend[K](
 
   /** The database, for structures that keep column families of their own in it. */
   val store: RocksDBStore = new RocksDBStore(config)
-  private[rocksdb] val entries = new EntryStore(store, config.cacheBytes)
+  private[rocksdb] val entries = new EntryStore(store, config.cacheBytes, config.sharedCache)
   private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
   private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
   private[this] val prefixView = new OutputView(128)
@@ -244,6 +244,7 @@ final class RocksDBKeyedStateBackend[K](
   override def close(): Unit = if (!closed) {
     closed = true
     clearCurrentKey()
+    entries.close()
     store.close()
   }
 }

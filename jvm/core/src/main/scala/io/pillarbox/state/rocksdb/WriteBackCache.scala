@@ -9,8 +9,11 @@ import io.pillarbox.state.serialization.{Bytes, OutputView}
  * RocksDB or in a commit yet. Allocates nothing once it has grown. Not thread-safe.
  *
  * Entries only leave all at once, by [[clear]].
+ *
+ * @param ownLimit bytes that it may have in any case
+ * @param shared where it takes more from
  */
-private[rocksdb] final class WriteBackCache(limit: Int) {
+private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) extends AutoCloseable {
   import WriteBackCache._
 
   private[this] var index = new Array[Long](1024)
@@ -22,16 +25,17 @@ private[rocksdb] final class WriteBackCache(limit: Int) {
   private[this] var valueLengths = new Array[Int](512)
   private[this] var valueRoom = new Array[Int](512)
   private[this] var flags = new Array[Byte](512)
-  private[this] val arena = new OutputView(limit / 4)
+  private[this] val arena = new OutputView(ownLimit / 4)
+  private[this] var limit = ownLimit
 
   /** How many entries there are; they are named by 0 until this. */
   var size = 0
 
-  /** Whether it is time for [[clear]]. */
-  def isFull: Boolean = used >= limit
+  /** Whether it is time for [[clear]]: no room is left, and there is no more to be had. */
+  def isFull: Boolean = used >= limit && !growLimit()
 
   /** In bytes. */
-  def used: Int = arena.length + size * EntryBytes
+  def used: Long = arena.length.toLong + size.toLong * EntryBytes
 
   def bytes: Array[Byte] = arena.array
 
@@ -102,10 +106,26 @@ private[rocksdb] final class WriteBackCache(limit: Int) {
   def setAbsent(entry: Int): Unit = valueLengths(entry) = Absent
 
   def clear(): Unit = {
-    util.Arrays.fill(index, 0L)
+    if (limit > ownLimit) shrink() else util.Arrays.fill(index, 0L)
     arena.clear()
-    arena.shrinkTo(2 * limit)
+    arena.shrinkTo(2 * ownLimit)
     size = 0
+    giveBack()
+  }
+
+  /** What it took beyond its own memory is free for others; it must not be used again. */
+  override def close(): Unit = giveBack()
+
+  private[this] def growLimit(): Boolean = {
+    val step = math.max(1, ownLimit / 2)
+    val grows = limit <= MaxLimit - step && shared.tryTake(step.toLong)
+    if (grows) limit += step
+    grows
+  }
+
+  private[this] def giveBack(): Unit = {
+    if (limit > ownLimit) shared.giveBack((limit - ownLimit).toLong)
+    limit = ownLimit
   }
 
   private[this] def matches(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
@@ -134,8 +154,15 @@ private[rocksdb] final class WriteBackCache(limit: Int) {
     index = larger
   }
 
-  private[this] def enlarge(): Unit = {
-    val capacity = size * 2
+  private[this] def enlarge(): Unit = resize(size * 2)
+
+  private[this] def shrink(): Unit = {
+    index = new Array[Long](1024)
+    shift = 22
+    resize(512)
+  }
+
+  private[this] def resize(capacity: Int): Unit = {
     columns = util.Arrays.copyOf(columns, capacity)
     keyAt = util.Arrays.copyOf(keyAt, capacity)
     keyLengths = util.Arrays.copyOf(keyLengths, capacity)
@@ -159,5 +186,8 @@ private[rocksdb] object WriteBackCache {
 
   /** What an entry takes beside its bytes: columns and index. */
   private final val EntryBytes = 41
+
+  /** Of one cache; its bytes are in one array. */
+  private final val MaxLimit = 768 << 20
   private final val Phi = 0x9e3779b9
 }

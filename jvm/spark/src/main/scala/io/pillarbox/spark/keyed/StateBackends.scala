@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed
 import io.pillarbox.queue.RocksDBOrderedByteStore
 import io.pillarbox.spark.checkpoint.LocalDatabase
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
 import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
@@ -71,7 +71,7 @@ object StateBackends {
             case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
               val folder = from.fold(closing.folder())(database => closing.own(database.folder))
-              val config = RocksDBConfig(folder.path, memoryLimit)
+              val config = RocksDBConfig(folder.path, memoryLimit, sharedCache = CacheBudget.ofProcess)
               new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
         backend => timerQueues(timers, backend, memoryLimit, closing),

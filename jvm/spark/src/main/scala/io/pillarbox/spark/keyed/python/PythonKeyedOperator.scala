@@ -118,7 +118,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     clock.reading()
     try {
       val mode = (if (context.isBatch) PythonKeyedOperator.Batch else 0) |
-        (if (context.spec.timeSorted) PythonKeyedOperator.TimeSorted else 0)
+        (if (context.spec.timeSorted) PythonKeyedOperator.TimeSorted else 0) |
+        (if (context.isBatch) 0 else PythonKeyedOperator.TimersOnDemand)
       frameId += 1
       val head = events.encode(frameId, frameWatermark, context.processingTime, flags | mode)
       val frame = showingErrors(worker.exchange(head ++ cells() ++ timers(), answer))
@@ -138,10 +139,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state => FrameEvents.blob(state.finishCells()))
   }
 
+  /** In a stream all that is due comes as an event, and the rest is only sent to a function that lists it. */
   private def timers(): Seq[ByteBuffer] = {
     val all =
-      if (context.isBatch && !hasStored) Nil
-      else (0 until events.keys).flatMap(timersOf)
+      if (!context.isBatch || !hasStored) Nil
+      else (0 until events.keys).flatMap(slot => timersOf(slot).map(slot -> _))
     val bytes = Frame.buffer(4 + 13 * all.size).putInt(all.size)
     all.foreach { case (slot, _) => bytes.putInt(slot) }
     all.foreach { case (_, timer) => bytes.put(FrameEvents.codeOf(timer.kind)) }
@@ -149,17 +151,24 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     Seq(bytes.flip())
   }
 
-  private def timersOf(slot: Int): Seq[(Int, Timer[UnsafeRow])] = {
+  private def timersOf(slot: Int): Seq[Timer[UnsafeRow]] = {
     select(slot)
-    PythonKeyedOperator.Kinds
-      .flatMap(context.timers.timersOfCurrentKey)
-      .filter(_.namespace.isVoid)
-      .map(slot -> _)
+    PythonKeyedOperator.Kinds.flatMap(context.timers.timersOfCurrentKey).filter(_.namespace.isVoid)
+  }
+
+  private def timersAnswer(slot: Int): ByteBuffer = {
+    val timers = timersOf(slot)
+    val bytes = Frame.buffer(9 * timers.size)
+    timers.foreach(timer => bytes.put(FrameEvents.codeOf(timer.kind)).putLong(timer.timestamp))
+    bytes.flip()
   }
 
   private def answer(state: Int, slot: Int, op: Int, key: ByteBuffer): ByteBuffer = {
-    select(slot)
-    states(state).answer(op, key)
+    if (state == PythonKeyedOperator.TimersState) timersAnswer(slot)
+    else {
+      select(slot)
+      states(state).answer(op, key)
+    }
   }
 
   private def applyUpdate(body: ByteBuffer, isKept: Boolean): Unit = {
@@ -263,6 +272,10 @@ object PythonKeyedOperator {
   private final val Batch = 1
   private final val TimeSorted = 2
   private final val EndOfKeys = 4
+  private final val TimersOnDemand = 8
+
+  /** Of a query: it asks for timers. */
+  private final val TimersState = -1
   private val Kinds = Seq(TimerKind.EventTime, TimerKind.ProcessingTime)
 
   /** Makes operators for a pickled function. */

@@ -1,0 +1,107 @@
+"""Runs one contestant over a stream of parquet files and tells what its micro-batches took."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pillarbox as pb
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import jvm_peer
+from .data import SCHEMA, TASKS, Rows
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": str(TASKS),
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session() -> SparkSession:
+    """A local session with two tasks, two partitions of state, Spark's RocksDB store with changelog."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{TASKS}]").appName("pillarbox keyed benchmarks")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.jars", str(jvm_peer.jar()))
+    spark: SparkSession = pb.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished query: its micro-batches' progress, and the seconds that they took in all."""
+
+    progress: list[dict[str, Any]]
+
+    @property
+    def seconds(self) -> float:
+        return sum(p["durationMs"]["triggerExecution"] for p in self.progress) / 1_000
+
+    def observed(self, name: str) -> dict[str, int]:
+        found = [p["observedMetrics"]["seen"] for p in self.progress if p.get("observedMetrics")]
+        return sum(row[name] or 0 for row in found)  # type: ignore[return-value]
+
+
+def read(spark: SparkSession, folder: Path, files_a_batch: int | None = None) -> DataFrame:
+    """The files of a folder as a stream, event time t."""
+    reader = spark.readStream.schema(SCHEMA)
+    if files_a_batch:
+        reader = reader.option("maxFilesPerTrigger", files_a_batch)
+    return reader.parquet(str(folder)).withWatermark("t", "0 seconds")
+
+
+def run(
+    frame: DataFrame,
+    counted: str | None = None,
+    mode: str = "update",
+    checkpoint: Path | None = None,
+    no_data_batches: bool = True,
+) -> Ran:
+    """Runs `frame` to the end of what is there, into a sink that drops it. `counted`: a column to
+    sum up, so that a contestant that loses rows is found out. Raises what the query raises."""
+    conf = frame.sparkSession.conf
+    conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(no_data_batches).lower())
+    seen = [F.count(F.lit(1)).alias("rows")]
+    if counted:
+        seen.append(F.sum(counted).cast("bigint").alias("sum"))
+    folder = checkpoint or Path(tempfile.mkdtemp(prefix="keyed-bench-"))
+    try:
+        query = (
+            frame.observe("seen", *seen)
+            .writeStream.format("noop")
+            .outputMode(mode)
+            .option("checkpointLocation", str(folder))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return Ran([json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress])
+    finally:
+        if checkpoint is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def check(ran: Ran, data: Rows, rows: int | None, total: int | None) -> None:
+    """Raises RuntimeError if the rows or the sum are not what they must be."""
+    found = (ran.observed("rows"), ran.observed("sum") if total is not None else None)
+    if rows is not None and found != (rows, total):
+        raise RuntimeError(f"(rows, sum) of {(rows, total)} expected, found {found}")
+
+
+Transform = Callable[[DataFrame], DataFrame]
