@@ -32,6 +32,9 @@ def settings(
             "spark.task.maxFailures": "1000",
             "spark.stage.maxConsecutiveAttempts": "1000",
             "spark.deploy.maxExecutorRetries": "-1",
+            # The other one starts a process for every rename of a local file.
+            "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution."
+            "streaming.checkpointing.FileSystemBasedCheckpointFileManager",
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "50ms",
             "spark.pillarbox.state.snapshotEvery": "3",
