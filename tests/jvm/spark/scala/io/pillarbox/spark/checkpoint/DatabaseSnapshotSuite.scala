@@ -7,6 +7,7 @@ import scala.util.Random
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint.CheckpointPartition.{Heap, RocksDB, specOf}
 import io.pillarbox.state.{Namespace, StateException}
+import io.pillarbox.tags.Soak
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Snapshots of RocksDB that share their tables. */
@@ -126,6 +127,14 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       s"format $format: random batches, crashes and backends: every retained version is what a model says"
     ) {
       (1 to 2).foreach(seed => CheckpointPartition.use(withIds, RocksDB)(new RandomRun(_, seed, 25).run()))
+    }
+  }
+
+  Seq(false, true).foreach { withIds =>
+    test(s"many random batches, crashes and backends, ids in names: $withIds", Soak) {
+      (100 to 130).foreach(seed =>
+        CheckpointPartition.use(withIds, RocksDB)(new RandomRun(_, seed, 60).run())
+      )
     }
   }
 
