@@ -51,6 +51,8 @@ def commonSettings(testFolder: String) = Seq(
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
+  // Of `make coverage`.
+  Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
   Test / testOptions ++= soakTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),

@@ -46,9 +46,13 @@ abstract class KeyedStateBackend[K](
    * @throws IllegalArgumentException if the key is null or outside the backend's key groups
    */
   final def setCurrentKey(key: K): Unit = {
-    checkThread()
     if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
-    val hash = keySerializer.hash(key)
+    setCurrentKey(key, keySerializer.hash(key))
+  }
+
+  /** [[setCurrentKey]] for those who know the key's hash, which is that of the key serializer. */
+  final private[pillarbox] def setCurrentKey(key: K, hash: Int): Unit = {
+    checkThread()
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
     if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
     moveTo(key, hash, keyGroup)
@@ -152,8 +156,17 @@ abstract class KeyedStateBackend[K](
 
   protected def doRestore(in: InputStream, source: String): Unit
 
+  /** The states that were restored and not registered since. Their entries are kept, and go into snapshots. */
+  def unclaimedStates: Seq[String]
+
   /** The number of commits that led to this state. */
   def version: Long
+
+  /** As the metrics have it, but of this moment. */
+  def entryCount: Long = metrics.entries
+
+  /** Corrects [[entryCount]] after a restore, for a backend that takes every entry of a log for a new one. */
+  def assumeEntries(count: Long): Unit = ()
 
   /** Rough, cheap figures. May be called from any thread. */
   def metrics: StateMetrics

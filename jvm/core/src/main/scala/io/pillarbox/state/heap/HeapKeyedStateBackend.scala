@@ -50,6 +50,8 @@ final class HeapKeyedStateBackend[K](
     case d: AggregatingStateDescriptor[i, a, o] => new HeapAggregatingState[K, i, a, o](this, d, nextId)
   }
 
+  override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
+
   override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries
@@ -115,7 +117,7 @@ final class HeapKeyedStateBackend[K](
     raw.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
   }
 
-  override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, -1L, 0L, 0L, 0L, false)
+  override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, 0L, -1L, 0L, 0L, 0L, false)
 
   override protected def isClosed: Boolean = closed
 

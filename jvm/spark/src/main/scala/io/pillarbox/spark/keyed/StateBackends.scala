@@ -1,13 +1,16 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.queue.RocksDBOrderedByteStore
+import io.pillarbox.spark.checkpoint.LocalDatabase
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
+import org.apache.spark.sql.types.{StructField, StructType}
+import org.rocksdb.ColumnFamilyHandle
 
 /** Makes empty state of a partition, kept as the spec wants it. */
 object StateBackends {
@@ -20,8 +23,7 @@ object StateBackends {
 
   /** For a batch: one key at a time, nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
-    clock =>
-      new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    clock => new HeapKeyedStateBackend(keySerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false
@@ -32,39 +34,65 @@ object StateBackends {
    *
    * @param memoryLimit
    *   of all RocksDB databases of the process, in bytes
+   * @param from
+   *   a database to go on with; see [[canAdopt]]
    */
   def forStream(
       spec: KeyedSpec,
       keySchema: StructType,
-      memoryLimit: Long
+      memoryLimit: Long,
+      from: Option[LocalDatabase] = None
+  ): PartitionState =
+    make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from)
+
+  /** For reading what a stream left, whatever kept it. */
+  def forReading(keySchema: StructType, memoryLimit: Long): PartitionState =
+    make(StorageKind.RocksDB, StorageKind.RocksDB, keySerializer(keySchema), memoryLimit, None)
+
+  /** Whether state is kept as in this database. */
+  def canAdopt(spec: KeyedSpec, database: LocalDatabase): Boolean =
+    spec.backend == StorageKind.RocksDB && (spec.timers == StorageKind.RocksDB) == database.timersInside
+
+  /** Over a database, to read its content out. */
+  def overDatabase(keys: TypeSerializer[UnsafeRow], database: LocalDatabase): PartitionState = {
+    val timers = if (database.timersInside) StorageKind.RocksDB else StorageKind.Heap
+    make(StorageKind.RocksDB, timers, keys, RocksDBConfig(database.folder.path).memoryLimit, Some(database))
+  }
+
+  private def make(
+      kind: StorageKind,
+      timers: StorageKind,
+      keys: TypeSerializer[UnsafeRow],
+      memoryLimit: Long,
+      from: Option[LocalDatabase]
   ): PartitionState = {
     val closing = new Closing
     try
       new PartitionState(
         clock =>
-          spec.backend match {
-            case StorageKind.Heap =>
-              new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock)
+          kind match {
+            case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
-              val config =
-                RocksDBConfig(closing.folder().path, memoryLimit, sharedCache = CacheBudget.ofProcess)
-              new RocksDBKeyedStateBackend(
-                new UnsafeRowSerializer(keySchema),
-                MaxKeyGroups,
-                AllKeyGroups,
-                clock,
-                config
-              )
+              val folder = from.fold(closing.folder())(database => closing.own(database.folder))
+              val config = RocksDBConfig(folder.path, memoryLimit, sharedCache = CacheBudget.ofProcess)
+              new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
-        backend => timerQueues(spec.timers, backend, memoryLimit, closing),
+        backend => timerQueues(timers, backend, memoryLimit, closing),
         () => closing.run(),
-        trackChanges = true
+        trackChanges = true,
+        timersInDatabase = kind == StorageKind.RocksDB && timers == StorageKind.RocksDB
       )
     catch {
       case e: Throwable =>
         closing.run()
         throw e
     }
+  }
+
+  /** Of keys by their types alone: names may change from one run of a query to the next, and whether nulls occur. */
+  private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
+    val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
+    new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))
   }
 
   private def timerQueues(
@@ -91,18 +119,28 @@ object StateBackends {
     }
     new RocksDBOrderedByteStore(
       store.rocksDB,
-      store.createColumnFamily(name.getBytes("UTF-8")),
+      familyOf(store, name.getBytes("UTF-8")),
       store.defaultReadOptions,
       store.defaultWriteOptions
     )
   }
 
+  /** The column family that a restored database has, or a new one. */
+  private def familyOf(store: RocksDBStore, name: Array[Byte]): ColumnFamilyHandle =
+    store.columnFamilies.find(_.getName.sameElements(name)) match {
+      case Some(family) =>
+        store.enableCompaction(family)
+        family
+      case None => store.createColumnFamily(name)
+    }
+
   /** What is to be closed after the backend: databases, then folders. */
   private final class Closing {
     private var resources = List.empty[AutoCloseable]
 
-    def folder(): LocalFolder = {
-      val folder = LocalFolders.create("rocksdb")
+    def folder(): LocalFolder = own(LocalFolders.create("rocksdb"))
+
+    def own(folder: LocalFolder): LocalFolder = {
       resources = resources :+ folder
       folder
     }

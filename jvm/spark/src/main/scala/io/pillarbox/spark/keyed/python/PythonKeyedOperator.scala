@@ -33,6 +33,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** Of a batch: whether some keys of the frame have state from an earlier frame. */
   private var hasStored = false
 
+  private def hasInitial = context.task.initial.isDefined
+
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
@@ -46,6 +48,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     states = DeclaredState.fromReady(ready).map(stateOf)
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
+
+  override def initialTargets: Map[String, () => InitialTarget] =
+    states.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
     val slot = events.slotOf(context.keyOf(row))
@@ -101,7 +106,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** Sends what has gathered of a batch, after which all timers of its keys fire and their state is dropped. */
   private def finishKeys(): Unit = {
     exchange(PythonKeyedOperator.EndOfKeys, apply = false)
-    if (hasStored) (0 until events.keys).foreach(dropKey)
+    if (hasStored || hasInitial) (0 until events.keys).foreach(dropKey)
     events.clear()
     endedKeys = 0
     hasStored = false
@@ -130,12 +135,15 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   /** The state of the frame's keys; a new key of a batch has none. */
   private def cells(): Seq[ByteBuffer] = {
-    val isStored = !context.isBatch || hasStored
-    for (slot <- 0 until events.keys)
+    val isStored = !context.isBatch || hasStored || hasInitial
+    var slot = 0
+    while (slot < events.keys) {
       if (isStored) {
         select(slot)
         states.foreach(_.addCells(slot))
       } else states.foreach(_.addNothing(slot))
+      slot += 1
+    }
     Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state =>
       FrameEvents.blob(state.finishCells())
     )
@@ -213,7 +221,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     case (TimerKind.ProcessingTime, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
-  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot))
+  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot), events.keyHash(slot))
 
   private def blobOf(body: ByteBuffer): ByteBuffer = {
     val length = body.getInt

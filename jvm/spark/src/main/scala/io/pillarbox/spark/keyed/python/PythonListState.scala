@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
 import io.pillarbox.state.{KeyedStateBackend, ListState, StateTtlConfig, TimestampedList}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
@@ -48,6 +49,9 @@ final private class PythonListState(
     writeAll(0, state.get())
     message()
   }
+
+  override def initialTarget: InitialTarget =
+    initialTarget(InitialKind.List)((_, element) => state.add(element))
 
   override def clear(): Unit = state.clear()
 

@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
 import io.pillarbox.spark.python.ArrowBatchReader
 import io.pillarbox.state.{KeyedStateBackend, MapState, TimestampedMap}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -71,6 +72,8 @@ final private class PythonMapState(
     }
     message()
   }
+
+  override def initialTarget: InitialTarget = initialTarget(InitialKind.Map)(state.put)
 
   override def clear(): Unit = state.clear()
 
