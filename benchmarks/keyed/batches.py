@@ -168,26 +168,23 @@ def document(
     restart_lines = [
         f"| {who} | {seconds:.1f} | {size / 1e6:,.0f} |" for who, seconds, size in restarts
     ]
-    return (
-        "\n\n".join(
-            [
-                "# Micro-batches, commits and restarts",
-                f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
-                f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with {SMALL_ROWS} "
-                f"rows, two partitions, RocksDB. Times of the small ones (the first {SKIPPED} left "
-                "out), and of the commit of the large one, summed over partitions; in ms.",
-                "| how | a small micro-batch, median | highest | commit of the large one |\n"
-                "|---|--:|--:|--:|\n" + "\n".join(lines),
-                "## Restart",
-                f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
-                f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time from "
-                "start to end of the query, with the state loaded from the checkpoint.",
-                "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
-                + "\n".join(restart_lines),
-            ]
-        )
-        + "\n"
-    )
+    return "\n\n".join(
+        [
+            "# Micro-batches, commits and restarts",
+            f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
+            f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with {SMALL_ROWS} "
+            f"rows, two partitions, RocksDB. Times of the small ones (the first {SKIPPED} left "
+            "out), and of the commit of the large one, summed over partitions; in ms.",
+            "| how | a small micro-batch, median | highest | commit of the large one |\n"
+            "|---|--:|--:|--:|\n" + "\n".join(lines),
+            "## Restart",
+            f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
+            f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time from "
+            "start to end of the query, with the state loaded from the checkpoint.",
+            "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
+            + "\n".join(restart_lines),
+        ]
+    ) + "\n"
 
 
 if __name__ == "__main__":
