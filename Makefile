@@ -58,8 +58,10 @@ docs: $(VENV)/.docs ## the site, in docs/_build/html
 bench: $(VENV)/.demo $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
 	tools/run-bench
 
-soak: tools ## long tests that `make test` leaves out
-	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak"
+soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)
+	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
+	  "spark/testOnly * -- -n io.pillarbox.tags.Soak"
+	cd python && ../$(PYTHON) -m pytest -q -m soak
 
 coverage: tools ## what the tests of the JVM library reach, in target/coverage
 	tools/coverage

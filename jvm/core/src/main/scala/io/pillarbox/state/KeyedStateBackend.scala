@@ -162,6 +162,12 @@ abstract class KeyedStateBackend[K](
   /** The number of commits that led to this state. */
   def version: Long
 
+  /** As the metrics have it, but of this moment. */
+  def entryCount: Long = metrics.entries
+
+  /** Corrects [[entryCount]] after a restore, for a backend that takes every entry of a log for a new one. */
+  def assumeEntries(count: Long): Unit = ()
+
   /** Rough, cheap figures. May be called from any thread. */
   def metrics: StateMetrics
 

@@ -3,8 +3,10 @@ package io.pillarbox.state
 /**
  * What a backend tells of itself. Counts are since it was opened; -1 where the backend can't know.
  *
- * @param entries values, list elements and map entries held (RocksDB: an estimate)
- * @param bytes what they take: files and memory of RocksDB, -1 on the heap
+ * @param entries values, list elements and map entries held as of the last commit (RocksDB: what compaction dropped
+ *   still counts)
+ * @param fileBytes what they take in files, 0 on the heap
+ * @param memoryBytes of write buffers and the write-back cache (the block cache is the process's), -1 on the heap
  * @param cacheHits reads answered without a file: the write-back cache and the block cache
  * @param cacheMisses reads that went further
  * @param compactionBytes read and written by compaction
@@ -12,7 +14,8 @@ package io.pillarbox.state
  */
 final case class StateMetrics(
     entries: Long,
-    bytes: Long,
+    fileBytes: Long,
+    memoryBytes: Long,
     cacheHits: Long,
     cacheMisses: Long,
     compactionBytes: Long,

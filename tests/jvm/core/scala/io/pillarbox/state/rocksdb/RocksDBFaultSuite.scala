@@ -157,12 +157,12 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       assert(memory.limit == (32L << 20), "the first one's limit counts")
       backends.foreach(fill(_, 0 until 20000, 500))
       assert(memory.usage > 0 && memory.usage < 2 * memory.limit)
-      backends.foreach(b => assert(b.metrics.bytes > 0 && b.metrics.entries > 0))
+      backends.foreach(b => assert(b.metrics.fileBytes + b.metrics.memoryBytes > 0 && b.metrics.entries > 0))
     } finally {
       backends.foreach(_.close())
       memory.close()
     }
-    backends.foreach(b => assert(b.metrics.bytes == 0))
+    backends.foreach(b => assert(b.metrics.fileBytes == 0))
     val fresh = RocksDBMemory.acquire(64L << 20)
     try assert(fresh.limit == (64L << 20))
     finally fresh.close()

@@ -1,29 +1,14 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
-import java.nio.file.{Files, Path => LocalPath}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import scala.util.Random
 
-import io.pillarbox.spark.keyed.{KeyedSpec, PartitionState, StateBackends, UnsafeRowSerializer}
-import io.pillarbox.state.{Namespace, StateException, ValueState, ValueStateDescriptor}
-import org.apache.commons.io.FileUtils
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Path => HadoopPath}
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.types.StructType
+import io.pillarbox.state.StateException
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Files of state without Spark around them: formats, histories, damage. */
 class StateFilesSuite extends AnyFunSuite {
-  private val schema = StructType.fromDDL("x bigint")
-  private val toRow = UnsafeProjection.create(schema)
-  private val spec =
-    KeyedSpec.fromJson("""{"name":"t","form":"jvm","by":["x"],"backend":"heap","timers":"heap"}""")
-
-  private def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
-
   private def write(state: String, timers: String): Array[Byte] = {
     val out = new ByteArrayOutputStream
     StateFileFormat.write(out, StateFileFormat.Header("id-1", Some("id-0")))(_.write(state.getBytes))(
@@ -69,65 +54,8 @@ class StateFilesSuite extends AnyFunSuite {
     )
   }
 
-  /** A partition's folder in which versions are committed by hand. */
-  private final class Partition(local: LocalPath, withIds: Boolean) {
-    val folder = new StateFolder(new HadoopPath(local.toUri), new Configuration)
-    val loader = new StateLoader(folder, () => StateBackends.forStream(spec, schema, 1L << 20))
-
-    def value(open: PartitionState): ValueState[UnsafeRow] =
-      open.backend.getOrCreate(ValueStateDescriptor("v", new UnsafeRowSerializer(schema)))
-
-    /** Sets a key's value and a timer, and commits. */
-    def commit(open: VersionedState, id: String, key: Long, to: Long): VersionedState = {
-      value(open.state)
-      open.state.backend.setCurrentKey(row(key))
-      value(open.state).update(row(to))
-      open.state.timers.registerEventTimeTimer(Namespace.Void, to)
-      val next = open.version.number + 1
-      write(StateFileKind.Delta, next, id, open.version.id) { out =>
-        open.state.backend.commit(out): Unit
-      }(open.state.timers.commit)
-      new VersionedState(open.state, StateVersion(next, Some(id)), open.deltas + 1)
-    }
-
-    def snapshot(open: VersionedState): Unit =
-      write(StateFileKind.Snapshot, open.version.number, open.version.id.get, None)(
-        open.state.backend.snapshot(_): Unit
-      )(open.state.timers.snapshot)
-
-    def write(kind: StateFileKind, version: Long, id: String, base: Option[String])(
-        state: OutputStream => Unit
-    )(
-        timers: OutputStream => Unit
-    ): Unit = folder.write(StateFile(kind, version, Option.when(withIds)(id)))(
-      StateFileFormat.write(_, StateFileFormat.Header(id, base))(state)(timers)
-    ): Unit
-
-    def load(version: Long, id: String): VersionedState =
-      loader.load(StateVersion(version, Option.when(withIds)(id)))
-
-    def read(open: VersionedState, key: Long): Option[Long] = {
-      val handle = value(open.state)
-      open.state.backend.setCurrentKey(row(key))
-      Option(handle.value()).map(_.getLong(0))
-    }
-
-    def timers(open: VersionedState): Int =
-      open.state.timers.numTimers(io.pillarbox.timer.TimerKind.EventTime)
-
-    def damage(file: StateFile): Unit = {
-      val path = local.resolve(file.name)
-      val bytes = Files.readAllBytes(path)
-      Files.write(path, bytes.take(bytes.length - 7))
-      Files.deleteIfExists(local.resolve(s".${file.name}.crc")): Unit
-    }
-  }
-
-  private def withPartition(withIds: Boolean)(body: Partition => Unit): Unit = {
-    val local = Files.createTempDirectory("state-files")
-    try body(new Partition(local, withIds))
-    finally FileUtils.deleteDirectory(local.toFile)
-  }
+  private def withPartition(withIds: Boolean)(body: CheckpointPartition => Unit): Unit =
+    CheckpointPartition.use(withIds, CheckpointPartition.Heap)(body)
 
   Seq(false, true).foreach { withIds =>
     val format = if (withIds) "2" else "1"
@@ -177,7 +105,7 @@ class StateFilesSuite extends AnyFunSuite {
           open = partition.commit(open, s"id-$i", i.toLong, i.toLong)
           if (i % 3 == 0) partition.snapshot(open)
         }
-        new StateHistory(partition.folder).deleteBefore(8)
+        partition.cleanUp(open, oldest = 8)
         assert(partition.folder.list().map(_.version).min == 6)
         (8 to 10).foreach { i =>
           assert(partition.timers(partition.load(i.toLong, s"id-$i")) == i)

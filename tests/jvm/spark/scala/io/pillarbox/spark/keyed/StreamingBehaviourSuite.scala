@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.spark.checkpoint.{OpenStates, StateMaintenance}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, window}
-import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
@@ -32,6 +32,86 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         eventually {
           val custom = query.recentProgress.flatMap(_.stateOperators).map(_.customMetrics.asScala)
           assert(custom.map(_.apply(KeyedMetrics.ProcessingTimersFired).toLong).sum == 1)
+        }
+      }
+    }
+  }
+
+  Seq("timer" -> "event", "clock" -> "clock").foreach { case (option, what) =>
+    Seq("1", "2").foreach { format =>
+      test(
+        s"$what timers that are due wake a restarted query without input, once; checkpoint format $format"
+      ) {
+        withSettings(stateSettings(format): _*)(withFolder { folder =>
+          val stream = new Stream(folder)
+          def result = process(stream.watermarked, Spec(options = Map(option -> "1")))
+          stream.add(Event("a", 1, 1000), Event("b", 1, 1000))
+          // The run ends with the timers due and not fired.
+          withSettings("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+            stream.runOnce(result)
+            stream.add(Event("c", 1, 9000))
+            stream.runOnce(result)
+          }
+          val fired = stream.rows.count(_.getString(1) == what)
+          val before = stream.batches.size
+          stream.runOnce(result)
+          assert(stream.rows.count(_.getString(1) == what) == fired + (if (what == "event") 2 else 1))
+          assert(stream.batches.size == before + 1)
+          stream.runOnce(result)
+          val query = stream.start(result, trigger = Trigger.AvailableNow())
+          assert(query.awaitTermination(90000))
+          assert(stream.batches.size == before + 1)
+        })
+      }
+    }
+  }
+
+  test(
+    "a timer that comes due while a restarted query waits wakes it, and the checks of a restart are made"
+  ) {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      stream.runOnce(process(stream.input, Spec(options = Map("clock" -> "4000"))))
+      if (!stream.rows.exists(_.getString(1) == "clock"))
+        stream.running(process(stream.input, Spec(options = Map("clock" -> "4000")))) { _ =>
+          eventually(assert(stream.rows.map(_.getString(1)) == Seq("row", "clock")))
+        }
+      stream.add(Event("a", 1, 1000))
+      intercept[Exception](stream.runOnce(process(stream.input, Spec(by = Seq("v")))))
+    }
+  }
+
+  Seq("heap", "rocksdb").foreach { backend =>
+    test(s"$backend: the progress counts rows of state: all, updated, removed; also after a restart; and late rows") {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        val spec = Spec(classOf[KeepsOdd].getName, backend, backend)
+        def figures(query: StreamingQuery): (Long, Long, Long) = {
+          query.processAllAvailable()
+          eventually {
+            val progress = query.recentProgress.filter(_.numInputRows > 0)
+            val operator = progress.last.stateOperators.head
+            assert(progress.last.batchId == stream.batches.lastKey)
+            (operator.numRowsTotal, operator.numRowsUpdated, operator.numRowsRemoved)
+          }
+        }
+        // Without no-data batches, a batch is a progress.
+        withSettings("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
+          stream.running(process(stream.watermarked, spec)) { query =>
+            stream.add((1 to 10).map(i => Event(i.toString, 1, 5000)): _*)
+            assert(figures(query) == ((10, 10, 0)))
+            stream.add((1 to 4).map(i => Event(i.toString, 2, 5001)): _*)
+            assert(figures(query) == ((6, 0, 4)))
+          }
+          stream.running(process(stream.watermarked, spec)) { query =>
+            stream.add(Event("5", 3, 5002), Event("11", 1, 5002), Event("late", 1, 1000))
+            assert(figures(query) == ((7, 2, 0)))
+            val operator = query.recentProgress.filter(_.numInputRows > 0).last.stateOperators.head
+            assert(operator.numRowsDroppedByWatermark == 1)
+            if (backend == "rocksdb") assert(operator.memoryUsedBytes > 0)
+            assert(operator.customMetrics.get(KeyedMetrics.CommitBytes) > 0)
+          }
         }
       }
     }
@@ -197,6 +277,12 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       } finally Count.beforeRow.set(_ => ())
     }
   }
+
+  private def stateSettings(format: String): Seq[(String, String)] = Seq(
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )
 
   private def deltas(folder: Path): Seq[Path] = {
     val files = Files.walk(folder.resolve("state"))

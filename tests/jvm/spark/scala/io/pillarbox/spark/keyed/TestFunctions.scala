@@ -79,3 +79,14 @@ class LastRow(options: JMap[String, String]) extends KeyedProcessFunction[Row, R
 
   private def isInt: Boolean = options.get("schema").startsWith("n int")
 }
+
+/** Keeps the value of a row if it is odd, and forgets what it kept if it is even. */
+class KeepsOdd extends KeyedProcessFunction[Row, Row, Row] {
+  private var kept: ValueState[Long] = _
+
+  override def open(context: OpenContext): Unit =
+    kept = context.getState(ValueStateDescriptor("kept", Serializers.long))
+
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
+    if (row.getLong(1) % 2 == 1) kept.update(row.getLong(1)) else kept.clear()
+}

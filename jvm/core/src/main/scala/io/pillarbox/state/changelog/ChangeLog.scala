@@ -8,8 +8,9 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, Output
  * @param version of the state after it
  * @param entries values, list elements, map entries and removals written
  * @param bytes in the stream
+ * @param removals of the entries
  */
-final case class CommitSummary(version: Long, entries: Long, bytes: Long)
+final case class CommitSummary(version: Long, entries: Long, bytes: Long, removals: Long = 0)
 
 /** A commit in memory: exactly the entries that changed since the one before. Immutable. */
 final class ChangeLog private (val summary: CommitSummary, content: Array[Byte]) {

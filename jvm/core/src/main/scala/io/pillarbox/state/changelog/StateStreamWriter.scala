@@ -22,6 +22,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   private[this] var count = 0
   private[this] var region = 0
   private[this] var entries = 0L
+  private[this] var removals = 0L
   private[this] var blocks = 0
   private[this] var written = 0L
 
@@ -38,7 +39,10 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
 
   def beginPut(keyGroup: Int): Unit = begin(1, keyGroup)
 
-  def beginRemove(keyGroup: Int): Unit = begin(0, keyGroup)
+  def beginRemove(keyGroup: Int): Unit = {
+    removals += 1
+    begin(0, keyGroup)
+  }
 
   def endKey(): Unit = {
     out.endSized(region)
@@ -85,7 +89,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     prelude.writeInt(blocks)
     writeBlock(prelude, null)
     stream.flush()
-    CommitSummary(header.version, entries, written)
+    CommitSummary(header.version, entries, written, removals)
   }
 
   private[this] def begin(put: Int, keyGroup: Int): Unit = {

@@ -32,7 +32,12 @@ private[rocksdb] object ColumnMigration {
       val old = column.family
       val name = column.name.copy(generation = column.name.generation + 1, ttlSeconds = ttlSeconds)
       column.use(store.createColumnFamily(name.toBytes, ttlSeconds), name)
-      if (plan.sameBytes) copy(store, old, column) else rewrite(store, entries, old, column, descriptor, plan)
+      val before = entries.live
+      if (plan.sameBytes) copy(store, old, column)
+      else {
+        rewrite(store, entries, old, column, descriptor, plan)
+        entries.assumeLive(before)
+      }
       store.dropColumnFamily(old)
     }
   }

@@ -31,6 +31,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   @volatile var hits = 0L
   @volatile var misses = 0L
+
+  /**
+   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops, and one in a
+   * hundred of those written without being read first, which look to a Bloom filter as if they had been there.
+   */
+  @volatile var live = 0L
+
+  /** What the cache takes on the heap, in bytes, as of the last commit or spill. */
+  @volatile var cacheUsed = 0L
+  private[this] var ownLive = 0L
   private[this] var ownHits = 0L
   private[this] var ownMisses = 0L
 
@@ -51,8 +61,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     } else fetch(column, key)
   }
 
-  def put(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
+  /** @param isNew whether it is known that there is no such key */
+  def put(column: StateColumn, key: OutputView, bytes: OutputView, isNew: Boolean = false): Unit = {
     val entry = entryForWrite(column, key)
+    if (isNew || isAbsent(column, key, entry)) ownLive += 1
     cache.setValue(entry, bytes.array, bytes.length)
     noteWrite(column, entry)
   }
@@ -61,6 +73,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   def delete(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column, key)
     if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
+      if (!isAbsent(column, key, entry)) ownLive -= 1
       cache.setAbsent(entry)
       noteWrite(column, entry)
     }
@@ -117,6 +130,12 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
       }
     } else forEachSpilled(column, action)
 
+  /** From now on there are so many entries. */
+  def assumeLive(count: Long): Unit = {
+    ownLive = math.max(count, 0L)
+    live = ownLive
+  }
+
   /** Nothing counts as changed any more. */
   def commitChanges(): Unit = {
     columns.foreach { column =>
@@ -166,6 +185,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     val entry = cache.find(column.id, key.array, key.length)
     if (entry >= 0) entry else cache.add(column.id, key.array, key.length)
   }
+
+  private[this] def isAbsent(column: StateColumn, key: OutputView, entry: Int): Boolean =
+    if (cache.isKnown(entry)) cache.valueLength(entry) == Absent
+    else !store.mayHave(column.family, key.array, key.length)
 
   private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
     if (!cache.isUnwritten(entry)) {
@@ -243,7 +266,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     }
   }
 
-  private[this] def publishCounters(): Unit = {
+  /** Lets other threads see how it stands. */
+  def publishCounters(): Unit = {
+    live = ownLive
+    cacheUsed = cache.used
     hits = ownHits
     misses = ownMisses
   }

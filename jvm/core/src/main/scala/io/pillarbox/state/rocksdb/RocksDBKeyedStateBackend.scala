@@ -155,12 +155,22 @@ final class RocksDBKeyedStateBackend[K](
   override protected def doRestore(in: InputStream, source: String): Unit = {
     var targets = Map.empty[Int, StateColumn]
     val batch = new BatchBuilder(store)
+    var restored = 0L
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
-    } { block => targets.get(block.state).foreach(load(_, block, batch)) }
+    } { block => targets.get(block.state).foreach(restored += load(_, block, batch)) }
     batch.write()
+    entries.assumeLive(entries.live + restored)
   }
+
+  override def entryCount: Long = {
+    checkThread()
+    entries.publishCounters()
+    entries.live
+  }
+
+  override def assumeEntries(count: Long): Unit = entries.assumeLive(count)
 
   private[this] def columnFor(meta: StateMeta): StateColumn = {
     val ttlSeconds = CompactionTtl.seconds(meta, config.compactionMargin)
@@ -171,10 +181,13 @@ final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  private[this] def load(column: StateColumn, block: RecordBlock, batch: BatchBuilder): Unit = {
+  /** How many more were put than deleted. */
+  private[this] def load(column: StateColumn, block: RecordBlock, batch: BatchBuilder): Long = {
     val c = block.cursor
+    var count = 0L
     while (c.next())
-      if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset)))
+      if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset))) {
+        count += (if (c.isPut) 1 else -1)
         if (c.isPut)
           batch.put(
             column.familyNumber,
@@ -186,6 +199,8 @@ final class RocksDBKeyedStateBackend[K](
             c.valueLength
           )
         else batch.delete(column.familyNumber, c.array, c.keyOffset, c.keyLength)
+      }
+    count
   }
 
   /** Takes over the column families of a checkpoint. */
@@ -210,8 +225,9 @@ final class RocksDBKeyedStateBackend[K](
   }
 
   override def metrics: StateMetrics = StateMetrics(
-    store.property("rocksdb.estimate-num-keys"),
-    store.property("rocksdb.live-sst-files-size") + store.property("rocksdb.cur-size-all-mem-tables"),
+    entries.live,
+    store.property("rocksdb.live-sst-files-size"),
+    entries.cacheUsed + store.property("rocksdb.cur-size-all-mem-tables"),
     entries.hits + store.ticker(TickerType.BLOCK_CACHE_HIT),
     entries.misses + store.ticker(TickerType.BLOCK_CACHE_MISS),
     store.ticker(TickerType.COMPACT_READ_BYTES) + store.ticker(TickerType.COMPACT_WRITE_BYTES),

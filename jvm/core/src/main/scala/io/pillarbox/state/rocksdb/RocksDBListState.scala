@@ -87,7 +87,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     at.writeLong(sequence)
     sequence += 1
     changes += 1
-    store(at, value, if (policy == null) 0L else policy.stamp(time))
+    store(at, value, if (policy == null) 0L else policy.stamp(time), isNew = true)
   }
 
   private[this] def keyOf(scan: EntryScan): OutputView = {

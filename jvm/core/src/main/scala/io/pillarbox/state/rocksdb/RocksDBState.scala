@@ -42,12 +42,12 @@ private[rocksdb] abstract class RocksDBState[K, V](
 
   protected final def prefixBytes(): Array[Byte] = openKey().toByteArray
 
-  /** Writes a value under TTL or not; `stamp` only counts under TTL. */
-  protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
+  /** Writes a value under TTL or not; `stamp` only counts under TTL. `isNew`: nothing can be there. */
+  protected final def store(at: OutputView, value: V, stamp: Long, isNew: Boolean = false): Unit = {
     out.clear()
     if (policy != null) out.writeLong(stamp)
     serializer.serialize(value, out)
-    table.put(column, at, out)
+    table.put(column, at, out, isNew)
     out.shrinkTo(RocksDBState.MaxIdleBuffer)
   }
 

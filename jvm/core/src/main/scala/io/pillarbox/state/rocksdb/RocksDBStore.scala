@@ -86,6 +86,10 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
     catch { case e: RocksDBException => throw failed("read from", e) }
 
+  /** False if the key is not there; asks memory and Bloom filters only. */
+  def mayHave(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int): Boolean =
+    db.keyMayExist(family, key, 0, keyLength, null)
+
   /** Applies a serialised batch as one write. */
   def write(batch: Array[Byte]): Unit = guarded("write to") {
     val native = new WriteBatch(batch)
@@ -170,7 +174,9 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     try {
       Files.createDirectories(config.directory)
       val names = listFamilies()
-      val options = names.map(_ => familyOptions(compacts = false))
+      // Nothing restored is compacted before its TTL is known; the default one holds no state.
+      val options =
+        names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
       val ttls = names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(_.ttlSeconds)))

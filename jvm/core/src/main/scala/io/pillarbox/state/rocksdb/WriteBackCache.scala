@@ -32,7 +32,10 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   var size = 0
 
   /** Whether it is time for [[clear]]: no room is left, and there is no more to be had. */
-  def isFull: Boolean = arena.length.toLong + size.toLong * EntryBytes >= limit && !growLimit()
+  def isFull: Boolean = used >= limit && !growLimit()
+
+  /** In bytes. */
+  def used: Long = arena.length.toLong + size.toLong * EntryBytes
 
   def bytes: Array[Byte] = arena.array
 

@@ -96,7 +96,7 @@ object CheckpointNote {
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
   def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
     val files = CheckpointFileManager.create(folder, conf)
-    Option(pathIn(folder)).filter(files.exists).map(read(files, _))
+    Option(pathIn(folder)).filter(path => files.exists(path)).map(read(files, _))
   }
 
   private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), "operator.json")

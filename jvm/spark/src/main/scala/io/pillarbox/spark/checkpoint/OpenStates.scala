@@ -64,11 +64,14 @@ object OpenStates {
  *
  * @param deltas
  *   committed since the last snapshot
+ * @param tables
+ *   files of its database that the last snapshot left in the checkpoint, by their local names
  */
 final class VersionedState(
     val state: io.pillarbox.spark.keyed.PartitionState,
     @volatile var version: StateVersion,
-    @volatile var deltas: Int
+    @volatile var deltas: Int,
+    @volatile var tables: Map[String, SharedFile] = Map.empty
 ) extends AutoCloseable {
   private val inSnapshot = new java.util.concurrent.Semaphore(1)
   private val closed = new AtomicBoolean

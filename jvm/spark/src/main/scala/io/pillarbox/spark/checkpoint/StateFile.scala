@@ -1,15 +1,22 @@
 package io.pillarbox.spark.checkpoint
 
 /** What a file of state holds. */
-sealed abstract class StateFileKind(val suffix: String)
+sealed abstract class StateFileKind(val suffix: String, val isFull: Boolean)
 
 object StateFileKind {
 
   /** What one micro-batch changed. */
-  case object Delta extends StateFileKind("delta")
+  case object Delta extends StateFileKind("delta", isFull = false)
 
-  /** Everything. */
-  case object Snapshot extends StateFileKind("snapshot")
+  /** Everything, in the portable format. */
+  case object Snapshot extends StateFileKind("snapshot", isFull = true)
+
+  /** Everything, as a list of database files that are kept beside it, see [[DatabaseManifest]]. */
+  case object Database extends StateFileKind("database", isFull = true)
+
+  val all: Seq[StateFileKind] = Seq(Delta, Snapshot, Database)
+
+  val full: Seq[StateFileKind] = all.filter(_.isFull)
 }
 
 /**
@@ -23,13 +30,15 @@ final case class StateFile(kind: StateFileKind, version: Long, id: Option[String
 }
 
 object StateFile {
-  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot)""".r
+  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database)""".r
 
   /** None for files of others. */
   def parse(name: String): Option[StateFile] = name match {
     case Name(version, id, suffix) =>
-      val kind = if (suffix == StateFileKind.Delta.suffix) StateFileKind.Delta else StateFileKind.Snapshot
-      version.toLongOption.map(StateFile(kind, _, Option(id)))
+      for {
+        kind <- StateFileKind.all.find(_.suffix == suffix)
+        number <- version.toLongOption
+      } yield StateFile(kind, number, Option(id))
     case _ => None
   }
 }

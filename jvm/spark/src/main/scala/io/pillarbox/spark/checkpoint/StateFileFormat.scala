@@ -8,7 +8,8 @@ import io.pillarbox.state.StateRestoreException
 /**
  * The container of state and timers in one file:
  * {{{
- * magic (8 bytes), format version: u16, id: utf, base id: utf (empty: none)
+ * magic (8 bytes), format version: u16, id: utf, base id: utf (empty: none),
+ *   time of the next event-time timer: i64, of the next processing-time timer: i64, entries of state: i64
  * state:  chunks of length: i32 (> 0) and bytes, ended by length 0
  * timers: the same
  * crc-32c of all before: i32
@@ -27,8 +28,17 @@ object StateFileFormat {
    *   of the commit; a snapshot has that of the commit it was taken after
    * @param base
    *   the id of the commit that a delta follows; None for the first one and for snapshots
+   * @param due
+   *   when the partition's next timers are due, so that a restarted query knows without loading state
+   * @param entries
+   *   how many entries the state has, for metrics
    */
-  final case class Header(id: String, base: Option[String])
+  final case class Header(
+      id: String,
+      base: Option[String],
+      due: DueTimes = DueTimes.Never,
+      entries: Long = 0
+  )
 
   /** Writes a file. The stream is flushed, not closed. */
   def write(out: OutputStream, header: Header)(
@@ -40,6 +50,9 @@ object StateFileFormat {
     data.writeShort(Version)
     data.writeUTF(header.id)
     data.writeUTF(header.base.getOrElse(""))
+    data.writeLong(header.due.eventTime)
+    data.writeLong(header.due.processingTime)
+    data.writeLong(header.entries)
     Seq(state, timers).foreach { content =>
       val section = new BufferedOutputStream(new Chunks(data), ChunkSize)
       content(section)
@@ -86,7 +99,12 @@ object StateFileFormat {
       if (data.readLong() != Magic) throw damaged(source, "it is no file of state", null)
       val version = data.readUnsignedShort()
       if (version > Version) throw newer(source, version)
-      Header(data.readUTF(), Some(data.readUTF()).filter(_.nonEmpty))
+      Header(
+        data.readUTF(),
+        Some(data.readUTF()).filter(_.nonEmpty),
+        DueTimes(data.readLong(), data.readLong()),
+        data.readLong()
+      )
     } catch {
       case cut: EOFException => throw damaged(source, "it ends too early", cut)
       case garbled: UTFDataFormatException => throw damaged(source, "its header can't be read", garbled)

@@ -11,34 +11,38 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *
  * One object for a task; several folders objects on one path may be used at the same time.
  */
-final class StateFolder(val path: Path, conf: Configuration) {
+final class StateFolder(val path: Path, private[checkpoint] val conf: Configuration) {
   private lazy val files = CheckpointFileManager.create(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */
-  def list(): Seq[StateFile] =
-    try
-      files
-        .list(path)
-        .toSeq
-        .filterNot(_.isDirectory)
-        .flatMap(status => StateFile.parse(status.getPath.getName))
+  def list(): Seq[StateFile] = listNames().flatMap(StateFile.parse)
+
+  /** The names of all files, whatever they are. */
+  private[checkpoint] def listNames(): Seq[String] =
+    try files.list(path).toSeq.filterNot(_.isDirectory).map(_.getPath.getName)
     catch { case _: FileNotFoundException => Nil }
 
   def exists(file: StateFile): Boolean = files.exists(pathOf(file))
 
-  def pathOf(file: StateFile): Path = new Path(path, file.name)
+  def pathOf(file: StateFile): Path = pathOfNamed(file.name)
+
+  private[checkpoint] def pathOfNamed(name: String): Path = new Path(path, name)
 
   /** @throws java.io.FileNotFoundException if it is not there */
-  def read[A](file: StateFile)(use: InputStream => A): A = {
-    val in = files.open(pathOf(file))
+  def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name)(use)
+
+  private[checkpoint] def readNamed[A](name: String)(use: InputStream => A): A = {
+    val in = files.open(pathOfNamed(name))
     try use(in)
     finally in.close()
   }
 
   /** Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it throws. */
-  def write(file: StateFile)(content: OutputStream => Unit): Long = {
+  def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
+
+  private[checkpoint] def writeNamed(name: String)(content: OutputStream => Unit): Long = {
     files.mkdirs(path)
-    val out = files.createAtomic(pathOf(file), overwriteIfPossible = true)
+    val out = files.createAtomic(pathOfNamed(name), overwriteIfPossible = true)
     try {
       content(out)
       val size = out.getPos
@@ -52,5 +56,7 @@ final class StateFolder(val path: Path, conf: Configuration) {
   }
 
   /** No-op if it is not there. */
-  def delete(file: StateFile): Unit = files.delete(pathOf(file))
+  def delete(file: StateFile): Unit = deleteNamed(file.name)
+
+  private[checkpoint] def deleteNamed(name: String): Unit = files.delete(pathOfNamed(name))
 }

@@ -1,8 +1,11 @@
 package io.pillarbox.spark.checkpoint
 
+import java.io.IOException
+
+import scala.annotation.tailrec
 import scala.collection.mutable
 
-import io.pillarbox.state.StateRestoreException
+import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
  * Which files lead to a version, and which no version needs any more.
@@ -23,34 +26,72 @@ final class StateHistory(folder: StateFolder) {
   def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
     val there = folder.list().toSet -- skipped
     val path = mutable.ArrayDeque.empty[StateFile]
-    var number = version.number
-    var id = version.id
-    while (number > 0) {
-      val delta = StateFile(StateFileKind.Delta, number, id)
-      val snapshot = StateFile(StateFileKind.Snapshot, number, id)
-      if (there(snapshot) && (!there(delta) || idOf(snapshot) == idOf(delta))) {
-        path.prepend(snapshot)
-        number = 0
-      } else if (there(delta)) {
-        path.prepend(delta)
-        if (id.isDefined) id = header(delta).base
-        number -= 1
-      } else throw missing(version, delta)
+    var at = version
+    while (at.number > 0) {
+      val delta = deltaOf(at)
+      snapshotOf(at, there) match {
+        case Some(snapshot) =>
+          path.prepend(snapshot)
+          at = StateVersion.Empty
+        case None if there(delta) =>
+          path.prepend(delta)
+          at = before(at)
+        case None => throw missing(version, delta)
+      }
     }
     path.toSeq
   }
 
-  /** Deletes what no version from `oldest` on needs: all before the newest snapshot up to it. */
-  def deleteBefore(oldest: Long): Unit = {
-    val there = folder.list()
-    val snapshots = there.filter(file => file.kind == StateFileKind.Snapshot && file.version <= oldest)
-    if (snapshots.nonEmpty) {
-      val first = snapshots.map(_.version).max
-      there.filter(_.version < first).foreach(folder.delete)
+  /**
+   * Deletes what no version from `oldest` on needs that led to `current`: all before the snapshot that `oldest` is loaded
+   * from. Snapshots of attempts that lost count for nothing here.
+   */
+  def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
+    pathTo(ancestor(current, oldest)).headOption.filter(_.kind.isFull).foreach { first =>
+      val (old, kept) = folder.list().partition(_.version < first.version)
+      old.foreach(folder.delete)
+      tables.deleteUnused(
+        first.version,
+        kept.filter(_.kind == StateFileKind.Database).flatMap(tablesOf).toSet
+      )
     }
   }
 
-  private def idOf(file: StateFile): String = header(file).id
+  @tailrec
+  private def ancestor(version: StateVersion, number: Long): StateVersion =
+    if (version.number <= number) version
+    else if (version.id.isEmpty) StateVersion(number, None)
+    else ancestor(before(version), number)
+
+  /** The version that a version's delta was made from. */
+  private def before(version: StateVersion): StateVersion =
+    StateVersion(version.number - 1, version.id.flatMap(_ => header(deltaOf(version)).base))
+
+  private def snapshotOf(version: StateVersion, there: Set[StateFile]): Option[StateFile] = {
+    val delta = deltaOf(version)
+    StateFileKind.full
+      .map(StateFile(_, version.number, version.id))
+      .find(file => there(file) && (file.id.isDefined || !there(delta) || isOfOneAttempt(file, delta)))
+  }
+
+  /** True too where that can't be read: whoever reads the file then tells of the damage. */
+  private def isOfOneAttempt(snapshot: StateFile, delta: StateFile): Boolean =
+    try header(snapshot).id == header(delta).id
+    catch { case _: StateException | _: IOException => true }
+
+  private def deltaOf(version: StateVersion): StateFile =
+    StateFile(StateFileKind.Delta, version.number, version.id)
+
+  private def tablesOf(file: StateFile): Seq[String] = {
+    val source = folder.pathOf(file).toString
+    var found = Seq.empty[String]
+    folder.read(file)(
+      StateFileFormat.read(_, source)(in =>
+        found = DatabaseManifest.readFrom(in, source).tables.map(_.shared)
+      )(_ => ())
+    )
+    found
+  }
 
   private def header(file: StateFile): StateFileFormat.Header =
     folder.read(file)(StateFileFormat.readHeader(_, folder.pathOf(file).toString))

@@ -14,32 +14,36 @@ import org.slf4j.LoggerFactory
  *
  * @param empty
  *   makes empty state
+ * @param adopt
+ *   opens state on the files of a database, which it takes over, or leaves it alone and says None: then the content goes
+ *   into empty state
  */
-final class StateLoader(folder: StateFolder, empty: () => PartitionState) {
+final class StateLoader(
+    folder: StateFolder,
+    empty: () => PartitionState,
+    adopt: LocalDatabase => Option[PartitionState] = _ => None
+) {
   private val history = new StateHistory(folder)
+  private val databases = new DatabaseReader(folder, empty, adopt)
 
   /** @throws StateException if a file is missing, damaged, or written by something else */
   def load(version: StateVersion): VersionedState = load(version, Set.empty)
 
   private def load(version: StateVersion, skipped: Set[StateFile]): VersionedState = {
     val files = history.pathTo(version, skipped)
-    val state = empty()
-    var reading = Option.empty[StateFile]
+    val loading = new Loading
     try {
-      var id = Option.empty[String]
-      files.foreach { file =>
-        reading = Some(file)
-        id = Some(restore(state, file))
-      }
+      files.foreach(loading.read)
+      loading.result.backend.assumeEntries(loading.entries)
       val deltas = files.count(_.kind == StateFileKind.Delta)
-      new VersionedState(state, StateVersion(version.number, id), deltas)
+      new VersionedState(loading.result, StateVersion(version.number, loading.id), deltas, loading.tables)
     } catch {
-      case e @ (_: StateException | _: IOException) if reading.exists(_.kind == StateFileKind.Snapshot) =>
-        state.close()
+      case e @ (_: StateException | _: IOException) if loading.reading.exists(_.kind.isFull) =>
+        loading.close()
         StateLoader.log.warn("A snapshot can't be read; loading what it was made from", e)
-        withoutSnapshot(e)(load(version, skipped ++ reading))
+        withoutSnapshot(e)(load(version, skipped ++ loading.reading))
       case e: Throwable =>
-        state.close()
+        loading.close()
         throw e
     }
   }
@@ -53,12 +57,41 @@ final class StateLoader(folder: StateFolder, empty: () => PartitionState) {
         throw damage
     }
 
-  private def restore(state: PartitionState, file: StateFile): String =
+  /** State on its way, file by file. */
+  private final class Loading {
+    private var state: PartitionState = _
+    var reading = Option.empty[StateFile]
+    var id = Option.empty[String]
+    var entries = 0L
+    var tables = Map.empty[String, SharedFile]
+
+    def read(file: StateFile): Unit = {
+      reading = Some(file)
+      if (file.kind == StateFileKind.Database) {
+        val opened = databases.read(file)
+        state = opened.state
+        tables = opened.tables
+        noted(opened.header)
+      } else noted(restore(result, file))
+    }
+
+    private def noted(header: StateFileFormat.Header): Unit = {
+      id = Some(header.id)
+      entries = header.entries
+    }
+
+    def result: PartitionState = {
+      if (state == null) state = empty()
+      state
+    }
+
+    def close(): Unit = if (state != null) state.close()
+  }
+
+  private def restore(state: PartitionState, file: StateFile): StateFileFormat.Header =
     folder.read(file) { in =>
       val source = folder.pathOf(file).toString
-      StateFileFormat
-        .read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
-        .id
+      StateFileFormat.read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
     }
 }
 

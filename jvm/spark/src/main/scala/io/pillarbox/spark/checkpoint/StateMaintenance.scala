@@ -1,7 +1,5 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{BufferedOutputStream, OutputStream}
-import java.nio.file.{Files, Path}
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{Executors, ThreadFactory, TimeUnit}
 
@@ -50,43 +48,35 @@ object StateMaintenance {
       catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
     }
 
-  /** State waits only while it is written to a local file; the upload comes after. */
+  /** State waits only while it is copied to the local disk; the upload comes after. */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
     val local = LocalFolders.create("snapshot")
     try {
-      val file = local.path.resolve("snapshot")
-      var version = StateVersion.Empty
+      var taken = Option.empty[(VersionedState, SnapshotWriter)]
       OpenStates.whileIdle(partition) { versioned =>
         versioned.state.takeOver()
-        version = versioned.version
-        writeLocal(file, versioned)
+        taken = Some(versioned -> SnapshotWriter.take(versioned, local.path))
         versioned.deltas = 0
       }
-      if (version != StateVersion.Empty) upload(partition, settings, version, file)
+      taken.foreach { case (versioned, writer) =>
+        versioned.tables = upload(partition, settings, writer)
+      }
     } finally local.close()
-  }
-
-  private def writeLocal(file: Path, versioned: VersionedState): Unit = {
-    val out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 16)
-    try {
-      val header = StateFileFormat.Header(versioned.version.id.getOrElse(""), None)
-      StateFileFormat.write(out, header)(versioned.state.backend.snapshot(_): Unit)(
-        versioned.state.timers.snapshot
-      )
-    } finally out.close()
   }
 
   private def upload(
       partition: StatePartition,
       settings: StateSettings,
-      version: StateVersion,
-      file: Path
-  ): Unit = {
+      writer: SnapshotWriter
+  ): Map[String, SharedFile] = {
     val folder = new StateFolder(partition.folder, settings.configuration)
-    val target = StateFile(StateFileKind.Snapshot, version.number, version.id.filter(_ => settings.withIds))
-    folder.write(target)((out: OutputStream) => Files.copy(file, out): Unit)
-    partition.reportSnapshot(version.number)
-    new StateHistory(folder).deleteBefore(version.number - settings.versionsToRetain)
+    val tables = new SharedTables(partition.folder, settings.configuration)
+    val shared = writer.upload(folder, tables, settings.withIds)
+    partition.reportSnapshot(writer.version.number)
+    val oldest = writer.version.number - settings.versionsToRetain
+    val version = StateVersion(writer.version.number, writer.version.id.filter(_ => settings.withIds))
+    new StateHistory(folder).deleteBefore(oldest, version, tables)
+    shared
   }
 
   private def inBackground(what: String)(action: => Unit): Unit = executor.execute { () =>

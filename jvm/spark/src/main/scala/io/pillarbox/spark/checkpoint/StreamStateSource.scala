@@ -4,6 +4,7 @@ import java.util.UUID
 
 import io.pillarbox.spark.keyed.{KeyedMetrics, KeyedTask, PartitionState, StateBackends, StateSource}
 import io.pillarbox.state.changelog.CommitSummary
+import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
 
@@ -49,7 +50,7 @@ final class StreamStateSource(
     val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
     var summary: CommitSummary = null
     val bytes = folder.write(file) { out =>
-      StateFileFormat.write(out, StateFileFormat.Header(id, versioned.version.id)) { section =>
+      StateFileFormat.write(out, header(id)) { section =>
         summary = versioned.state.backend.commit(section)
       }(versioned.state.timers.commit)
     }
@@ -60,11 +61,23 @@ final class StreamStateSource(
     published(summary, next)
   }
 
+  private def header(id: String) = StateFileFormat.Header(
+    id,
+    versioned.version.id,
+    DueTimes(
+      versioned.state.nextTimer(TimerKind.EventTime),
+      versioned.state.nextTimer(TimerKind.ProcessingTime)
+    ),
+    versioned.state.backend.entryCount
+  )
+
   private def published(summary: CommitSummary, next: StateVersion): Unit = {
     val metrics = versioned.state.backend.metrics
     count("numTotalStateRows", metrics.entries)
-    count("numUpdatedStateRows", summary.entries)
-    count("stateMemory", math.max(metrics.bytes, 0L))
+    count("numUpdatedStateRows", summary.entries - summary.removals)
+    count("numRemovedStateRows", summary.removals)
+    count("stateMemory", math.max(metrics.memoryBytes, 0L))
+    count(KeyedMetrics.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
     report.committed(partition.partition, base, next, versioned.state)
     if (settings.reportCommits) partition.reportCommit(next.number)
@@ -80,12 +93,14 @@ final class StreamStateSource(
   }
 
   private def load(): VersionedState = {
-    val loader =
-      new StateLoader(
-        folder,
-        () => StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory)
-      )
-    loader.load(base)
+    def make(from: Option[LocalDatabase]) =
+      StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory, from)
+    def fits(database: LocalDatabase) = StateBackends.canAdopt(task.spec, database)
+    new StateLoader(
+      folder,
+      () => make(None),
+      database => Option.when(fits(database))(make(Some(database)))
+    ).load(base)
   }
 
   private def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)

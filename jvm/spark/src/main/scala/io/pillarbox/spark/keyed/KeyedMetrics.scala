@@ -6,6 +6,7 @@ object KeyedMetrics {
   val ProcessingTimersFired = "numProcessingTimersFired"
   val LoadMs = "stateLoadTimeMs"
   val CommitBytes = "commitBytes"
+  val FileBytes = "stateFileBytes"
   val BackendReused = "numBackendsReused"
 
   val descriptions: Seq[(String, String)] = Seq(
@@ -13,6 +14,7 @@ object KeyedMetrics {
     ProcessingTimersFired -> "number of processing-time timers fired",
     LoadMs -> "time to load state (ms)",
     CommitBytes -> "bytes written by commits",
+    FileBytes -> "bytes of state in local files",
     BackendReused -> "number of backends found open"
   )
 }

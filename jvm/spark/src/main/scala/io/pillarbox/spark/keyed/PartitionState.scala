@@ -11,12 +11,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * @param trackChanges
  *   whether changes can be committed
+ * @param timersInDatabase
+ *   whether the timers are kept in the database of the state
  */
 final class PartitionState(
     makeBackend: StateClock => KeyedStateBackend[UnsafeRow],
     makeQueues: KeyedStateBackend[UnsafeRow] => TimerQueues,
     release: () => Unit,
-    trackChanges: Boolean
+    trackChanges: Boolean,
+    val timersInDatabase: Boolean = false
 ) extends AutoCloseable {
   val clock = new TaskClock
   val backend: KeyedStateBackend[UnsafeRow] = makeBackend(clock)

@@ -1,13 +1,16 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.queue.RocksDBOrderedByteStore
+import io.pillarbox.spark.checkpoint.LocalDatabase
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
 import org.apache.spark.sql.types.{StructField, StructType}
+import org.rocksdb.ColumnFamilyHandle
 
 /** Makes empty state of a partition, kept as the spec wants it. */
 object StateBackends {
@@ -31,35 +34,53 @@ object StateBackends {
    *
    * @param memoryLimit
    *   of all RocksDB databases of the process, in bytes
+   * @param from
+   *   a database to go on with; see [[canAdopt]]
    */
-  def forStream(spec: KeyedSpec, keySchema: StructType, memoryLimit: Long): PartitionState =
-    make(spec.backend, spec.timers, keySchema, memoryLimit)
+  def forStream(
+      spec: KeyedSpec,
+      keySchema: StructType,
+      memoryLimit: Long,
+      from: Option[LocalDatabase] = None
+  ): PartitionState =
+    make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from)
 
   /** For reading what a stream left, whatever kept it. */
   def forReading(keySchema: StructType, memoryLimit: Long): PartitionState =
-    make(StorageKind.RocksDB, StorageKind.RocksDB, keySchema, memoryLimit)
+    make(StorageKind.RocksDB, StorageKind.RocksDB, keySerializer(keySchema), memoryLimit, None)
+
+  /** Whether state is kept as in this database. */
+  def canAdopt(spec: KeyedSpec, database: LocalDatabase): Boolean =
+    spec.backend == StorageKind.RocksDB && (spec.timers == StorageKind.RocksDB) == database.timersInside
+
+  /** Over a database, to read its content out. */
+  def overDatabase(keys: TypeSerializer[UnsafeRow], database: LocalDatabase): PartitionState = {
+    val timers = if (database.timersInside) StorageKind.RocksDB else StorageKind.Heap
+    make(StorageKind.RocksDB, timers, keys, RocksDBConfig(database.folder.path).memoryLimit, Some(database))
+  }
 
   private def make(
       kind: StorageKind,
       timers: StorageKind,
-      keySchema: StructType,
-      memoryLimit: Long
+      keys: TypeSerializer[UnsafeRow],
+      memoryLimit: Long,
+      from: Option[LocalDatabase]
   ): PartitionState = {
     val closing = new Closing
-    val keys = keySerializer(keySchema)
     try
       new PartitionState(
         clock =>
           kind match {
             case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
-              val config =
-                RocksDBConfig(closing.folder().path, memoryLimit, sharedCache = CacheBudget.ofProcess)
+              val folder = from.fold(closing.folder())(database => closing.own(database.folder))
+              val config = RocksDBConfig(folder.path, memoryLimit, sharedCache = CacheBudget.ofProcess)
               new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
         backend => timerQueues(timers, backend, memoryLimit, closing),
         () => closing.run(),
-        trackChanges = true
+        trackChanges = true,
+        timersInDatabase = kind == StorageKind.RocksDB && timers == StorageKind.RocksDB
       )
     catch {
       case e: Throwable =>
@@ -98,18 +119,28 @@ object StateBackends {
     }
     new RocksDBOrderedByteStore(
       store.rocksDB,
-      store.createColumnFamily(name.getBytes("UTF-8")),
+      familyOf(store, name.getBytes("UTF-8")),
       store.defaultReadOptions,
       store.defaultWriteOptions
     )
   }
 
+  /** The column family that a restored database has, or a new one. */
+  private def familyOf(store: RocksDBStore, name: Array[Byte]): ColumnFamilyHandle =
+    store.columnFamilies.find(_.getName.sameElements(name)) match {
+      case Some(family) =>
+        store.enableCompaction(family)
+        family
+      case None => store.createColumnFamily(name)
+    }
+
   /** What is to be closed after the backend: databases, then folders. */
   private final class Closing {
     private var resources = List.empty[AutoCloseable]
 
-    def folder(): LocalFolder = {
-      val folder = LocalFolders.create("rocksdb")
+    def folder(): LocalFolder = own(LocalFolders.create("rocksdb"))
+
+    def own(folder: LocalFolder): LocalFolder = {
       resources = resources :+ folder
       folder
     }

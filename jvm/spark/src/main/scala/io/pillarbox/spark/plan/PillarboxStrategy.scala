@@ -3,7 +3,7 @@ package io.pillarbox.spark.plan
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
 
 /** Plans our logical nodes. */
 object PillarboxStrategy extends SparkStrategy {
@@ -46,8 +46,12 @@ object PillarboxStrategy extends SparkStrategy {
     case _ => Nil
   }
 
-  /** Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one). */
+  /**
+   * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and lets timers wake
+   * its queries.
+   */
   def register(session: SparkSession): Unit = session.synchronized {
+    RestartWakeUp.register(session, _.analyzedPlan.exists(_.isInstanceOf[KeyedProcess]))
     val experimental = SparkAdapter.experimental(session)
     if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this

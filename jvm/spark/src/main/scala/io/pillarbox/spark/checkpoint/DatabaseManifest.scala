@@ -1,0 +1,97 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.{DataInputStream, DataOutputStream, InputStream, OutputStream}
+
+import io.pillarbox.state.StateRestoreException
+
+/**
+ * A file of a database that is kept in the checkpoint, for all snapshots that have it.
+ *
+ * @param local
+ *   its name in the database's folder
+ * @param shared
+ *   its name in the checkpoint
+ * @param bytes
+ *   its size
+ * @param checksum
+ *   CRC-32C of its content
+ */
+final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
+
+/**
+ * What a database consists of: sorted tables, which never change and are shared between snapshots, and the few small
+ * files that tell what they mean.
+ *
+ * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are bounded before memory is
+ * taken.
+ *
+ * @param timersInside
+ *   whether the timers are in the database; else they are the other part of the container
+ */
+final case class DatabaseManifest(
+    timersInside: Boolean,
+    tables: Seq[SharedFile],
+    small: Seq[(String, Array[Byte])]
+) {
+
+  def writeTo(stream: OutputStream): Unit = {
+    val out = new DataOutputStream(stream)
+    out.writeBoolean(timersInside)
+    out.writeInt(tables.size)
+    tables.foreach { table =>
+      out.writeUTF(table.local)
+      out.writeUTF(table.shared)
+      out.writeLong(table.bytes)
+      out.writeInt(table.checksum)
+    }
+    out.writeInt(small.size)
+    small.foreach { case (name, content) =>
+      out.writeUTF(name)
+      out.writeInt(content.length)
+      out.write(content)
+    }
+    out.flush()
+  }
+}
+
+object DatabaseManifest {
+
+  /** More tables are no database of ours: RocksDB's own limit of open files would be passed long before. */
+  private final val MaxFiles = 1 << 20
+
+  /** Of one small file. RocksDB starts a new manifest of its own at a gigabyte; a checkpoint has a fresh, short one. */
+  final val MaxSmallBytes: Int = 64 << 20
+
+  /**
+   * @param source
+   *   names the file in errors
+   * @throws StateRestoreException
+   *   if a size or a name can't be
+   */
+  def readFrom(stream: InputStream, source: String): DatabaseManifest = {
+    val in = new DataInputStream(stream)
+    val timersInside = in.readBoolean()
+    val tables = Seq.fill(bounded(in.readInt(), MaxFiles, "files", source)) {
+      SharedFile(plain(in.readUTF(), source), plain(in.readUTF(), source), in.readLong(), in.readInt())
+    }
+    val small = Seq.fill(bounded(in.readInt(), MaxFiles, "files", source)) {
+      val name = plain(in.readUTF(), source)
+      name -> in.readNBytes(bounded(in.readInt(), MaxSmallBytes, "bytes", source))
+    }
+    DatabaseManifest(timersInside, tables, small)
+  }
+
+  private def bounded(size: Int, limit: Int, what: String, source: String): Int =
+    if (size >= 0 && size <= limit) size else throw damaged(source, s"it lists $size $what")
+
+  /** A name that stays in its folder. */
+  private def plain(name: String, source: String): String =
+    if (name.nonEmpty && !name.startsWith(".") && name.forall(c => c.isLetterOrDigit || "-_.".contains(c)))
+      name
+    else throw damaged(source, s"it names a file '$name'")
+
+  private def damaged(source: String, what: String) = new StateRestoreException(
+    "STATE_FILE_CORRUPT",
+    s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one"
+  )
+}

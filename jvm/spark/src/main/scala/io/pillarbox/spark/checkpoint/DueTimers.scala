@@ -1,0 +1,65 @@
+package io.pillarbox.spark.checkpoint
+
+import java.util.concurrent.{Callable, Executors}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/**
+ * Finds out when the timers in a checkpoint are due, from the headers of its newest deltas. On the driver.
+ *
+ * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts a query.
+ */
+object DueTimers {
+  private final val Readers = 16
+
+  /**
+   * The earliest timers over all partitions of all keyed operators of ours.
+   *
+   * @param state
+   *   the query's folder of state
+   * @param version
+   *   of the last micro-batch that was committed
+   * @param ids
+   *   of its commits, by operator and partition; none under checkpoint format 1
+   */
+  def in(
+      state: Path,
+      version: Long,
+      ids: (Long, Int) => Option[String],
+      conf: Configuration
+  ): DueTimes = {
+    val reads = for {
+      (operator, note) <- operators(state, conf)
+      partition <- 0 until note.partitions
+    } yield {
+      val folder = new StateFolder(new Path(state, s"$operator/$partition"), conf)
+      val read: Callable[DueTimes] =
+        () => dueTimes(folder, StateFile(StateFileKind.Delta, version, ids(operator, partition)))
+      read
+    }
+    inParallel(reads).foldLeft(DueTimes.Never)(_ min _)
+  }
+
+  private def operators(state: Path, conf: Configuration): Seq[(Long, CheckpointNote)] = {
+    val files = state.getFileSystem(conf)
+    val names =
+      if (files.exists(state)) files.listStatus(state).toSeq.filter(_.isDirectory).map(_.getPath) else Nil
+    for {
+      folder <- names
+      operator <- folder.getName.toLongOption
+      note <- CheckpointNote.find(folder, conf)
+    } yield operator -> note
+  }
+
+  private def dueTimes(folder: StateFolder, file: StateFile): DueTimes =
+    folder.read(file)(StateFileFormat.readHeader(_, folder.pathOf(file).toString)).due
+
+  private def inParallel[A](reads: Seq[Callable[A]]): Seq[A] = {
+    val threads = Executors.newFixedThreadPool(math.max(1, math.min(Readers, reads.size)))
+    try threads.invokeAll(reads.asJava).asScala.toSeq.map(_.get())
+    finally threads.shutdownNow(): Unit
+  }
+}

@@ -1,0 +1,87 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.{FileNotFoundException, InputStream}
+import java.nio.file.{Files, Path => LocalPath}
+import java.util.UUID
+import java.util.zip.{CRC32C, CheckedInputStream}
+
+import io.pillarbox.state.StateRestoreException
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/**
+ * The database files of a partition that its snapshots share, in a folder beside them.
+ *
+ * A file has a name of its own that begins with the version it was written for, is never changed, and is deleted when no
+ * snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same way.
+ */
+final class SharedTables(partition: Path, conf: Configuration) {
+  private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
+
+  /** Copies a local file there. */
+  def add(file: LocalPath, version: Long): SharedFile = {
+    val name = s"$version-${UUID.randomUUID()}.sst"
+    val in = new CheckedInputStream(Files.newInputStream(file), new CRC32C)
+    try {
+      val bytes = folder.writeNamed(name)(out => in.transferTo(out): Unit)
+      SharedFile(file.getFileName.toString, name, bytes, in.getChecksum.getValue.toInt)
+    } finally in.close()
+  }
+
+  /**
+   * Copies a file into a local folder.
+   *
+   * @param source
+   *   the snapshot that has it
+   * @throws StateRestoreException
+   *   if it is not there or not what it was
+   */
+  def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
+    val path = folder.pathOfNamed(file.shared)
+    try folder.readNamed(file.shared)(in => copy(in, file, into.resolve(file.local), path))
+    catch {
+      case missing: FileNotFoundException =>
+        throw new StateRestoreException(
+          "STATE_FILE_MISSING",
+          s"$source needs $path, which is not there. Restore the checkpoint from a backup, or start the query with a " +
+            "new one",
+          missing
+        )
+    }
+  }
+
+  /**
+   * Deletes files written for versions before `version` that none of `used` has. Later ones may belong to a snapshot
+   * that is just being made.
+   */
+  def deleteUnused(version: Long, used: => Set[String]): Unit = {
+    val old = folder.listNames().filter(name => SharedTables.versionOf(name).exists(_ < version))
+    if (old.nonEmpty) {
+      val needed = used
+      old.filterNot(needed).foreach(folder.deleteNamed)
+    }
+  }
+
+  private def copy(in: InputStream, file: SharedFile, to: LocalPath, path: Path): Unit = {
+    val checked = new CheckedInputStream(in, new CRC32C)
+    val bytes = Files.copy(checked, to)
+    val checksum = checked.getChecksum.getValue.toInt
+    if (bytes != file.bytes || checksum != file.checksum)
+      throw new StateRestoreException(
+        "STATE_FILE_CORRUPT",
+        f"$path is damaged: it has $bytes bytes with checksum $checksum%08x and should have ${file.bytes} with " +
+          f"${file.checksum}%08x. Restore the checkpoint from a backup, or start the query with a new one"
+      )
+  }
+}
+
+private object SharedTables {
+  final val Folder = "tables"
+  private val Name = """(\d+)-[0-9a-f-]+\.sst""".r
+
+  /** None for files of others. */
+  def versionOf(name: String): Option[Long] = name match {
+    case Name(version) => version.toLongOption
+    case _ => None
+  }
+}

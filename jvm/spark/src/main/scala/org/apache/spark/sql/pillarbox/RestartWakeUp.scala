@@ -1,0 +1,145 @@
+package org.apache.spark.sql.pillarbox
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import io.pillarbox.spark.checkpoint.{DueTimers, DueTimes}
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase
+import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.streaming.StreamingQueryListener
+import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.{SparkSession, classic}
+import org.slf4j.LoggerFactory
+
+/**
+ * Lets timers wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this run has
+ * executed whether another one is needed, so before the first one it would ask nobody.
+ *
+ * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away as soon as
+ * there is a micro-batch to run, which therefore is the first one as without it, with all its checks. If anything of
+ * that fails, timers wait for the first input. Written for Spark 4.2.
+ *
+ * @param concerns
+ *   which queries have timers
+ */
+final class RestartWakeUp private (session: classic.SparkSession, concerns: StreamExecution => Boolean)
+    extends StreamingQueryListener {
+
+  /** On the thread of the query, before it begins. */
+  override def onQueryStarted(event: QueryStartedEvent): Unit = session.streams.get(event.id) match {
+    case wrapper: StreamingQueryWrapper =>
+      wrapper.streamingQuery match {
+        case query: MicroBatchExecution if query.runId == event.runId && concerns(query) => prepare(query)
+        case _ => ()
+      }
+    case _ => ()
+  }
+
+  override def onQueryProgress(event: QueryProgressEvent): Unit = ()
+
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+
+  /** Makes the sources and the trigger executor, which Spark would make next, and is told of the first micro-batch. */
+  private def prepare(query: MicroBatchExecution): Unit =
+    try {
+      query.sparkSessionForStream.withActive(query.logicalPlan)
+      val executor = query.triggerExecutor
+      query.triggerExecutor = new TriggerExecutor {
+        override def setNextBatch(first: MicroBatchExecutionContext): Unit = {
+          query.triggerExecutor = executor
+          executor.setNextBatch(first)
+          if (!first.isCurrentBatchConstructed && first.batchId > 0)
+            first.previousContext = Some(RestartWakeUp.predecessor(query, first))
+        }
+
+        override def execute(runner: MicroBatchExecutionContext => Boolean): Unit = executor.execute(runner)
+      }
+    } catch {
+      case NonFatal(e) =>
+        RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
+    }
+}
+
+object RestartWakeUp {
+  private val log = LoggerFactory.getLogger(classOf[RestartWakeUp])
+  private val watched = mutable.WeakHashMap.empty[SparkSession, Unit]
+
+  /** Watches the queries that `session` starts from now on. */
+  def register(session: SparkSession, concerns: StreamExecution => Boolean): Unit = watched.synchronized {
+    session match {
+      case local: classic.SparkSession if !watched.contains(session) =>
+        watched(session) = ()
+        local.streams.addListener(new RestartWakeUp(local, concerns))
+      case _ => ()
+    }
+  }
+
+  private def predecessor(
+      query: MicroBatchExecution,
+      first: MicroBatchExecutionContext
+  ): MicroBatchExecutionContext = {
+    val before = new MicroBatchExecutionContext(
+      query.id,
+      query.runId,
+      query.name,
+      query.triggerClock,
+      Nil,
+      query.sink,
+      null,
+      first.batchId - 1,
+      query.sparkSession,
+      first.offsetLogFormatVersionOpt,
+      None
+    )
+    before.executionPlan = new FromCheckpoint(query, first)
+    before
+  }
+
+  /** The answer of the last run's plan, as the checkpoint tells it. On the thread of the query. */
+  private final class FromCheckpoint(query: MicroBatchExecution, first: MicroBatchExecutionContext)
+      extends IncrementalExecution(
+        query.sparkSession,
+        LocalRelation(),
+        query.outputMode,
+        query.resolvedCheckpointRoot + "/state",
+        query.id,
+        query.runId,
+        first.batchId - 1,
+        None,
+        first.offsetSeqMetadata,
+        WatermarkPropagator.noop(),
+        false
+      ) {
+
+    /** Read only once there is no input. */
+    private lazy val due: DueTimes =
+      try read()
+      catch {
+        case NonFatal(e) =>
+          RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
+          DueTimes.Never
+      }
+
+    override def shouldRunAnotherBatch(metadata: OffsetSeqMetadataBase): Boolean = {
+      val hasInput = first.endOffsets.exists { case (source, end) =>
+        !first.startOffsets.get(source).contains(end)
+      }
+      val isDue = !hasInput &&
+        (due.eventTime <= metadata.batchWatermarkMs || due.processingTime <= metadata.batchTimestampMs)
+      if (hasInput || isDue) first.previousContext = None
+      isDue
+    }
+
+    private def read(): DueTimes = {
+      val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
+      DueTimers.in(
+        new Path(query.resolvedCheckpointRoot, "state"),
+        first.batchId,
+        (operator, partition) => ids.get(operator).map(_(partition).head),
+        query.sparkSession.sessionState.newHadoopConf()
+      )
+    }
+  }
+}

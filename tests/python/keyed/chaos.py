@@ -1,0 +1,219 @@
+"""Runs ``chaos_app`` and kills parts of it with SIGKILL at random moments."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pillarbox as pb
+from spark_support import eventually, is_running
+
+EPOCH = datetime(2026, 11, 1, tzinfo=timezone.utc)
+KINDS = ("worker", "task", "job", "executor", "driver")
+APP = Path(__file__).with_name("chaos_app.py")
+SOURCES = str(Path(pb.__file__).parents[1])
+LIMIT_S = 600.0
+
+
+def write_input(folder: Path, files: int, seed: int = 1) -> None:
+    """Files that are micro-batches: rows out of order within 3 s, some late; at last all state."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random_ = random.Random(seed)
+    keys = [f"key {i}" for i in range(8)]
+    seq = 0
+
+    def row(key: str, at_s: float, what: str) -> dict[str, Any]:
+        nonlocal seq
+        seq += 1
+        ts = (EPOCH + timedelta(seconds=at_s)).isoformat()
+        return {"seq": seq, "k": key, "v": random_.randint(1, 30), "ts": ts, "what": what}
+
+    batches = []
+    for number in range(files):
+        times = [number * 4 + random_.uniform(-3, 4) for _ in range(14)]
+        late = [number * 4 - 20.0] if number > 5 and number % 4 == 0 else []
+        batches.append([row(random_.choice(keys), at, "row") for at in [*times, *late]])
+    end = files * 4 + 10
+    batches.append([row(key, end, "dump") for key in keys])
+    batches.append([row("end", end + 1000, "end")])
+    for number, batch in enumerate(batches):
+        path = folder / f"{number:04}.json"
+        path.write_text("".join(json.dumps(one) + "\n" for one in batch))
+        os.utime(path, (1_000_000 + number * 10, 1_000_000 + number * 10))
+
+
+@dataclass
+class Process:
+    """One process of the machine, as ``/proc`` shows it."""
+
+    pid: int
+    parent: int
+    command: str
+
+    @classmethod
+    def all(cls) -> list[Process]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except (OSError, IndexError):
+                    continue
+                if stat[0] != "Z":
+                    found.append(cls(int(entry.name), int(stat[1]), command))
+        return found
+
+    @classmethod
+    def under(cls, pid: int) -> list[Process]:
+        """The process and all that it has started."""
+        processes = cls.all()
+        wanted = {pid}
+        size = 0
+        while size < len(wanted):
+            size = len(wanted)
+            wanted |= {one.pid for one in processes if one.parent in wanted}
+        return [one for one in processes if one.pid in wanted]
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@dataclass
+class Chaos:
+    """A run of the application in ``folder``, with kills on the way.
+
+    :param kills: how often each kind of part is killed, over the run
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    kills: dict[str, int]
+    seed: int
+    done: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+
+    def run(self) -> list[list[Any]]:
+        """The rows of the sink at the end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        app = self.start()
+        try:
+            for count, kind in self.schedule():
+                self.wait(app, lambda count=count: self.handed_out() >= count, f"file {count}")
+                time.sleep(
+                    random.Random(self.seed * 1000 + sum(self.done.values())).uniform(0, 0.5)
+                )
+                app = self.strike(app, kind)
+            self.wait(app, lambda: app.poll() is not None, "the end")
+            assert app.returncode == 0, self.log()
+        finally:
+            self.end(app)
+        return json.loads((self.folder / "answer.json").read_text())
+
+    def schedule(self) -> list[tuple[int, str]]:
+        """After how many files what is killed: one after another file each, in random order."""
+        kinds = [kind for kind, times in self.kills.items() for _ in range(times)]
+        random.Random(self.seed).shuffle(kinds)
+        return list(enumerate(kinds, start=1))
+
+    def start(self) -> subprocess.Popen[str]:
+        settings = {"folder": str(self.folder), "restarts": 1000, **self.settings}
+        env = {
+            **os.environ,
+            "PYTHONPATH": SOURCES,
+            "PYSPARK_PYTHON": sys.executable,
+            # JVMs that live for seconds.
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
+        self.starts += 1
+        with open(self.folder / "log", "a") as log:
+            return subprocess.Popen(
+                [sys.executable, str(APP), json.dumps(settings)],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, env=env,
+            )  # fmt: skip
+
+    def strike(self, app: subprocess.Popen[str], kind: str) -> subprocess.Popen[str]:
+        """Kills one; the application that runs afterwards."""
+        if kind in ("task", "job"):
+            assert app.stdin is not None
+            app.stdin.write(kind + "\n")
+            app.stdin.flush()
+        elif kind == "driver":
+            orphans = Process.under(app.pid)
+            for one in orphans:
+                if one.pid == app.pid or one.parent == app.pid:
+                    kill(one.pid)
+            app.wait()
+            # Executors find out by themselves, while the next driver starts.
+            self.left = [*getattr(self, "left", []), *orphans]
+            app = self.start()
+        else:
+            victims = self.victims(app, kind)
+            kill(random.Random(self.seed + len(self.done)).choice(victims).pid)
+        self.done[kind] += 1
+        with open(self.folder / "log", "a") as log:
+            log.write(f"\n{time.strftime('%H:%M:%S')} killed: {kind}\n")
+        return app
+
+    def victims(self, app: subprocess.Popen[str], kind: str) -> list[Process]:
+        """Waits until there is one."""
+        found: list[Process] = []
+
+        def look() -> bool:
+            processes = Process.under(app.pid)
+            daemons = {one.pid for one in processes if "pyspark.daemon" in one.command}
+            found[:] = [
+                one
+                for one in processes
+                if (
+                    one.parent in daemons
+                    if kind == "worker"
+                    else "CoarseGrainedExecutor" in one.command
+                )
+            ]
+            return bool(found) or app.poll() is not None
+
+        self.wait(app, look, f"a {kind}")
+        assert found, f"The application ended while a {kind} was looked for\n{self.log()}"
+        return found
+
+    def handed_out(self) -> int:
+        """How many files the query has been given."""
+        folder = self.folder / "in"
+        return len(os.listdir(folder)) if folder.exists() else 0
+
+    def wait(self, app: subprocess.Popen[str], condition: Callable[[], bool], what: str) -> None:
+        def ready() -> bool:
+            return condition() or app.poll() is not None
+
+        eventually(ready, f"{what} of {self.folder}", LIMIT_S)
+        assert app.poll() in (None, 0), f"The application failed before {what}\n{self.log()}"
+
+    def end(self, app: subprocess.Popen[str]) -> None:
+        """Leaves no process behind."""
+        left = [*getattr(self, "left", []), *(Process.under(app.pid) if app.poll() is None else [])]
+        now = {one.pid: one.command for one in Process.all()}
+        for one in left:
+            if now.get(one.pid) == one.command:
+                kill(one.pid)
+        app.wait(60)
+        if app.stdin is not None:
+            app.stdin.close()
+        eventually(lambda: not any(is_running(one.pid) for one in left), "the end of all processes")
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()[-6000:]

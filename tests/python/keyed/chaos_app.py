@@ -1,0 +1,176 @@
+"""A streaming query that tests kill again and again: ``python chaos_app.py '<settings as JSON>'``.
+
+A file is given to it when all before it is processed, so micro-batches see the same watermarks in
+every run, and nothing that it puts out tells the wall clock: every run must end with the same rows.
+
+Reads commands on its standard input (``task``: kill a running task; ``job``: cancel the jobs that
+run, which fails the query; it is started again), and leaves the rows of the sink in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
+
+INPUT = "seq bigint, k string, v bigint, ts timestamp, what string"
+RETURNS = "k string, what string, n bigint, told string"
+
+
+class Ledger(pb.KeyedProcessFunction):
+    """All kinds of state, event-time TTL, and both kinds of timers, set, moved and deleted."""
+
+    def __init__(self, slow_s: float) -> None:
+        self.slow_s = slow_s
+
+    def open(self, ctx: Any) -> None:
+        ttl = pb.StateTtl("20 seconds", time="event")
+        self.count = ctx.value_state("count", "bigint")
+        self.recent = ctx.list_state("recent", "bigint", ttl=ttl)
+        self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)
+        self.total = ctx.reducing_state("total", "bigint", lambda a, b: a + b)
+        self.rung = ctx.value_state("rung", "struct<times: bigint, at: bigint>")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if self.slow_s:
+            time.sleep(random.random() * self.slow_s)
+        if row.what == "dump":
+            yield {"k": ctx.key, "what": "state", "n": -1, "told": self.told(ctx)}
+        elif row.what == "row":
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            self.recent.add(row.v)
+            self.last.put(f"kind {row.v % 3}", row.seq)
+            self.total.add(row.v)
+            if row.v % 5 == 0:
+                ctx.timers.delete_event_time(ctx.timestamp + 2000)
+                self.last.remove("kind 1")
+            else:
+                ctx.timers.register_event_time(ctx.timestamp - ctx.timestamp % 1000 + 4000)
+            ctx.timers.register_processing_time(ctx.current_processing_time + 1)
+            told = f"{row.seq} {sorted(self.recent.get())} {self.total.get()}"
+            yield {"k": ctx.key, "what": "row", "n": count, "told": told}
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        if ctx.time_domain == "event":
+            told = f"{timestamp} {sorted(self.recent.get())} {sorted(self.last.items())}"
+            yield {"k": ctx.key, "what": "event", "n": self.count.value(), "told": told}
+        else:
+            times = 1 if self.rung.value() is None else self.rung.value().times + 1
+            self.rung.update((times, 0))
+            yield {"k": ctx.key, "what": "clock", "n": times, "told": ""}
+
+    def told(self, ctx: Any) -> str:
+        state = [self.count.value(), sorted(self.recent.get()), sorted(self.last.items())]
+        timers = [timer[1] for timer in sorted(ctx.timers.list()) if timer[0] == "event"]
+        return json.dumps([*state, self.total.get(), timers])
+
+
+def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
+    return rows.withWatermark("ts", "3 seconds").transform(
+        pb.process_keyed,
+        Ledger(settings.get("slow_s", 0.0)),
+        by="k",
+        returns=RETURNS,
+        backend=settings["backend"],
+        timers=settings["backend"],
+        **({"time_sorted": True} if settings["time_sorted"] else {"order_by": "seq"}),
+    )
+
+
+def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
+    folder = settings["folder"]
+    rows = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
+    return (
+        processed(rows.json(f"{folder}/in"), settings)
+        .writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+        .format("json")
+        .start(f"{folder}/out")
+    )
+
+
+def process_all(query: Any, settings: dict[str, Any]) -> None:
+    """Hands out file after file. What an earlier run handed out counts."""
+    given = f"{settings['folder']}/in"
+    query.processAllAvailable()
+    for name in sorted(os.listdir(settings["input"])):
+        if not os.path.exists(f"{given}/{name}"):
+            os.link(f"{settings['input']}/{name}", f"{given}/{name}")
+            query.processAllAvailable()
+
+
+def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
+    """Processes all, starting again whenever the query fails; all that is in the sink then."""
+    failures: list[str] = []
+    os.makedirs(f"{settings['folder']}/in", exist_ok=True)
+    while True:
+        query = start(spark, settings)
+        try:
+            process_all(query, settings)
+            break
+        except Exception as problem:
+            failures.append(str(problem)[-3000:])
+            if len(failures) > settings["restarts"]:
+                raise RuntimeError("\n---\n".join(failures)) from None
+        finally:
+            query.stop()
+    out = spark.read.schema(RETURNS).json(f"{settings['folder']}/out")
+    return [list(row) for row in out.orderBy(*out.columns).collect()]
+
+
+def obey(spark: SparkSession) -> None:
+    """Does what the lines on standard input say."""
+    for line in sys.stdin:
+        if line.strip() == "job":
+            spark.sparkContext.cancelAllJobs()
+        else:
+            kill_a_task(spark)
+
+
+def kill_a_task(spark: SparkSession) -> None:
+    """Kills the first task that is seen running; gives up if there is none for long."""
+    sc: Any = spark.sparkContext._jsc.sc()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        stages = sc.statusStore().activeStages()
+        for i in range(stages.size()):
+            stage = stages.apply(i)
+            tasks = sc.statusStore().taskList(stage.stageId(), stage.attemptId(), 100)
+            for j in range(tasks.size()):
+                if tasks.apply(j).status() == "RUNNING" and sc.killTaskAttempt(
+                    tasks.apply(j).taskId(), True, "a test"
+                ):
+                    return
+        time.sleep(0.005)
+
+
+def session(settings: dict[str, Any]) -> SparkSession:
+    builder = SparkSession.builder.master(settings["master"])
+    for key, value in settings["conf"].items():
+        builder = builder.config(key, value)
+    spark = pb.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel(settings.get("log", "OFF"))
+    return spark
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    spark = session(settings)
+    threading.Thread(target=obey, args=(spark,), daemon=True).start()
+    rows = run(spark, settings)
+    with open(f"{settings['folder']}/answer.tmp", "w") as file:
+        json.dump(rows, file)
+    os.rename(f"{settings['folder']}/answer.tmp", f"{settings['folder']}/answer.json")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

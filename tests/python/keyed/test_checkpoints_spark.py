@@ -1,0 +1,257 @@
+"""What a query finds in its checkpoint: another backend, damage, another format or operator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+INPUT = "seq bigint, k string, ts timestamp"
+RETURNS = "k string, what string, n bigint"
+CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing."
+SETTINGS = {
+    "spark.pillarbox.state.snapshotEvery": "2",
+    # The other one starts a process for every rename of a local file.
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTING
+    + "FileSystemBasedCheckpointFileManager",
+}
+
+
+class Counts(pb.KeyedProcessFunction):
+    """A count and a list a key; a timer tells the count 10 s after each row."""
+
+    def open(self, ctx: Any) -> None:
+        self.count = ctx.value_state("count", "bigint")
+        self.seen = ctx.list_state("seen", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        self.seen.add(row.seq)
+        ctx.timers.register_event_time(ctx.timestamp + 10_000)
+        yield ctx.key, "row", self.count.value()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.key, "timer", sum(self.seen.get())
+
+
+def counted(rows: DataFrame, **options: Any) -> DataFrame:
+    return rows.withWatermark("ts", "0 seconds").transform(
+        pb.process_keyed, Counts(), by="k", returns=RETURNS, order_by="seq", **options
+    )
+
+
+class Query:
+    """A query over files, one a micro-batch, in runs of its own."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        (folder / "in").mkdir()
+
+    def add(self, number: int, keys: str = "ab") -> None:
+        rows = [
+            {"seq": number * 10 + i, "k": k, "ts": f"2026-11-01T00:00:{number * 5:02}Z"}
+            for i, k in enumerate(keys)
+        ]
+        path = self.folder / "in" / f"{number}.json"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))
+
+    def run(self, build: Callable[[DataFrame], DataFrame] = counted) -> list[Any]:
+        """Processes what is there; all rows that ever came out."""
+        rows = self.spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
+        query = (
+            build(rows.json(str(self.folder / "in")))
+            .writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+            .format("json")
+            .trigger(availableNow=True)
+            .start(str(self.folder / "out"))
+        )
+        try:
+            assert query.awaitTermination(120)
+        finally:
+            query.stop()
+        out = self.spark.read.schema(RETURNS).json(str(self.folder / "out")).collect()
+        return sorted(tuple(row) for row in out)
+
+    def fails(self, build: Callable[[DataFrame], DataFrame] = counted) -> str:
+        with pytest.raises(Exception, match=r".") as caught:
+            self.run(build)
+        return str(caught.value)
+
+    @property
+    def operator(self) -> Path:
+        return self.folder / "checkpoint" / "state" / "0"
+
+    def files(self, pattern: str) -> list[Path]:
+        """Of all partitions, the newest version last."""
+        found = [path for path in self.operator.rglob(pattern) if not path.name.startswith(".")]
+        return sorted(found, key=lambda path: int(re.match(r"\d+", path.name).group()))  # type: ignore[union-attr]
+
+
+def change(path: Path, content: bytes) -> None:
+    """Without the file system's own checksum, as on most file systems."""
+    path.write_bytes(content)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path) -> Any:
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    yield Query(spark, tmp_path)
+    for name in SETTINGS:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def undisturbed(spark: SparkSession, tmp_path: Path) -> list[Any]:
+    """What five files give in one run."""
+    folder = tmp_path / "undisturbed"
+    folder.mkdir()
+    query = Query(spark, folder)
+    for number in range(5):
+        query.add(number)
+        rows = query.run()
+    return rows
+
+
+@pytest.mark.parametrize("first", ["rocksdb", "heap"])
+def test_another_backend_goes_on_with_the_state(query: Any, undisturbed: Any, first: str) -> None:
+    other = {"rocksdb": "heap", "heap": "rocksdb"}[first]
+    pairs = [(first, first), (other, other), (first, other), (other, first), (first, first)]
+    for number, (backend, timers) in enumerate(pairs):
+        query.add(number)
+        rows = query.run(lambda df, b=backend, t=timers: counted(df, backend=b, timers=t))
+    assert rows == undisturbed
+    assert {row[1] for row in rows} == {"row", "timer"}
+
+
+def test_a_snapshot_that_is_damaged_is_passed_over(query: Any, undisturbed: Any) -> None:
+    for number in range(5):
+        query.add(number)
+        rows = query.run()
+        for path in [*query.files("*.database"), *query.files("*.sst")]:
+            change(path, path.read_bytes()[:-5])
+    assert query.files("*.database")
+    assert rows == undisturbed
+
+
+@pytest.mark.parametrize("what", ["cut", "empty", "gone", "flipped"])
+def test_a_delta_that_is_damaged_is_named(query: Any, what: str) -> None:
+    query.add(0)
+    before = query.run()
+    for delta in query.files("*.delta"):
+        content = delta.read_bytes()
+        flipped = bytearray(content)
+        flipped[len(flipped) // 2] ^= 4
+        if what == "gone":
+            delta.unlink()
+        else:
+            change(delta, {"cut": content[:-3], "empty": b"", "flipped": bytes(flipped)}[what])
+    query.add(1)
+    message = query.fails()
+    assert re.search(r"state/0/\d/1\.delta", message), message
+    assert ("STATE_FILE_MISSING" if what == "gone" else "STATE_FILE_CORRUPT") in message
+    assert before == [("a", "row", 1), ("b", "row", 1)]
+
+
+def refused(query: Any, build: Callable[[DataFrame], DataFrame]) -> str:
+    """The error; afterwards the query runs on as it was."""
+    query.add(1)
+    before = {path: path.read_bytes() for path in query.operator.rglob("*") if path.is_file()}
+    message: str = query.fails(build)
+    after = {path: path.read_bytes() for path in query.operator.rglob("*") if path.is_file()}
+    assert after == before
+    return message
+
+
+def test_another_operator_is_refused(query: Any) -> None:
+    query.add(0)
+    query.run()
+
+    def scanned(rows: DataFrame) -> DataFrame:
+        return rows.transform(
+            pb.scan, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "'scan' what", "n"]
+        )
+
+    message = refused(query, scanned)
+    assert "KEYED_CHECKPOINT_MISMATCH" in message
+    assert "the form row, the query now has scan" in message
+    assert [row[2] for row in query.run()] == [1, 2, 1, 2]
+
+
+def note(query: Any, **changed: Any) -> None:
+    path = query.operator / "_pillarbox" / "operator.json"
+    change(path, json.dumps({**json.loads(path.read_text()), **changed}).encode())
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"partitions": 7}, "the number of partitions 7, the query now has 2"),
+        ({"version": 99}, "format version 99, the query now has up to 1"),
+        ({"keys": "BIGINT"}, "keys of type BIGINT, the query now has STRING"),
+    ],
+)
+def test_what_another_release_or_layout_wrote_is_refused(
+    query: Any, changed: dict[str, Any], told: str
+) -> None:
+    query.add(0)
+    query.run()
+    note(query, **changed)
+    message = refused(query, counted)
+    assert "KEYED_CHECKPOINT_MISMATCH" in message
+    assert told in message
+
+
+def test_a_delta_of_a_newer_format_is_refused(query: Any) -> None:
+    query.add(0)
+    query.run()
+    for delta in query.files("*.delta"):
+        content = delta.read_bytes()
+        change(delta, content[:8] + struct.pack(">H", 9) + content[10:])
+    message = refused(query, counted)
+    assert "STATE_FORMAT_NEWER" in message
+    assert "1.delta has format version 9" in message
+
+
+def test_the_number_of_partitions_is_that_of_the_first_run(
+    query: Any, spark: SparkSession, undisturbed: Any
+) -> None:
+    try:
+        for number in range(5):
+            spark.conf.set("spark.sql.shuffle.partitions", str(2 + number))
+            query.add(number)
+            rows = query.run()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert rows == undisturbed
+    assert {path.name for path in query.operator.iterdir() if path.name.isdigit()} == {"0", "1"}
+
+
+def test_a_copy_of_the_checkpoint_goes_on_by_itself(query: Any, undisturbed: Any) -> None:
+    """Nothing in it names where it is."""
+    for number in range(3):
+        query.add(number)
+        query.run()
+    moved = query.folder / "moved"
+    shutil.move(query.folder / "checkpoint", moved)
+    shutil.copytree(moved, query.folder / "checkpoint")
+    for number in range(3, 5):
+        query.add(number)
+        rows = query.run()
+    assert rows == undisturbed

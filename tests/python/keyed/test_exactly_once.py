@@ -1,0 +1,121 @@
+"""Exactly once: a query whose parts are killed at random ends like one that is left alone."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyed.chaos import KINDS, Chaos, write_input
+
+FILES = 9
+ROUNDS = int(os.environ.get("PILLARBOX_KILL_ROUNDS", "5"))
+
+
+def settings(
+    folder: Path, backend: str, time_sorted: bool, format: int = 1, **conf: str
+) -> dict[str, Any]:
+    """Of the application: a small cluster of two executors, which never gives up."""
+    return {
+        "input": str(folder / "in"),
+        "backend": backend,
+        "time_sorted": time_sorted,
+        "master": "local-cluster[2,1,1024]",
+        "conf": {
+            "spark.ui.enabled": "false",
+            "spark.ui.liveUpdate.period": "0",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.task.maxFailures": "1000",
+            "spark.stage.maxConsecutiveAttempts": "1000",
+            "spark.deploy.maxExecutorRetries": "-1",
+            # The other one starts a process for every rename of a local file.
+            "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution."
+            "streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "50ms",
+            "spark.pillarbox.state.snapshotEvery": "3",
+            "spark.sql.streaming.minBatchesToRetain": "5",
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": str(format),
+            "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution."
+            "streaming.state.RocksDBStateStoreProvider",
+            **conf,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool, int], list[list[Any]]]:
+    """What a run without kills gives, time-sorted or not, of so many files."""
+
+    @functools.cache
+    def of(time_sorted: bool, files: int = FILES) -> list[list[Any]]:
+        folder = tmp_path_factory.mktemp("undisturbed")
+        write_input(folder / "in", files)
+        chosen = {**settings(folder, "heap", time_sorted), "master": "local[2]", "restarts": 0}
+        return Chaos(folder / "run", chosen, {}, seed=0).run()
+
+    return of
+
+
+def check(
+    folder: Path,
+    chosen: dict[str, Any],
+    kills: dict[str, int],
+    seed: int,
+    expected: list[Any],
+    files: int = FILES,
+) -> None:
+    write_input(folder / "in", files)
+    chaos = Chaos(folder / "run", chosen, kills, seed)
+    rows = chaos.run()
+    assert chaos.done == kills
+    assert {row[1] for row in rows} == {"row", "event", "clock", "state"}
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
+)
+def test_output_and_state_are_the_same_whatever_is_killed(
+    tmp_path: Path, undisturbed: Any, backend: str, time_sorted: bool, format: int
+) -> None:
+    kills = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
+    chosen = settings(tmp_path, backend, time_sorted, format)
+    check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
+
+
+def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
+    """Rows take a random time, so that there is more to hit."""
+    return {**chosen, "slow_s": slow_s}
+
+
+def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any) -> None:
+    """Copies of tasks that seem slow run at the same time, and one of them wins."""
+    speculation = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.minTaskRuntime": "0ms",
+    }
+    chosen = slow(settings(tmp_path, "rocksdb", False, 2, **speculation), 0.03)
+    chosen["master"] = "local-cluster[2,2,1024]"
+    check(tmp_path, chosen, {"executor": 1, "task": 1}, seed=3, expected=undisturbed(False))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("time_sorted", [False, True])
+@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_dozens_of_kills(
+    tmp_path: Path, undisturbed: Any, backend: str, format: int, time_sorted: bool
+) -> None:
+    chosen = slow(settings(tmp_path, backend, time_sorted, format), 0.01)
+    kills = dict.fromkeys(KINDS, ROUNDS)
+    files = sum(kills.values()) + 2
+    seed = 10 * format + 100 * time_sorted + (backend == "heap")
+    check(tmp_path, chosen, kills, seed, undisturbed(time_sorted, files), files)
