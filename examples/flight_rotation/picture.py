@@ -9,9 +9,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 import pandas as pd
-from matplotlib import pyplot as plt
-
 from flight_data.style import INK, OTHER, OURS, STYLE
+from matplotlib import pyplot as plt
 
 AT_LEAST = 100
 

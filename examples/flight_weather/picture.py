@@ -10,9 +10,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
-from matplotlib import pyplot as plt
-
 from flight_data.style import INK, OTHER, OURS, SLOW, STYLE
+from matplotlib import pyplot as plt
 
 
 def in_flight(path: Path, phases: dict[str, list[tuple[float, int]]]) -> None:

@@ -1,4 +1,4 @@
-"""A function of the JVM for tests: compiled by the JDK that builds Pillarbox, and put on the session."""
+"""A function of the JVM for tests, compiled by the JDK and put on the session."""
 
 from __future__ import annotations
 

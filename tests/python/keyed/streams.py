@@ -1,4 +1,4 @@
-"""A small stream for tests: every file is a micro-batch, and every run goes on from the checkpoint."""
+"""A small stream for tests: a file is a micro-batch, and every run goes on from the checkpoint."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Stream:
 
 @contextmanager
 def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """SQL settings for a while; names have ``_`` for ``.``-separated words given as a dict."""
+    """SQL settings for a while, as keyword arguments: ``**{"spark.x": "1"}``."""
     before = {name: spark.conf.get(name, None) for name in values}
     for name, value in values.items():
         spark.conf.set(name, value)

@@ -86,7 +86,8 @@ def stream(
     backend, version = request.param.split("-")
     made = Stream(spark, tmp_path_factory.mktemp(request.param), SCHEMA, everything(backend))
     made.add(("a", 1000, 5), ("b", 1000, 7)).add(("a", 2000, 3)).add((None, 3000, 1))
-    with settings(spark, **{FORMAT: version}):
+    # Versions are loaded from snapshots too: one is taken, in the background, after each commit.
+    with settings(spark, **{FORMAT: version, "spark.pillarbox.state.snapshotEvery": "1"}):
         made.run()
     return made
 

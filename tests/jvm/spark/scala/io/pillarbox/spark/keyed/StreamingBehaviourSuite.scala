@@ -83,7 +83,9 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
   }
 
   Seq("heap", "rocksdb").foreach { backend =>
-    test(s"$backend: the progress counts rows of state: all, updated, removed; also after a restart; and late rows") {
+    test(
+      s"$backend: the progress counts rows of state: all, updated, removed; also after a restart; and late rows"
+    ) {
       withFolder { folder =>
         val stream = new Stream(folder)
         val spec = Spec(classOf[KeepsOdd].getName, backend, backend)

@@ -108,5 +108,9 @@ final private[checkpoint] class DatabaseReader(
 private[checkpoint] object DatabaseReader {
 
   /** @param tables of the database that are in the checkpoint, by their local names */
-  final case class Opened(state: PartitionState, tables: Map[String, SharedFile], header: StateFileFormat.Header)
+  final case class Opened(
+      state: PartitionState,
+      tables: Map[String, SharedFile],
+      header: StateFileFormat.Header
+  )
 }

@@ -58,8 +58,7 @@ private[checkpoint] object SnapshotWriter {
     finally out.close()
   }
 
-  private final class Portable(version: StateVersion, local: LocalPath)
-      extends SnapshotWriter(version) {
+  private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
 
     override def upload(
         folder: StateFolder,

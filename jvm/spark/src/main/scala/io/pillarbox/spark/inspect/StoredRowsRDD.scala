@@ -1,6 +1,6 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.spark.checkpoint.{StateFolder, StateLoader, StateVersion}
+import io.pillarbox.spark.checkpoint.{LocalDatabase, StateFolder, StateLoader, StateVersion}
 import io.pillarbox.spark.keyed.StateBackends
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
@@ -33,7 +33,8 @@ final private class StoredRowsRDD(
     val folder = new StateFolder(new Path(partition.folder), hadoopConf.value.value)
     val scratch = LocalFolders.create("read-state")
     context.addTaskCompletionListener[Unit](_ => scratch.close())
-    val loader = new StateLoader(folder, () => StateBackends.forReading(layout.keys, memoryLimit))
+    def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memoryLimit, from)
+    val loader = new StateLoader(folder, () => make(None), database => Some(make(Some(database))))
     val versioned = loader.load(partition.version)
     context.addTaskCompletionListener[Unit](_ => versioned.close())
     val toUnsafe = UnsafeProjection.create(layout.schema)

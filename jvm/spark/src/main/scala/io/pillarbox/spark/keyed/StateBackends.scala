@@ -45,9 +45,15 @@ object StateBackends {
   ): PartitionState =
     make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from)
 
-  /** For reading what a stream left, whatever kept it. */
-  def forReading(keySchema: StructType, memoryLimit: Long): PartitionState =
-    make(StorageKind.RocksDB, StorageKind.RocksDB, keySerializer(keySchema), memoryLimit, None)
+  /** For reading what a stream left, whatever kept it; over its database, if it has left one. */
+  def forReading(
+      keySchema: StructType,
+      memoryLimit: Long,
+      from: Option[LocalDatabase] = None
+  ): PartitionState = {
+    val timers = if (from.exists(!_.timersInside)) StorageKind.Heap else StorageKind.RocksDB
+    make(StorageKind.RocksDB, timers, keySerializer(keySchema), memoryLimit, from)
+  }
 
   /** Whether state is kept as in this database. */
   def canAdopt(spec: KeyedSpec, database: LocalDatabase): Boolean =
