@@ -10,13 +10,14 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak clean tools
+.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about two minutes after set-up)
+demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minutes after set-up)
 	cd examples && ../$(PYTHON) -m flight_weather
+	cd examples && ../$(PYTHON) -m flight_rotation
 
 test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
 	@tools/run-tests
@@ -30,7 +31,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 check: lint types test ## format, lint, types and tests
 
 lint: $(VENV)/.dev ## formatting and lint, without changing anything
-	tools/sbt scalafmtCheckAll scalafmtSbtCheck
+	tools/sbt scalafmtCheckAll scalafmtSbtCheck "scalafixAll --check"
 	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --config python/pyproject.toml python tests/python examples benchmarks
 
@@ -38,7 +39,7 @@ types: $(VENV)/.dev ## static types of the Python package
 	cd python && ../$(VENV)/bin/mypy
 
 fmt: $(VENV)/.dev ## format everything
-	tools/sbt scalafmtAll scalafmtSbt
+	tools/sbt scalafixAll scalafmtAll scalafmtSbt
 	$(VENV)/bin/ruff format --config python/pyproject.toml python tests/python examples benchmarks
 	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests/python examples benchmarks
 
@@ -61,6 +62,9 @@ soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and
 	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
 	  "spark/testOnly * -- -n io.pillarbox.tags.Soak"
 	cd python && ../$(PYTHON) -m pytest -q -m soak
+
+coverage: tools ## what the tests of the JVM library reach, in target/coverage
+	tools/coverage
 
 clean: ## remove everything that was built here
 	rm -rf target jvm/*/target project/target project/project .build .venv dist docs/_build demo-output

@@ -36,6 +36,9 @@ val flinkPeers = Seq(
   "org.apache.flink" % "flink-statebackend-rocksdb" % flinkVersion exclude ("com.ververica", "frocksdbjni")
 )
 
+/** Flink's own build of RocksDB. Its class names are rocksdbjni's, so it is on no class path: the benchmarks load it apart. */
+lazy val FlinkRocksDB = config("flinkRocksdb").hide
+
 /** Long tests run by `make soak` only. */
 val soakTests =
   if (sys.env.contains("PILLARBOX_SOAK")) Nil
@@ -48,6 +51,8 @@ def commonSettings(testFolder: String) = Seq(
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
+  // Of `make coverage`.
+  Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
   Test / testOptions ++= soakTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
@@ -94,11 +99,16 @@ lazy val bench = (project in file("jvm/bench"))
   .settings(
     name := "pillarbox-bench",
     publish / skip := true,
+    ivyConfigurations += FlinkRocksDB,
     libraryDependencies ++= flinkPeers ++ Seq(
       "org.rocksdb" % "rocksdbjni" % "9.8.4",
-      "org.slf4j" % "slf4j-nop" % "2.0.17"
+      "org.slf4j" % "slf4j-nop" % "2.0.17",
+      "com.ververica" % "frocksdbjni" % "8.10.0-ververica-1.0" % FlinkRocksDB
     ),
-    javaOptions ++= moduleOpens :+ "-Djmh.ignoreLock=true"
+    javaOptions ++= moduleOpens :+ "-Djmh.ignoreLock=true",
+    javaOptions += update.value
+      .select(configurationFilter(FlinkRocksDB.name))
+      .mkString("-Dpillarbox.bench.frocksdb=", java.io.File.pathSeparator, "")
   )
 
 lazy val versionResource = Def.task {

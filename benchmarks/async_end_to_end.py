@@ -54,6 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--engines", nargs="*", default=["jvm", "python"])
     parser.add_argument("--no-pyflink", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[""], help="ways whose name has one of these")
     parser.add_argument("--output", type=Path, help="folder to write async.md and async.png to")
     parser.add_argument("--quick", action="store_true", help="2,000 rows once, without PyFlink")
     options = parser.parse_args()
@@ -76,11 +77,15 @@ class Bench:
     def contest(self) -> Contest:
         capacity = self.options.capacity
         own = {f"pb.async_io, engine {e}": ours(e, capacity) for e in self.options.engines}
-        return own | {
+        all_ways = own | {
             "sliding window by hand, mapInPandas": window(capacity),
             "asyncio.gather per 1,000, mapInPandas": gather(1_000, capacity),
             "asyncio.gather per 10,000, mapInPandas": gather(10_000, capacity),
         }
+        return {who: way for who, way in all_ways.items() if self.takes_part(who)}
+
+    def takes_part(self, who: str) -> bool:
+        return any(part in who for part in self.options.only)
 
     def size(self, rows: int, repeats: int) -> list[report.Line]:
         seconds = latencies(rows, self.options.seed)
@@ -106,7 +111,7 @@ class Bench:
         """Each contestant once, in turn: its name and its seconds."""
         for who, transform in self.contest().items():
             yield who, self.seconds(transform, many)
-        if not self.options.no_pyflink:
+        if self.takes_part(PYFLINK) and not self.options.no_pyflink:
             try:
                 files = (self.few / "seconds.npy", many / "seconds.npy")
                 yield PYFLINK, pyflink_peer.seconds(self.options.capacity, *files)

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pillarbox as pb
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 
 from . import report
 from .measure import Usage, run, session, usage

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import pandas as pd
-import pillarbox as pb
 from pyspark.sql import DataFrame, Row
+
+import pillarbox as pb
 
 SCHEMA = "id bigint, seconds double, answer double"
 Frames = Iterator[pd.DataFrame]

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pillarbox as pb
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -112,9 +113,10 @@ def _resident() -> dict[str, int]:
     """Resident bytes of the JVM, and of the biggest Python worker."""
     sizes: dict[str, int] = {}
     for pid in _descendants():
-        stat = _stat(pid)
-        if stat:
-            kind = "jvm" if _name(pid) == "java" else "worker"
+        stat, name = _stat(pid), _name(pid)
+        # Not a fork that is about to become another program: it has its parent's size.
+        if stat and (name == "java" or name.startswith("python")):
+            kind = "jvm" if name == "java" else "worker"
             sizes[kind] = max(sizes.get(kind, 0), int(stat[21]) * PAGE)
     return sizes
 

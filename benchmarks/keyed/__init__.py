@@ -1,4 +1,5 @@
-"""Keyed process functions beside Spark's, Flink's and plain Arrow: speed of streams, cost of a batch.
+"""Keyed process functions beside Spark's, Flink's and plain Arrow.
 
-``python -m benchmarks.keyed.throughput`` and ``python -m benchmarks.keyed.batches``.
+``python -m benchmarks.keyed.throughput`` (rows a second) and ``python -m benchmarks.keyed.batches``
+(what a micro-batch, a commit and a restart cost).
 """

@@ -69,6 +69,9 @@ def identity(df: DataFrame) -> DataFrame:
 
 ROW, COLUMNS, SCAN = "pb.process_keyed, row form", "pb.process_keyed, column form", "pb.scan"
 TWS, TWS_JVM = "transformWithState (Row), PySpark", "transformWithState, JVM"
+TWS_JVM_KEY = f"{TWS_JVM}, state once a key and batch"
+PYFLINK_BEST = "PyFlink, thread mode"
+IDENTITY, AGGREGATE = "identity mapInArrow", "groupBy().agg()"
 COUNT, TTL, TIMER, MAP = "running count and sum", "with TTL", "with a timer a key", "map of ten"
 
 ALL = [
@@ -76,9 +79,9 @@ ALL = [
     Contestant(COUNT, SCAN, scan, mine=True),
     Contestant(COUNT, ROW, keyed(ours.RunningCount), mine=True),
     Contestant(COUNT, f"{ROW}, heap", keyed(ours.RunningCount, backend="heap"), mine=True),
-    Contestant(COUNT, "identity mapInArrow", identity, counts=False),
-    Contestant(COUNT, "groupBy().agg()", aggregate, counts=False),
-    Contestant(COUNT, f"{TWS_JVM}, state once a key and batch", jvm_peer.running_count(False)),
+    Contestant(COUNT, IDENTITY, identity, counts=False),
+    Contestant(COUNT, AGGREGATE, aggregate, counts=False),
+    Contestant(COUNT, TWS_JVM_KEY, jvm_peer.running_count(False)),
     Contestant(COUNT, f"{TWS_JVM}, state for each row", jvm_peer.running_count(True)),
     Contestant(COUNT, TWS, with_state(theirs.RunningCount, "None"), slow=True),
     Contestant(COUNT, "transformWithStateInPandas", pandas_state, slow=True),
@@ -88,7 +91,11 @@ ALL = [
     Contestant(TTL, TWS_JVM, jvm_peer.running_count(True, theirs.TTL_MS)),
     Contestant(TIMER, ROW, keyed(ours.RunningCountTimer), mine=True, no_data_batches=True),
     Contestant(
-        TIMER, TWS, with_state(theirs.RunningCountTimer, "EventTime"), slow=True, no_data_batches=True
+        TIMER,
+        TWS,
+        with_state(theirs.RunningCountTimer, "EventTime"),
+        slow=True,
+        no_data_batches=True,
     ),
     Contestant(MAP, ROW, keyed(ours.MapOfTen), mine=True, counts=False),
     Contestant(MAP, TWS, with_state(theirs.MapOfTen, "None"), slow=True, counts=False),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from . import jvm_peer
-from .data import SCHEMA, TASKS, Rows
+from .data import SCHEMA, TASKS
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
@@ -32,7 +31,7 @@ SETTINGS = {
 
 
 def session() -> SparkSession:
-    """A local session with two tasks, two partitions of state, Spark's RocksDB store with changelog."""
+    """A local session: two tasks, two partitions of state, Spark's RocksDB store with changelog."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{TASKS}]").appName("pillarbox keyed benchmarks")
     for key, value in SETTINGS.items():
@@ -97,11 +96,8 @@ def run(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def check(ran: Ran, data: Rows, rows: int | None, total: int | None) -> None:
-    """Raises RuntimeError if the rows or the sum are not what they must be."""
-    found = (ran.observed("rows"), ran.observed("sum") if total is not None else None)
-    if rows is not None and found != (rows, total):
+def check(ran: Ran, rows: int, total: int | None) -> None:
+    """Raises RuntimeError if it were not so many rows, or their sum not `total` (None: any)."""
+    found = (ran.observed("rows"), None if total is None else ran.observed("sum"))
+    if found != (rows, total):
         raise RuntimeError(f"(rows, sum) of {(rows, total)} expected, found {found}")
-
-
-Transform = Callable[[DataFrame], DataFrame]

@@ -11,8 +11,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pillarbox as pb
 from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
 
 from . import picture
 from .baselines import CHUNK, gather_by_chunk, one_after_another

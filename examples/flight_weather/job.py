@@ -9,8 +9,9 @@ import time
 from functools import partial
 
 import aiohttp
-import pillarbox as pb
 from pyspark.sql import DataFrame, Row
+
+import pillarbox as pb
 
 WEATHER = "temp double, wind_speed double, wind_gust double, precip double, visib double"
 RETURNS = f"{WEATHER}, latency_ms double"

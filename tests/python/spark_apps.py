@@ -31,7 +31,13 @@ def build(settings):
 {body}
 
 if __name__ == "__main__":
-    print({mark!r} + json.dumps({name}(*{arguments!r})), flush=True)
+    try:
+        print({mark!r} + json.dumps({name}(*{arguments!r})), flush=True)
+    finally:
+        # A cluster that is not stopped starts its executors again while the driver goes down.
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
 """
 
 
@@ -64,6 +70,11 @@ def answer_of(command: list[str], env: dict[str, str], limit_s: float = 120) -> 
     done = subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=limit_s, check=False
     )
-    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    assert len(answers) == 1, f"{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+    return answer_in(done.stdout, done.stderr)
+
+
+def answer_in(output: str, errors: str) -> Any:
+    """The answer in an application's output; fails with the end of both if there is none."""
+    answers = [line for line in output.splitlines() if line.startswith(_MARK)]
+    assert len(answers) == 1, f"{output[-2000:]}\n{errors[-6000:]}"
     return json.loads(answers[0][len(_MARK) :])

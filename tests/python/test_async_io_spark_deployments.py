@@ -10,6 +10,7 @@ from typing import Any
 
 import pyspark
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
@@ -171,6 +172,16 @@ def test_a_spark_that_the_jar_was_not_made_for_is_refused_before_any_work(
     monkeypatch.setattr(_jvm, "jar_spark_version", lambda session: "4.9.0")
     with pytest.raises(pb.EngineUnavailable, match=r"SPARK_VERSION_UNSUPPORTED.*4\.2\.0.*4\.9"):
         pb.async_io(spark.range(1), unused, returns="x int", engine="jvm")
+
+
+def test_a_worker_of_another_python_version_is_told_with_both(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where executors have another interpreter than the driver, which sends its version."""
+    monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.7")
+    df = spark.range(0, 1, 1, 1).transform(pb.async_io, unused, returns="x int", engine="jvm")
+    with pytest.raises(PythonException, match=r"PYTHON_VERSION_MISMATCH(?s:.)*3\.7"):
+        df.collect()
 
 
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:

@@ -42,7 +42,10 @@ def never_returns(log: CallLog) -> Callable[[Any], Any]:
     return hang
 
 
-def test_a_limit_cancels_the_calls_that_it_does_not_need(spark: SparkSession, log: CallLog) -> None:
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_limit_cancels_the_calls_that_it_does_not_need(
+    spark: SparkSession, log: CallLog, ordered: bool
+) -> None:
     async def only_small(row: Any) -> int:
         async with log.call(row.id):
             if row.id >= 3:
@@ -50,12 +53,14 @@ def test_a_limit_cancels_the_calls_that_it_does_not_need(spark: SparkSession, lo
         return int(row.id)
 
     rows = spark.range(0, 1000, 1, 1).transform(
-        pb.async_io, only_small, returns="same long", engine="jvm", capacity=20
+        pb.async_io, only_small, returns="same long", engine="jvm", capacity=20, ordered=ordered
     )
     assert [row.same for row in rows.limit(3).collect()] == [0, 1, 2]
     eventually(lambda: log.in_flight() == 0, "calls to be cancelled")
     threads_are_gone(spark)
     assert len(log.events("cancelled")) == len(log.events("start")) - 3 > 0
+    # Those in flight at first, and at most one for each that has ended.
+    assert len(log.events("start")) <= 20 + 3
 
 
 def test_a_worker_that_was_cut_short_by_a_limit_serves_the_next_task(

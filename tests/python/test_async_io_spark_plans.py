@@ -57,6 +57,46 @@ def test_operators_can_be_chained(spark: SparkSession) -> None:
     threads_are_gone(spark)
 
 
+def test_a_row_that_is_ready_leaves_though_the_operators_below_wait(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    async def first_alone(row: Any) -> int:
+        if row.id > 0:
+            await asyncio.Event().wait()
+        return int(row.id)
+
+    async def same(row: Any) -> int:
+        return int(row.id)
+
+    rows = spark.range(0, 100, 1, 1).transform(
+        pb.async_io, first_alone, returns="a long", engine="jvm", capacity=10
+    )
+    for name in ("b", "c"):
+        rows = rows.transform(pb.async_io, same, returns=f"{name} long", engine="jvm", capacity=5)
+    assert rows.limit(1).collect() == [(0, 0, 0, 0)]
+    threads_are_gone(spark)
+
+
+def test_chained_operators_of_which_one_drops_rows_come_to_their_end(spark: SparkSession) -> None:
+    async def even(row: Any) -> list[int]:
+        await asyncio.sleep(0.001)
+        return [] if row.id % 2 else [row.id] * 2
+
+    async def tenfold(row: Any) -> int:
+        await asyncio.sleep(0.002)
+        return int(row.even) * 10
+
+    rows = (
+        spark.range(0, 200, 1, 2)
+        .transform(pb.async_io, even, returns="even long", explode=True, engine="jvm", capacity=7)
+        .transform(pb.async_io, tenfold, returns="ten long", engine="jvm", capacity=3)
+        .where("ten is not null")
+    )
+    assert [row.ten for row in rows.collect()] == [
+        10 * i for i in range(0, 200, 2) for _ in range(2)
+    ]
+
+
 def test_many_operators_share_one_stage(spark: SparkSession) -> None:
     df = spark.range(0, 30, 1, 1)
     for depth in range(5):

@@ -19,6 +19,7 @@ from ._functions import JvmFunction, jvm_function
 from ._keyed.api import main_output, process_keyed, side_output
 from ._keyed.function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
 from ._keyed.scan import scan
+from ._keyed.stored import TIMERS, WAITING_ROWS, read_state
 from ._keyed.ttl import StateTtl
 from ._version import __version__
 from .errors import (
@@ -36,6 +37,8 @@ from .errors import (
 from .retry import Retry, RetryAfter
 
 __all__ = [
+    "TIMERS",
+    "WAITING_ROWS",
     "AggregateFunction",
     "BatchProcessFunction",
     "CallFailed",
@@ -61,6 +64,7 @@ __all__ = [
     "jvm_function",
     "main_output",
     "process_keyed",
+    "read_state",
     "scan",
     "side_output",
 ]

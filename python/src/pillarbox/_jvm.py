@@ -52,13 +52,47 @@ def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
     return ClassicDataFrame(jdf, spark)
 
 
-def process_keyed(df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
-    """Plans a keyed operator over ``df``; ``command`` is the pickled function, if it is Python."""
+def process_keyed(
+    df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
+) -> DataFrame:
+    """Plans a keyed operator over ``df``; ``command`` is the pickled function, if it is Python.
+
+    ``initial`` has the state that it starts with, as the spec's ``initial`` describes it.
+    """
     from pyspark.sql import DataFrame as ClassicDataFrame
 
     spark = df.sparkSession
     function = None if command is None else _python_function(spark, command)
-    jdf = _bridge(spark).processKeyed(df._jdf, function, json.dumps(spec))
+    jdf = _bridge(spark).processKeyed(
+        df._jdf, function, json.dumps(spec), None if initial is None else initial._jdf
+    )
+    return ClassicDataFrame(jdf, spark)
+
+
+def stored_operators(spark: SparkSession, checkpoint: str) -> list[dict[str, Any]]:
+    """The keyed operators of a checkpoint, as ``{"id", "name"}``; none where there is no such."""
+    return json.loads(_bridge(spark).storedOperators(spark._jsparkSession, checkpoint))  # type: ignore[no-any-return]
+
+
+def stored_versions(spark: SparkSession, checkpoint: str, operator: int) -> list[int]:
+    """The versions of an operator's state that can be read, in order."""
+    return json.loads(_bridge(spark).storedVersions(spark._jsparkSession, checkpoint, operator))  # type: ignore[no-any-return]
+
+
+def stored_states(spark: SparkSession, checkpoint: str, operator: int, version: int) -> list[str]:
+    """The names of the states that a version holds."""
+    jspark: Any = spark._jsparkSession
+    return json.loads(_bridge(spark).storedStates(jspark, checkpoint, operator, version))  # type: ignore[no-any-return]
+
+
+def read_state(
+    spark: SparkSession, checkpoint: str, operator: int, name: str, version: int
+) -> DataFrame:
+    """A state, or the timers, as a DataFrame."""
+    from pyspark.sql import DataFrame as ClassicDataFrame
+
+    jspark: Any = spark._jsparkSession
+    jdf = _bridge(spark).readState(jspark, checkpoint, operator, name, version)
     return ClassicDataFrame(jdf, spark)
 
 

@@ -43,14 +43,14 @@ def apply(df, fn=None, **options):
 def test_the_spec_says_all_that_the_operator_needs(df, asked):
     apply(df, by=["K"], timestamp="TS", order_by="t", inputs=["k", "v"], time_sorted=True,
           backend="heap", side_outputs={"bad": "why string"}, name="rotations")  # fmt: skip
-    ((_, command, spec),) = asked
+    ((_, command, spec, _),) = asked
     returns = t.StructType.fromJson(json.loads(spec.pop("returns")))
     assert returns.simpleString() == "struct<tag:string,k:string,n:bigint,bad:struct<why:string>>"
     assert spec == {
         "kind": "keyed", "name": "rotations", "form": "row", "class_name": None, "options": {},
         "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "rocksdb", "order_by": ["t"],
         "time_sorted": True, "inputs": ["k", "v"], "tags": ["bad"], "streaming": False,
-        "event_time": True, "blocked_loop_ms": 5000,
+        "event_time": True, "blocked_loop_ms": 5000, "initial": [],
     }  # fmt: skip
     from pyspark import cloudpickle
 
@@ -61,21 +61,21 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
 def test_a_stream_has_event_time_if_it_has_a_watermark(stream, asked):
     apply(stream)
     apply(stream.withWatermark("timestamp", "5 seconds"), time_sorted=True)
-    first, second = (spec for _, _, spec in asked)
+    first, second = (spec for _, _, spec, _ in asked)
     assert (first["event_time"], first["timestamp"], first["streaming"]) == (False, None, True)
     assert (second["event_time"], second["timestamp"]) == (True, "timestamp")
 
 
 def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
     apply(df, pb.jvm_function("com.acme.Fn", {"a": "b"}))
-    ((_, command, spec),) = asked
+    ((_, command, spec, _),) = asked
     assert command is None
     assert (spec["form"], spec["class_name"], spec["options"]) == ("jvm", "com.acme.Fn", {"a": "b"})
 
 
 def test_a_scan_is_expressions(df, asked):
     pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "n"], ttl="2 days")
-    ((_, command, spec),) = asked
+    ((_, command, spec, _),) = asked
     assert command is None
     assert spec["form"] == "scan"
     assert spec["state"] == [{"name": "n", "init": "0L", "update": "n + 1"}]

@@ -73,7 +73,7 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    extra = {key: options.pop(key) for key in ("blocked_loop_ms",) if key in options}
+    extra = {key: options.pop(key) for key in ("blocked_loop_ms", "look_ahead") if key in options}
     options.pop("resource", None)
     spec = parse_options(**{**OPTIONS, **options}).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
@@ -151,6 +151,9 @@ class Worker:
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))
+
+    def give_up(self, element_id: int) -> None:
+        self.send(b"U", struct.pack("<q", element_id))
 
     def end(self) -> bool:
         """END, and whether the worker says that it is clean."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from .initial import InitialState
     from .plan import KeyedInput
 
 Function = KeyedProcessFunction | BatchProcessFunction | JvmFunction
@@ -31,6 +32,7 @@ def process_keyed(
     time_sorted: bool = False,
     inputs: Sequence[str] | None = None,
     side_outputs: Mapping[str, StructType | str] | None = None,
+    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """The rows that ``fn`` makes of ``df``'s rows, key by key, with state and timers.
@@ -62,11 +64,18 @@ def process_keyed(
     side_outputs: further outputs by tag, with their columns, for ``ctx.output(tag, row)``. The
         result then has the columns ``tag``, those of ``returns``, and a struct column for each
         tag: take it apart with :func:`main_output` and :func:`side_output`.
+    initial_state: the state that the query starts with. A DataFrame of the key columns and a
+        column for each state, by name: its value, or accumulator, an array for a list, a map for
+        a map. Or, to keep timestamps and timers too, a dict from names of states (and
+        ``pb.TIMERS``) to DataFrames as :func:`read_state` gives them. It is read by the first
+        micro-batch only: a query that goes on from its checkpoint has its state already, and
+        ignores it. In a batch it is the state that each key has before its first row.
     name: what plans, metrics and messages call the operator; by default the function's class.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
+    from .initial import initial_state as initial_rows
     from .plan import KeyedOptions, check_input
 
     form = form_of(fn)
@@ -82,7 +91,8 @@ def process_keyed(
     )
     _check_form(form, time_sorted, side_outputs)
     found = check_input(df, options)
-    return _planned(df, fn, form, returns, dict(side_outputs or {}), found)
+    initial = initial_rows(initial_state, found.keys, found.streaming)
+    return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial)
 
 
 def _planned(
@@ -92,6 +102,7 @@ def _planned(
     returns: StructType | str,
     side_outputs: dict[str, StructType | str],
     found: KeyedInput,
+    initial: InitialState | None,
 ) -> DataFrame:
     from .. import _jvm
     from .command import KeyedCommand
@@ -102,13 +113,14 @@ def _planned(
     command = None
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides).dumps()
-    require_jvm(df)
+    require_jvm(df.sparkSession)
     spec = found.spec(form)
     spec["returns"] = wire_schema(columns, sides).json()
     spec["tags"] = list(sides)
+    spec["initial"] = [] if initial is None else initial.states
     if isinstance(fn, JvmFunction):
         spec |= {"class_name": fn.class_name, "options": dict(fn.options)}
-    return _jvm.process_keyed(df, command, spec)
+    return _jvm.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 
 def form_of(fn: object) -> str:

@@ -15,7 +15,7 @@ from .options import BACKENDS, check_timestamp, choice, flag, has_equality, name
 from .output import TAG
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -162,24 +162,24 @@ def parse_outputs(
     return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
 
 
-def require_jvm(df: DataFrame) -> None:
+def require_jvm(spark: SparkSession) -> None:
     """Raises ``EngineUnavailable`` unless the session can run keyed operators."""
     from .. import _jvm
     from .._async_io import _check_versions
 
-    if type(df).__module__.startswith("pyspark.sql.connect"):
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise error(
             "ENGINE_UNAVAILABLE",
             reason="keyed operators run in the JVM, and this is a Spark Connect session",
             advice="Use a classic session.",
         )
-    if not _jvm.is_available(df.sparkSession):
+    if not _jvm.is_available(spark):
         raise error(
             "ENGINE_UNAVAILABLE",
             reason="the Pillarbox jar is not on the class path of this session",
             advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
         )
-    _check_versions(df.sparkSession)
+    _check_versions(spark)
 
 
 def _text(option: str, value: object) -> None:

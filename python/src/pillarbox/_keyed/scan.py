@@ -24,6 +24,7 @@ def scan(
     backend: str = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
+    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     name: str = "scan",
 ) -> DataFrame:
     """Folds the rows of each key into state, and gives a row out for each row that comes in.
@@ -39,11 +40,14 @@ def scan(
     emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
     ttl: a :class:`StateTtl` or a duration; then a key's states end together.
+    initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
+        state goes by the name "scan".
     by, timestamp, backend, order_by, time_sorted, name: as in :func:`process_keyed`.
 
     Raises as :func:`process_keyed`; expressions that don't resolve are Spark's AnalysisException.
     """
     from .. import _jvm
+    from .initial import initial_state as initial_rows
     from .plan import KeyedOptions, check_input, require_jvm
 
     options = KeyedOptions.parse(
@@ -65,8 +69,21 @@ def scan(
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
-    require_jvm(df)
-    return _jvm.process_keyed(df, None, spec)
+    initial = initial_rows(_as_one(initial_state, list(state)), found.keys, found.streaming)
+    spec["initial"] = [] if initial is None else initial.states
+    require_jvm(df.sparkSession)
+    return _jvm.process_keyed(df, None, spec, None if initial is None else initial.rows)
+
+
+def _as_one(given: Any, names: list[str]) -> Any:
+    """The columns of a DataFrame as the one state that a scan has."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+
+    if not isinstance(given, DataFrame) or not set(names) <= set(given.columns):
+        return given
+    others = [given[f"`{name}`"] for name in given.columns if name not in names]
+    return given.select(*others, F.struct(*[given[f"`{name}`"] for name in names]).alias("scan"))
 
 
 def _states(state: object, columns: list[str]) -> list[dict[str, str]]:

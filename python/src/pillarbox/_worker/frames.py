@@ -15,7 +15,7 @@ import pyarrow as pa
 from .._failures import Failure
 from ..errors import error
 
-INIT, CALLS, GROUP, CANCEL, END = b"ICGXE"
+INIT, CALLS, GROUP, CANCEL, GIVE_UP, END = b"ICGXUE"
 READY, RESULTS, FAILURES, FATAL = b"ORFT"
 
 _HEADER = struct.Struct("<IB")

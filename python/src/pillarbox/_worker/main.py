@@ -73,9 +73,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         raise
 
 
-def _serve_keyed(
-    infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init
-) -> bool:
+def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init) -> bool:
     from . import keyed_session
     from .keyed_functions import OpenedFunction, spec_key
 

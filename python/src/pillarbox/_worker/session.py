@@ -17,6 +17,7 @@ from .._rows import RowReader
 from ..errors import PillarboxError, error
 from . import frames
 from .channel import Channel
+from .places import Places
 from .runner import MOST_THREADS, CallRunner
 from .watchdog import Watchdog
 
@@ -57,10 +58,12 @@ class Session:
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
+        self._places: Places | None = None
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
             frames.GROUP: self._on_group,
             frames.CANCEL: self._on_cancel,
+            frames.GIVE_UP: self._on_give_up,
             frames.END: self._on_end,
         }
 
@@ -87,6 +90,8 @@ class Session:
             prefix=self._spec["call_id_prefix"],
             max_threads=min(most, MOST_THREADS),
         )
+        if self._spec.get("look_ahead", 0) > 0:
+            self._places = Places(self._spec["capacity"], self._runner.call)
         self._channel.send(frames.encode(frames.READY))
 
     def _serve(self) -> bool:
@@ -128,7 +133,7 @@ class Session:
 
     def _on_calls(self, body: memoryview) -> None:
         calls = frames.decode_calls(body, self._input_schema)
-        start = self._runner.call
+        start = self._places.call if self._places else self._runner.call
         rows = self._reader.read(calls.rows)
         for element_id, attempt, row in zip(calls.ids, calls.attempts, rows, strict=True):
             start(element_id, attempt, row)
@@ -139,11 +144,19 @@ class Session:
 
     def _on_cancel(self, body: memoryview) -> None:
         ids, attempts, _ = frames.decode_ids(body)
+        if self._places:
+            self._places.cancel(ids)
         self._runner.cancel(zip(ids, attempts, strict=True))
+
+    def _on_give_up(self, body: memoryview) -> None:
+        if self._places:
+            self._places.leave([int.from_bytes(body, "little")])
 
     def _on_end(self, body: memoryview) -> None:
         # What comes after the answer is the next task's preamble, and not for this session.
         self._channel.stop_reading()
+        if self._places:
+            self._places.clear()
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
@@ -182,6 +195,9 @@ class Session:
     def _flush_answers(self) -> None:
         ids, attempts, answers = self._ids, self._attempts, self._answers
         self._ids, self._attempts, self._answers = array("q"), array("i"), []
+        if self._places:
+            # Not where a call ends: one that ends at once would start the next inside itself.
+            self._places.leave(ids)
         encoded = self._encoder.encode(answers)
         counts = encoded.counts
         if encoded.mismatches:

@@ -2,7 +2,6 @@ package io.pillarbox.async
 
 import java.util
 
-import scala.annotation.tailrec
 import scala.collection.mutable
 
 import io.pillarbox.mailbox._
@@ -13,7 +12,7 @@ import io.pillarbox.mailbox._
  * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row" or "~watermark").
  */
 final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 0L) {
-  import AsyncHarness.Call
+  import AsyncHarness.{Call, MostMails}
 
   val mailbox = new TaskMailbox(Thread.currentThread())
   val executor = new MailboxExecutorImpl(mailbox, 1)
@@ -22,6 +21,7 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   val calls: mutable.Buffer[Call] = mutable.Buffer.empty
   val cancelled: mutable.Buffer[String] = mutable.Buffer.empty
   val timedOut: mutable.Buffer[String] = mutable.Buffer.empty
+  val gaveUp: mutable.Buffer[Long] = mutable.Buffer.empty
   var isClosed = false
 
   /** What an attempt does when it is made; by default it waits for the test. */
@@ -43,6 +43,8 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     }
     override def cancel(input: String, future: ResultFuture[String]): Unit =
       cancelled += s"$input#${future.attempt}"
+    override def gaveUp(elementId: Long): Unit =
+      if (!AsyncHarness.this.gaveUp.contains(elementId)) AsyncHarness.this.gaveUp += elementId
     override def close(): Unit = isClosed = true
   }
 
@@ -77,7 +79,14 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     runMail()
   }
 
-  @tailrec def runMail(): Unit = if (executor.tryYield()) runMail()
+  /** Runs all mail. Fails if it brings forth mail without end. */
+  def runMail(): Unit = {
+    var left = MostMails
+    while (executor.tryYield()) {
+      left -= 1
+      assert(left > 0, s"more than $MostMails mails at once: one sends the next for ever")
+    }
+  }
 
   def advanceTo(ms: Long): Unit = {
     time.advanceTo(ms)
@@ -92,6 +101,9 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
 }
 
 object AsyncHarness {
+
+  /** More than any test has to run at once. */
+  private val MostMails = 100000
 
   /** One attempt as the function saw it. */
   final case class Call(input: String, attempt: Int, future: ResultFuture[String])

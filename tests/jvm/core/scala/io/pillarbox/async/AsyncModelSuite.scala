@@ -35,13 +35,25 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     3 -> Gen.choose(0L, 30L).map(Advance(_))
   )
 
-  /** One element: when it started, its attempts, and when the present attempt ends or the next begins. */
-  private final class Expected(val name: String, startMs: Long) {
-    val totalDeadline: Long = startMs + totalMs
+  /**
+   * One element: when it started (in line until then), its attempts, and when the present attempt ends or the next
+   * begins.
+   */
+  private final class Expected(val name: String) {
+    private var totalDeadline = Long.MaxValue
+    private var attemptDeadline = Long.MaxValue
     var attempts = 1
-    var attemptDeadline: Long = startMs + attemptMs
     var retryAt: Option[Long] = None
     var outcome: Option[String] = None
+    var hasStarted = false
+
+    def isOpen: Boolean = hasStarted && outcome.isEmpty
+
+    def start(now: Long): Unit = {
+      hasStarted = true
+      totalDeadline = now + totalMs
+      attemptDeadline = now + attemptMs
+    }
 
     def fail(kind: String, now: Long): Unit =
       if (attempts < maxAttempts && now < totalDeadline) retryAt = Some(now + delayMs)
@@ -58,13 +70,14 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private def newHarness(ordered: Boolean, capacity: Int, startMs: Long): AsyncHarness = {
+  private def newHarness(ordered: Boolean, capacity: Int, startMs: Long, ahead: Int): AsyncHarness = {
     val h = new AsyncHarness(
       options(ordered, capacity).copy(
         totalTimeoutMs = totalMs,
         attemptTimeoutMs = attemptMs,
         retry = retry(maxAttempts, delayMs),
-        onFailure = (_, cause, attempts, _) => util.List.of(s"${cause.getClass.getSimpleName}*$attempts")
+        onFailure = (_, cause, attempts, _) => util.List.of(s"${cause.getClass.getSimpleName}*$attempts"),
+        lookAhead = ahead
       ),
       startMs
     )
@@ -82,23 +95,29 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   for (ordered <- Seq(true, false))
     test(s"${if (ordered) "ordered" else "unordered"}: every element is decided once, as the model says") {
-      forAll(Gen.choose(1, 12), Gen.listOfN(120, op)) { (capacity, ops) =>
-        val h = newHarness(ordered, capacity, 0L)
+      forAll(Gen.choose(1, 12), Gen.choose(0, 5), Gen.listOfN(120, op)) { (capacity, ahead, ops) =>
+        val h = newHarness(ordered, capacity, 0L, ahead)
         val elements = mutable.LinkedHashMap.empty[String, Expected]
         val stream = mutable.Buffer.empty[String]
         def open(pick: Int): Option[Expected] = {
-          val running = elements.values.filter(e => e.outcome.isEmpty && e.retryAt.isEmpty).toVector
+          val running = elements.values.filter(e => e.isOpen && e.retryAt.isEmpty).toVector
           if (running.isEmpty) None else Some(running(pick % running.size))
         }
+        def startThoseWithAPlace(): Unit =
+          elements.values
+            .filterNot(_.hasStarted)
+            .take(capacity - elements.values.count(_.isOpen))
+            .foreach(_.start(h.time.currentProcessingTime))
         def tick(): Unit = {
           h.advanceTo(h.time.currentProcessingTime + 1)
-          elements.values.foreach(_.tick(h.time.currentProcessingTime))
+          elements.values.filter(_.isOpen).foreach(_.tick(h.time.currentProcessingTime))
+          startThoseWithAPlace()
         }
         ops.zipWithIndex.foreach { case (op, index) =>
           val name = s"e$index"
           op match {
             case PutRecord if h.operator.tryProcessElement(name, 0) =>
-              elements(name) = new Expected(name, h.time.currentProcessingTime)
+              elements(name) = new Expected(name)
               stream += name
             case PutWatermark if h.operator.tryProcessWatermark(index.toLong) => stream += s"~$index"
             case Answer(pick) =>
@@ -114,7 +133,8 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
             case Advance(ms) => (1L to ms).foreach(_ => tick())
             case _ => ()
           }
-          assert(h.metrics.inFlight == elements.values.count(_.outcome.isEmpty))
+          startThoseWithAPlace()
+          assert(h.metrics.inFlight == elements.values.count(_.isOpen))
           assert(elements.values.forall(e => h.attempts(e.name) == e.attempts))
         }
         h.operator.endInputReached()
@@ -131,9 +151,9 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
 
   test("what was emitted before a snapshot and what a restore of it emits are together every element once") {
-    forAll(Gen.oneOf(true, false), Gen.choose(1, 12), Gen.choose(1, 12), Gen.listOfN(80, op)) {
-      (ordered, capacity, restoredCapacity, ops) =>
-        val h = newHarness(ordered, capacity, 0L)
+    forAll(Gen.oneOf(true, false), Gen.choose(1, 12), Gen.choose(0, 5), Gen.listOfN(80, op)) {
+      (ordered, capacity, ahead, ops) =>
+        val h = newHarness(ordered, capacity, 0L, ahead)
         val stream = mutable.Buffer.empty[String]
         ops.zipWithIndex.foreach {
           case (PutRecord, i) => if (h.operator.tryProcessElement(s"e$i", 0)) stream += s"e$i"
@@ -148,7 +168,7 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val snapshot = h.operator.snapshotState()
         h.operator.close()
         assert(h.emitted.size == before.size)
-        val later = newHarness(ordered, restoredCapacity, h.time.currentProcessingTime)
+        val later = newHarness(ordered, 13 - capacity, h.time.currentProcessingTime, ahead)
         later.onInvoke = call => call.future.completeOne("again")
         later.operator.restore(snapshot)
         later.operator.endInput()

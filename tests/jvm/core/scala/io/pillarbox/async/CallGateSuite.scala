@@ -247,6 +247,24 @@ class CallGateSuite extends AnyFunSuite {
     assert(gate.inUse == 0 && h.emitted == Seq("b=>b1", "a=>a1"))
   }
 
+  test("a permit is free when the call ends, though the thread of its operator is busy and takes no mail") {
+    val gate = new ConcurrencyGate(2)
+    val busy = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    busy.process("a", "b")
+    other.process("c", "d")
+    assert(other.calls.isEmpty)
+    val batch = busy.operator.completionBatch()
+    MailboxTesting.await(MailboxTesting.start {
+      busy.future("a").completeExceptionally(new RuntimeException("no luck"))
+      batch.completeOne(busy.future("b"), "b1")
+    })
+    other.runMail()
+    assert(other.calls.map(_.input) == Seq("c", "d") && busy.emitted.isEmpty && gate.inUse == 2)
+    busy.future("b").completeOne("late")
+    assert(gate.inUse == 2, "an answer that lost gives no permit back")
+  }
+
   test("deadlines start with the first permit, and an attempt that times out gives its permit back") {
     val gate = new ConcurrencyGate(1)
     val h = new AsyncHarness(

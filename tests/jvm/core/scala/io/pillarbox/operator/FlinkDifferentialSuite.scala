@@ -3,8 +3,10 @@ package io.pillarbox.operator
 import java.time.Duration
 
 import io.pillarbox.queue.MemoryOrderedByteStore
-import io.pillarbox.state.StateTtlConfig
 import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
+import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock, StateTtlConfig}
 import io.pillarbox.timer.TimerQueues
 import org.apache.flink.api.common.state.{StateTtlConfig => FlinkTtl}
 import org.scalatest.funsuite.AnyFunSuite
@@ -16,7 +18,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  *
  * Compared key by key: the timers of one time but different keys fire in a fixed order here and in any order there.
  */
-class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
   private implicit val config: PropertyCheckConfiguration = PropertyCheckConfiguration(minSuccessful = 150)
 
   private def compare(steps: List[Step], ours: ScriptSide, flink: ScriptSide): Unit = {
@@ -40,6 +42,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         // Flink's test clock fires a timer for a passed time only when it is set, ours and Flink's real one at once.
         sides.foreach(_.clock(clock))
         assert(byKey(ours.takeRows()) == byKey(flink.takeRows()), s"after $step")
+        assert(byKey(ours.takeSideRows()) == byKey(flink.takeSideRows()), s"aside, after $step")
       }
     finally sides.foreach(_.close())
   }
@@ -62,19 +65,69 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     OnReadAndWrite -> FlinkTtl.UpdateType.OnReadAndWrite
   )
 
-  for (update <- Seq[UpdateType](OnCreateAndWrite, OnReadAndWrite))
+  private val flinkVisibilities = Map[StateVisibility, FlinkTtl.StateVisibility](
+    NeverReturnExpired -> FlinkTtl.StateVisibility.NeverReturnExpired,
+    ReturnExpiredIfNotCleanedUp -> FlinkTtl.StateVisibility.ReturnExpiredIfNotCleanedUp
+  )
+
+  private def configs(update: UpdateType, visibility: StateVisibility): (StateTtlConfig, FlinkTtl) = (
+    StateTtlConfig(10, update, visibility, cleanup = CleanupStrategies.none),
+    FlinkTtl
+      .newBuilder(Duration.ofMillis(10))
+      .setUpdateType(flinkUpdates(update))
+      .setStateVisibility(flinkVisibilities(visibility))
+      .disableCleanupInBackground()
+      .build()
+  )
+
+  for (update <- Seq[UpdateType](OnCreateAndWrite, OnReadAndWrite)) {
     test(s"with TTL, $update: the same firings and values as Flink") {
-      forAll(Script.steps) { steps =>
-        val ours = StateTtlConfig(10, update, NeverReturnExpired, cleanup = CleanupStrategies.none)
-        val flink = FlinkTtl
-          .newBuilder(Duration.ofMillis(10))
-          .setUpdateType(flinkUpdates(update))
-          .setStateVisibility(FlinkTtl.StateVisibility.NeverReturnExpired)
-          .disableCleanupInBackground()
-          .build()
-        compare(steps, new OurSide(Some(ours), () => TimerQueues.Heap), new FlinkSide(Some(flink)))
+      val (ours, flink) = configs(update, NeverReturnExpired)
+      forAll(Script.steps)(steps => compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink))))
+    }
+
+    test(s"with TTL, $update, expired values shown once: the same as Flink, lists apart") {
+      val (ours, flink) = configs(update, ReturnExpiredIfNotCleanedUp)
+      forAll(Script.stepsWithoutListReads) { steps =>
+        compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink)))
       }
     }
+  }
+
+  for (ttl <- Seq(false, true))
+    test(s"state in RocksDB, ${if (ttl) "with" else "without"} TTL: the same firings and values as Flink") {
+      val (ours, flink) = configs(OnReadAndWrite, NeverReturnExpired)
+      forAll(Script.steps, minSuccessful(25)) { steps =>
+        val side = new OurSide(Some(ours).filter(_ => ttl), newBackend = onRocksDB)
+        compare(steps, side, new FlinkSide(Some(flink).filter(_ => ttl)))
+      }
+    }
+
+  private def onRocksDB(clock: StateClock): KeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
+    Serializers.long,
+    OurSide.Groups,
+    KeyGroupRange(0, OurSide.Groups - 1),
+    clock,
+    RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 16 << 10)
+  )
+
+  test("where we differ: an expired element of a list is shown once, by Flink as long as another one lives") {
+    val (ours, flink) = configs(OnCreateAndWrite, ReturnExpiredIfNotCleanedUp)
+    val sides = Seq(new OurSide(Some(ours)), new FlinkSide(Some(flink)))
+    def rows(side: ScriptSide, action: Action): Seq[String] = {
+      side.element(Row(1, Seq(action)), 0)
+      side.takeRows().map(_._1)
+    }
+    sides.foreach { side =>
+      rows(side, Action.ListAdd("old"))
+      side.clock(5)
+      rows(side, Action.ListAdd("new"))
+      side.clock(12)
+    }
+    assert(sides.map(rows(_, Action.ListRead)) == Seq.fill(2)(Seq("1 list old,new")))
+    assert(sides.map(rows(_, Action.ListRead)) == Seq(Seq("1 list new"), Seq("1 list old,new")))
+    sides.foreach(_.close())
+  }
 
   test("where we differ: a round of timers passes equal times on in a fixed order of keys") {
     val orders = for (keys <- Seq(1L, 2L, 3L, 4L, 5L).permutations.take(20)) yield {

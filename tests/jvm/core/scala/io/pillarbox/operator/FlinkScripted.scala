@@ -20,8 +20,9 @@ import org.apache.flink.streaming.api.TimeDomain
 import org.apache.flink.streaming.api.functions.{KeyedProcessFunction => FlinkFunction}
 import org.apache.flink.streaming.api.operators.{KeyedProcessOperator => FlinkOperator}
 import org.apache.flink.streaming.api.{TimerService => FlinkTimers}
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord
 import org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness
-import org.apache.flink.util.{Collector => FlinkCollector}
+import org.apache.flink.util.{Collector => FlinkCollector, OutputTag => FlinkTag}
 
 /** The scripted function over Flink's state and timers. */
 final class FlinkScripted(ttl: Option[StateTtlConfig]) extends FlinkFunction[JLong, Row, String] {
@@ -45,15 +46,17 @@ final class FlinkScripted(ttl: Option[StateTtlConfig]) extends FlinkFunction[JLo
   }
 
   override def processElement(row: Row, context: Ctx, out: FlinkCollector[String]): Unit =
-    ScriptedFunction.onRow(row, new FlinkCell(context.timerService), out.collect)
+    ScriptedFunction.onRow(row, new FlinkCell(context), out.collect)
 
   override def onTimer(timestamp: Long, context: TimerCtx, out: FlinkCollector[String]): Unit = {
     val domain = if (context.timeDomain == TimeDomain.EVENT_TIME) "event" else "processing"
     ScriptedFunction
-      .onTimer(context.getCurrentKey, domain, timestamp, new FlinkCell(context.timerService), out.collect)
+      .onTimer(context.getCurrentKey, domain, timestamp, new FlinkCell(context), out.collect)
   }
 
-  private final class FlinkCell(timers: FlinkTimers) extends Cell {
+  private final class FlinkCell(context: Ctx) extends Cell {
+    private val timers: FlinkTimers = context.timerService
+    override def side(value: String): Unit = context.output(FlinkScripted.SideTag, value)
     override def value: Option[String] = Option(values.value())
     override def value_=(value: String): Unit = values.update(value)
     override def clear(): Unit = Seq(values, map, elements).foreach(_.clear())
@@ -71,11 +74,16 @@ final class FlinkScripted(ttl: Option[StateTtlConfig]) extends FlinkFunction[JLo
   }
 }
 
+object FlinkScripted {
+  val SideTag: FlinkTag[String] = new FlinkTag[String]("side", Types.STRING)
+}
+
 /** Runs scripts on Flink's operator, in Flink's harness. */
 final class FlinkSide(ttl: Option[StateTtlConfig]) extends ScriptSide {
   private var harness = newHarness()
   harness.open()
   private var emitted = 0
+  private var emittedAside = 0
 
   private def newHarness() = new KeyedOneInputStreamOperatorTestHarness[JLong, Row, String](
     new FlinkOperator[JLong, Row, String](new FlinkScripted(ttl)),
@@ -98,6 +106,7 @@ final class FlinkSide(ttl: Option[StateTtlConfig]) extends ScriptSide {
     harness.close()
     harness = newHarness()
     emitted = 0
+    emittedAside = 0
     harness.setStateTtlProcessingTime(clock)
     harness.initializeState(snapshot)
     harness.open()
@@ -108,8 +117,18 @@ final class FlinkSide(ttl: Option[StateTtlConfig]) extends ScriptSide {
     val records = harness.extractOutputStreamRecords.asScala.toVector
     val taken = records.drop(emitted)
     emitted = records.size
-    taken.map(record => (record.getValue, if (record.hasTimestamp) Some(record.getTimestamp) else None))
+    taken.map(seen)
   }
+
+  override def takeSideRows(): Seq[(String, Option[Long])] = {
+    val records = Option(harness.getSideOutput(FlinkScripted.SideTag)).toVector.flatMap(_.asScala)
+    val taken = records.drop(emittedAside)
+    emittedAside = records.size
+    taken.map(seen)
+  }
+
+  private def seen(record: StreamRecord[_ <: String]): (String, Option[Long]) =
+    (record.getValue, if (record.hasTimestamp) Some(record.getTimestamp) else None)
 
   override def close(): Unit = harness.close()
 }

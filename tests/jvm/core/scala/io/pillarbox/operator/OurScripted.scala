@@ -19,7 +19,7 @@ final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunctio
   }
 
   override def processElement(row: Row, context: Context[Long], out: Collector[String]): Unit =
-    ScriptedFunction.onRow(row, new OurCell(context.timerService), out.collect)
+    ScriptedFunction.onRow(row, new OurCell(context), out.collect)
 
   override def onTimer(timestamp: Long, context: OnTimerContext[Long], out: Collector[String]): Unit = {
     val domain = if (context.timeDomain == TimerKind.EventTime) "event" else "processing"
@@ -27,12 +27,14 @@ final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunctio
       context.currentKey,
       domain,
       timestamp,
-      new OurCell(context.timerService),
+      new OurCell(context),
       out.collect
     )
   }
 
-  private final class OurCell(timers: TimerService) extends Cell {
+  private final class OurCell(context: Context[Long]) extends Cell {
+    private val timers = context.timerService
+    override def side(value: String): Unit = context.output(OurScripted.SideTag, value)
     override def value: Option[String] = Option(values.value())
     override def value_=(value: String): Unit = values.update(value)
     override def clear(): Unit = Seq(values, map, elements).foreach(_.clear())
@@ -49,9 +51,20 @@ final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunctio
   }
 }
 
-/** Runs scripts on our operator. */
-final class OurSide(ttl: Option[StateTtlConfig], queues: () => TimerQueues) extends ScriptSide {
-  private val Groups = 16
+object OurScripted {
+  val SideTag: OutputTag[String] = OutputTag("side")
+}
+
+/**
+ * Runs scripts on our operator.
+ *
+ * @param newBackend for 16 key groups; closed by the operator
+ */
+final class OurSide(
+    ttl: Option[StateTtlConfig],
+    queues: () => TimerQueues = () => TimerQueues.Heap,
+    newBackend: StateClock => KeyedStateBackend[Long] = OurSide.onHeap
+) extends ScriptSide {
   private var harness = newHarness(startTime = 0)
   harness.open()
 
@@ -60,7 +73,7 @@ final class OurSide(ttl: Option[StateTtlConfig], queues: () => TimerQueues) exte
       new KeyedProcessOperator(
         new OurScripted(ttl),
         (row: Row) => row.key,
-        new HeapKeyedStateBackend(Serializers.long, Groups, KeyGroupRange(0, Groups - 1), environment.clock),
+        newBackend(environment.clock),
         environment.clock,
         environment.processingTime,
         queues()
@@ -84,7 +97,19 @@ final class OurSide(ttl: Option[StateTtlConfig], queues: () => TimerQueues) exte
       (value, Some(timestamp).filter(_ != Output.NoTimestamp))
     }
 
+  override def takeSideRows(): Seq[(String, Option[Long])] =
+    harness.takeSideOutput(OurScripted.SideTag).map { record =>
+      (record.value, Some(record.timestamp).filter(_ != Output.NoTimestamp))
+    }
+
   override def close(): Unit = harness.close()
+}
+
+object OurSide {
+  final val Groups = 16
+
+  def onHeap(clock: StateClock): KeyedStateBackend[Long] =
+    new HeapKeyedStateBackend(Serializers.long, Groups, KeyGroupRange(0, Groups - 1), clock)
 }
 
 /** An operator that a script is run on. */
@@ -96,4 +121,7 @@ trait ScriptSide extends AutoCloseable {
 
   /** Rows emitted since the last call, with their timestamps. */
   def takeRows(): Seq[(String, Option[Long])]
+
+  /** The same of the side output. */
+  def takeSideRows(): Seq[(String, Option[Long])]
 }

@@ -15,6 +15,7 @@ object Action {
   case object MapEntries extends Action
   case class ListAdd(value: String) extends Action
   case object ListRead extends Action
+  case class Side(value: String) extends Action
   case class EventTimer(time: Long) extends Action
   case class ProcessingTimer(time: Long) extends Action
   case class DeleteEventTimer(time: Long) extends Action
@@ -48,6 +49,9 @@ trait Cell {
   def mapEntries: Seq[(String, String)]
   def listAdd(value: String): Unit
   def list: Seq[String]
+
+  /** Emits to the side output. */
+  def side(value: String): Unit
   def registerEvent(time: Long): Unit
   def registerProcessing(time: Long): Unit
   def deleteEvent(time: Long): Unit
@@ -68,6 +72,7 @@ object ScriptedFunction {
     case MapEntries => emit(s"${row.key} map ${cell.mapEntries.sorted.mkString(",")}")
     case ListAdd(value) => cell.listAdd(value)
     case ListRead => emit(s"${row.key} list ${cell.list.mkString(",")}")
+    case Side(value) => cell.side(s"${row.key} side $value")
     case EventTimer(time) => cell.registerEvent(time)
     case ProcessingTimer(time) => cell.registerProcessing(time)
     case DeleteEventTimer(time) => cell.deleteEvent(time)
@@ -79,6 +84,7 @@ object ScriptedFunction {
     emit(s"$key $domain timer $time sees ${cell.value}")
     cell.value = s"fired $time"
     cell.listAdd(s"$time")
+    cell.side(s"$key side timer $time")
     if (time % 5 == 0)
       if (domain == "event") cell.registerEvent(time + 7) else cell.registerProcessing(time + 7)
     if (time % 4 == 3) if (domain == "event") cell.registerEvent(time + 1) else cell.deleteEvent(time + 3)
@@ -99,6 +105,7 @@ object Script {
     1 -> Gen.const(Action.MapEntries),
     3 -> name.map(Action.ListAdd),
     2 -> Gen.const(Action.ListRead),
+    1 -> name.map(Action.Side),
     4 -> time.map(Action.EventTimer),
     4 -> time.map(Action.ProcessingTimer),
     2 -> time.map(Action.DeleteEventTimer),
@@ -119,4 +126,11 @@ object Script {
   )
 
   val steps: Gen[List[Step]] = Gen.choose(1, 60).flatMap(Gen.listOfN(_, step))
+
+  /** Those that never look at a list. */
+  val stepsWithoutListReads: Gen[List[Step]] = steps.map(_.map {
+    case Step.Element(row, timestamp) =>
+      Step.Element(row.copy(actions = row.actions.filter(_ != Action.ListRead)), timestamp)
+    case other => other
+  })
 }

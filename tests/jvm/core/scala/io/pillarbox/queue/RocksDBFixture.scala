@@ -1,15 +1,16 @@
 package io.pillarbox.queue
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.testing.TestDisk
 import org.rocksdb._
 
 /** A RocksDB in a temporary folder that can be closed and opened again. */
 final class RocksDBFixture extends AutoCloseable {
   RocksDB.loadLibrary()
-  val folder: Path = Files.createTempDirectory("pillarbox-queue")
+  val folder: Path = TestDisk.newDirectory("pillarbox-queue")
   private var open = new OpenDatabase(folder)
 
   def newStore(batchBytes: Int = 256): RocksDBOrderedByteStore = new RocksDBOrderedByteStore(
@@ -19,6 +20,10 @@ final class RocksDBFixture extends AutoCloseable {
     open.writeOptions,
     batchBytes
   )
+
+  /** Over a new column family, which goes away with [[close]]; [[restart]] doesn't know of it. */
+  def newStoreOfItsOwn(batchBytes: Int = 256): RocksDBOrderedByteStore =
+    new RocksDBOrderedByteStore(open.db, open.addFamily(), open.readOptions, open.writeOptions, batchBytes)
 
   def db: RocksDB = open.db
 
@@ -33,9 +38,7 @@ final class RocksDBFixture extends AutoCloseable {
 
   override def close(): Unit = {
     open.close()
-    val files = Files.walk(folder)
-    try files.iterator.asScala.toSeq.reverse.foreach(path => Files.delete(path))
-    finally files.close()
+    TestDisk.delete(folder)
   }
 }
 
@@ -49,6 +52,12 @@ private final class OpenDatabase(folder: Path) extends AutoCloseable {
     .map(name => new ColumnFamilyDescriptor(name, familyOptions))
   val db: RocksDB = RocksDB.open(options, folder.toString, families.asJava, handles)
   val timers: ColumnFamilyHandle = handles.get(1)
+
+  def addFamily(): ColumnFamilyHandle = {
+    val name = s"own-${handles.size}".getBytes
+    handles.add(db.createColumnFamily(new ColumnFamilyDescriptor(name, familyOptions)))
+    handles.get(handles.size - 1)
+  }
 
   /** Without a write-ahead log, the memtables must reach the files. */
   def flush(): Unit = {

@@ -234,6 +234,28 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test(
+    "another type of map keys is refused, even a wider one: entries are found by the bytes of their keys"
+  ) {
+    withBackend() { backend =>
+      val narrow = backend.getOrCreate(MapStateDescriptor("map", Serializers.int, Serializers.string))
+      backend.setCurrentKey("a")
+      narrow.put(7, "seven")
+      val log = bytesOf(backend.commit())
+      withBackend() { second =>
+        restored(second, log)
+        val error = intercept[StateRegistrationException] {
+          second.getOrCreate(MapStateDescriptor("map", Serializers.long, Serializers.string))
+        }
+        assert(error.condition == "STATE_SCHEMA_INCOMPATIBLE")
+        Seq("'map'", "map key type", "int", "long").foreach(part => assert(error.getMessage.contains(part)))
+        val again = second.getOrCreate(MapStateDescriptor("map", Serializers.int, Serializers.string))
+        second.setCurrentKey("a")
+        assert(again.get(7) == "seven", "nothing was touched")
+      }
+    }
+  }
+
   test("state of other keys or another number of key groups is refused") {
     withBackend() { first =>
       fill(first, 0 until 2)

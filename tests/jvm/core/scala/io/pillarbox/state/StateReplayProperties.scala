@@ -1,6 +1,6 @@
 package io.pillarbox.state
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 import scala.collection.mutable
 
@@ -8,6 +8,7 @@ import io.pillarbox.state.StateTtlConfig._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
 import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.testing.TestDisk
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -65,7 +66,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
         }
       } finally {
         backend.close()
-        directories.foreach(delete)
+        directories.foreach(TestDisk.delete)
       }
 
     private def step(step: Step): Unit = step match {
@@ -153,16 +154,10 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
     private def open(rocksDB: Boolean): KeyedStateBackend[String] =
       if (!rocksDB) openBackend(Serializers.string, clock)
       else {
-        directories += Files.createTempDirectory("pillarbox-replay")
+        directories += TestDisk.newDirectory("pillarbox-replay")
         val config = RocksDBConfig(directories.last, memoryLimit = 32L << 20, cacheBytes = 16 << 10)
         new RocksDBKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), clock, config)
       }
-
-    private def delete(directory: Path): Unit = {
-      val paths = Files.walk(directory)
-      try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
-      finally paths.close()
-    }
   }
 }
 

@@ -5,6 +5,7 @@ import scala.util.Random
 import io.pillarbox.queue.{MemoryOrderedByteStore, RocksDBFixture}
 import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.state.{KeyGroupRange, Namespace}
+import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What the timer service promises, whatever its queues. */
@@ -306,7 +307,14 @@ class StoreTimerServiceSuite extends InternalTimerServiceContract {
     TimerQueues.overStore(_ => new MemoryOrderedByteStore, cacheCapacity = 3)
 }
 
-class RocksDBTimerServiceSuite extends AnyFunSuite {
+/** Every queue in a column family of its own, with a cache so small that most of the work is the database's. */
+class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeAndAfterAll {
+  private lazy val database = new RocksDBFixture
+
+  override protected def newQueues(): TimerQueues =
+    TimerQueues.overStore(_ => database.newStoreOfItsOwn(), cacheCapacity = 3)
+
+  override protected def afterAll(): Unit = database.close()
 
   test("timers are in the database after a flush and a restart, each kind in its own column family") {
     val databases = Map[TimerKind, RocksDBFixture](

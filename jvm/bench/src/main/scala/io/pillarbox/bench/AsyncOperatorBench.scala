@@ -1,21 +1,10 @@
 package io.pillarbox.bench
 
-import java.util.concurrent.TimeUnit
-
 import org.openjdk.jmh.annotations._
 
 /** The whole operator: a record in, its call answered, its row out. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(2)
-@Warmup(iterations = 5, time = 1)
-@Measurement(iterations = 5, time = 1)
-class AsyncOperatorBench {
+class AsyncOperatorBench extends PeerBench {
   import AsyncOperatorBench._
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
 
   @Param(Array("ordered", "unordered"))
   var queue: String = _

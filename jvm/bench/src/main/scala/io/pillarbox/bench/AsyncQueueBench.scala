@@ -1,25 +1,14 @@
 package io.pillarbox.bench
 
 import java.util.SplittableRandom
-import java.util.concurrent.TimeUnit
-
 import org.openjdk.jmh.annotations._
 
 /**
  * One element put, one completed, what may leave emitted, with a hundred in flight. Those completed are picked at
  * random, but for the ordered queue from the oldest, as otherwise it would just fill up.
  */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(2)
-@Warmup(iterations = 5, time = 1)
-@Measurement(iterations = 5, time = 1)
-class AsyncQueueBench {
+class AsyncQueueBench extends PeerBench {
   import AsyncQueueBench._
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
 
   @Param(Array("ordered", "unordered", "unordered, watermarks"))
   var queue: String = _

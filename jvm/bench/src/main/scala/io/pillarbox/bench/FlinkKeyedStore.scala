@@ -18,11 +18,10 @@ import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory
 import org.apache.flink.runtime.state.ttl.TtlTimeProvider
 import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend
 
-/** Flink's own backends. RocksDB needs frocksdbjni first on the class path, see [[KeyedStateBench]]. */
-private final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
+/** Flink's own backends. With RocksDB it must come from [[FlinkRocksDBLoader]]. */
+final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("flink-bench")
-  private[this] val now = KeyedStore.now()
-  private[this] val clock: TtlTimeProvider = () => now
+  private[this] val clock: TtlTimeProvider = TtlTimeProvider.DEFAULT
   private[this] val environment = new MockEnvironmentBuilder().build()
   private[this] val backend: CheckpointableKeyedStateBackend[java.lang.Long] = open()
   private[this] val long = LongSerializer.INSTANCE

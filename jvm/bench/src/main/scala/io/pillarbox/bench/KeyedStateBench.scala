@@ -1,25 +1,16 @@
 package io.pillarbox.bench
 
-import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
+import java.util.concurrent.ThreadLocalRandom
 
 import org.openjdk.jmh.annotations._
 
 /**
- * One access of keyed state with a random current key out of 100,000, from Flink and from us.
+ * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with its default clock and,
+ * in RocksDB, its own build of the library ([[FlinkRocksDBLoader]]).
  *
- * Both have the same fixed clock. Flink's RocksDB backend needs the classes of its own frocksdbjni, whose names are those of the
- * rocksdbjni that ours uses, so the build leaves that jar out: measure its rows by a run of their own, with that jar before all
- * others on the class path, `-p system=flink -p backend=rocksdb`, and ours by one without it.
+ * 100,000 values fit our write-back cache of 8 MiB, a million don't. Maps and lists have ten elements, and a tenth of the keys.
  */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Warmup(iterations = 3, time = 1)
-@Measurement(iterations = 5, time = 1)
-@Fork(value = 1, jvmArgsAppend = Array("-Xmx2g"))
-class KeyedStateBench {
-  @Param(Array("flink", "pillarbox"))
-  var system: String = _
+class KeyedStateBench extends PeerBench {
 
   @Param(Array("heap", "rocksdb"))
   var backend: String = _
@@ -27,21 +18,24 @@ class KeyedStateBench {
   @Param(Array("off", "on", "lazy"))
   var ttl: String = _
 
+  @Param(Array("100000"))
+  var keys: Int = _
+
   private var store: KeyedStore = _
-  private val keys: Array[java.lang.Long] =
-    Array.tabulate(KeyedStateBench.Keys)(i => java.lang.Long.valueOf(i * 7L))
+  private var boxed: Array[java.lang.Long] = _
   private val values: Array[java.lang.Long] = Array.tabulate(1024)(i => java.lang.Long.valueOf(i * 1000003L))
   private var step = 0
 
   @Setup
   def open(): Unit = {
-    store = KeyedStore.open(system, backend, ttl)
-    keys.foreach { key =>
+    store = KeyedStore.open(of, backend, ttl)
+    boxed = Array.tabulate(keys)(i => java.lang.Long.valueOf(i * 7L))
+    boxed.foreach { key =>
       store.setKey(key)
       store.update(key)
     }
-    for (k <- 0 until KeyedStateBench.MapKeys; i <- 0 until 10) {
-      store.setKey(keys(k))
+    for (k <- 0 until keys / 10; i <- 0 until 10) {
+      store.setKey(boxed(k))
       store.mapPut(values(i), values(i))
       store.listAdd(values(i))
     }
@@ -55,35 +49,35 @@ class KeyedStateBench {
     step & 1023
   }
 
-  private def randomKey(of: Int): java.lang.Long = keys(ThreadLocalRandom.current().nextInt(of))
+  private def randomKey(of: Int): java.lang.Long = boxed(ThreadLocalRandom.current().nextInt(of))
 
   @Benchmark
   def valueGet(): java.lang.Long = {
-    store.setKey(randomKey(KeyedStateBench.Keys))
+    store.setKey(randomKey(keys))
     store.value()
   }
 
   @Benchmark
   def valueUpdate(): Unit = {
-    store.setKey(randomKey(KeyedStateBench.Keys))
+    store.setKey(randomKey(keys))
     store.update(values(next()))
   }
 
   @Benchmark
   def mapGet(): java.lang.Long = {
-    store.setKey(randomKey(KeyedStateBench.MapKeys))
+    store.setKey(randomKey(keys / 10))
     store.mapGet(values(next() % 10))
   }
 
   @Benchmark
   def mapPut(): Unit = {
-    store.setKey(randomKey(KeyedStateBench.MapKeys))
+    store.setKey(randomKey(keys / 10))
     store.mapPut(values(next() % 10), values(next()))
   }
 
   @Benchmark
   def listIterate(): Long = {
-    store.setKey(randomKey(KeyedStateBench.MapKeys))
+    store.setKey(randomKey(keys / 10))
     store.listSum()
   }
 
@@ -91,7 +85,7 @@ class KeyedStateBench {
   @Benchmark
   @OperationsPerInvocation(11)
   def listAdd(): Unit = {
-    store.setKey(randomKey(KeyedStateBench.Keys))
+    store.setKey(randomKey(keys))
     store.listClear()
     var i = 0
     while (i < 10) {
@@ -99,11 +93,4 @@ class KeyedStateBench {
       i += 1
     }
   }
-}
-
-object KeyedStateBench {
-  final val Keys = 100000
-
-  /** Keys that have a map and a list of ten. */
-  final val MapKeys = 10000
 }

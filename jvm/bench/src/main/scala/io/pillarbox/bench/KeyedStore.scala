@@ -35,10 +35,9 @@ object KeyedStore {
    * @param ttl off, on (default clean-up), lazy (clean-up on reads only)
    */
   def open(system: String, backend: String, ttl: String): KeyedStore =
-    if (system == "flink") new FlinkKeyedStore(backend, ttl) else new PillarboxKeyedStore(backend, ttl)
-
-  /** The time of both systems: fixed, as that of a micro-batch is. A call of the system's clock costs more than an access. */
-  def now(): Long = System.currentTimeMillis()
+    if (system != "flink") new PillarboxKeyedStore(backend, ttl)
+    else if (backend == "heap") new FlinkKeyedStore(backend, ttl)
+    else FlinkRocksDBLoader.newKeyedStore(ttl)
 
   final val KeyGroups = 128
   final val TtlMillis = 3600L * 1000
@@ -53,8 +52,7 @@ object KeyedStore {
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("pillarbox-bench")
   private[this] val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
-  private[this] val now = KeyedStore.now()
-  private[this] val clock = StateClock.of(() => now, () => StateClock.Unknown, () => StateClock.Unknown)
+  private[this] val clock = StateClock.System
   private[this] val backend: KeyedStateBackend[Long] =
     if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range, clock)
     else

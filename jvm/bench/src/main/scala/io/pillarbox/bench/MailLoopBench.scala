@@ -1,21 +1,10 @@
 package io.pillarbox.bench
 
-import java.util.concurrent.TimeUnit
-
 import org.openjdk.jmh.annotations._
 
 /** The loop of a task: what a turn costs when there is no mail, and when another thread sends now and then. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(2)
-@Warmup(iterations = 5, time = 1)
-@Measurement(iterations = 5, time = 1)
-class MailLoopBench {
+class MailLoopBench extends PeerBench {
   import MailLoopBench._
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
 
   @Param(Array("0", "10000"))
   var mailsPerSecond: Int = _

@@ -1,21 +1,10 @@
 package io.pillarbox.bench
 
-import java.util.concurrent.TimeUnit
-
 import org.openjdk.jmh.annotations._
 
 /** Mail put and taken, on one thread and across two. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(2)
-@Warmup(iterations = 5, time = 1)
-@Measurement(iterations = 5, time = 1)
-class MailboxBench {
+class MailboxBench extends PeerBench {
   import MailboxBench._
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
 
   private var mailbox: MailboxPeer = _
   private var sender: Sender = _

@@ -5,15 +5,8 @@ import java.util.concurrent.TimeUnit
 import org.openjdk.jmh.annotations._
 
 /** A full snapshot of values into memory, from Flink and from us. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
-@Warmup(iterations = 3, time = 1)
-@Measurement(iterations = 5, time = 1)
-@Fork(value = 1, jvmArgsAppend = Array("-Xmx3g"))
-class StateSnapshotBench {
-  @Param(Array("flink", "pillarbox"))
-  var system: String = _
+class StateSnapshotBench extends PeerBench {
 
   @Param(Array("heap", "rocksdb"))
   var backend: String = _
@@ -25,7 +18,7 @@ class StateSnapshotBench {
 
   @Setup
   def open(): Unit = {
-    store = KeyedStore.open(system, backend, ttl)
+    store = KeyedStore.open(of, backend, ttl)
     for (i <- 0L until 100000L) {
       store.setKey(i)
       store.update(i)
@@ -37,48 +30,4 @@ class StateSnapshotBench {
 
   @Benchmark
   def snapshot(): Long = store.snapshot()
-}
-
-/** A commit of 1,000 changed values among many: its cost must not depend on how many there are. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.MICROSECONDS)
-@Warmup(iterations = 3, time = 1)
-@Measurement(iterations = 5, time = 1)
-@Fork(value = 1, jvmArgsAppend = Array("-Xmx3g"))
-class StateCommitBench {
-  @Param(Array("heap", "rocksdb"))
-  var backend: String = _
-
-  @Param(Array("10000", "100000", "1000000"))
-  var entries: Int = _
-
-  private var store: KeyedStore = _
-  private var from = 0
-
-  @Setup
-  def open(): Unit = {
-    store = KeyedStore.open("pillarbox", backend, "off")
-    for (i <- 0 until entries) {
-      store.setKey(i.toLong)
-      store.update(i.toLong)
-    }
-    store.commit(): Unit
-  }
-
-  @TearDown
-  def close(): Unit = store.close()
-
-  /** Neighbours, so that what is measured is the commit and not the misses of a processor's cache. */
-  @Benchmark
-  def changeAndCommit(): Long = {
-    from = (from + 1000) % entries
-    var i = 0
-    while (i < 1000) {
-      store.setKey((from + i).toLong)
-      store.update(i.toLong)
-      i += 1
-    }
-    store.commit()
-  }
 }

@@ -1,21 +1,10 @@
 package io.pillarbox.bench
 
 import java.util.SplittableRandom
-import java.util.concurrent.TimeUnit
-
 import org.openjdk.jmh.annotations._
 
 /** A queue of timers at a steady size: what a stream does to it all day. */
-@State(Scope.Thread)
-@BenchmarkMode(Array(Mode.AverageTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(value = 2, jvmArgsAppend = Array("-Xmx3g"))
-@Warmup(iterations = 5, time = 1)
-@Measurement(iterations = 5, time = 1)
-class TimerQueueBench {
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
+class TimerQueueBench extends PeerBench {
 
   @Param(Array("heap", "rocksdb"))
   var kind: String = _

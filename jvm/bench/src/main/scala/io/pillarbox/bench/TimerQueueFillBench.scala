@@ -1,22 +1,15 @@
 package io.pillarbox.bench
 
 import java.util.SplittableRandom
-import java.util.concurrent.TimeUnit
 
 import org.openjdk.jmh.annotations._
 
 /** A million timers that come, and that all leave: the cost of draining is the difference of the two. */
-@State(Scope.Thread)
 @BenchmarkMode(Array(Mode.SingleShotTime))
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Fork(value = 2, jvmArgsAppend = Array("-Xmx3g"))
 @Warmup(iterations = 3)
 @Measurement(iterations = 5)
-class TimerQueueFillBench {
+class TimerQueueFillBench extends PeerBench {
   import TimerQueueFillBench._
-
-  @Param(Array("flink", "pillarbox"))
-  var of: String = _
 
   @Param(Array("heap", "rocksdb"))
   var kind: String = _

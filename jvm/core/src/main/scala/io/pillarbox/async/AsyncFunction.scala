@@ -7,6 +7,11 @@ import scala.annotation.unused
  *
  * Every method is called on the mailbox thread and must not block it. An exception that one of them throws counts as
  * a failure of the call, except from `open` and `close`, where it fails the task.
+ *
+ * With a look-ahead ([[AsyncOptions.lookAhead]]) it is handed elements before their turn: then it keeps as many places
+ * as the capacity. A first attempt takes one or, if none is free, waits in line for one; an element leaves its place
+ * when the future is completed with rows, or when the operator has [[gaveUp]]. Further attempts start in the place of
+ * the first. The operator counts along, so deadlines of an element in line don't run yet.
  */
 trait AsyncFunction[IN, OUT] {
 
@@ -40,4 +45,7 @@ trait AsyncFunction[IN, OUT] {
    */
   @throws[Exception]
   def cancel(input: IN, resultFuture: ResultFuture[OUT]): Unit = ()
+
+  /** No further attempt follows for this element, which has failed for good. May be told twice. */
+  def gaveUp(@unused elementId: Long): Unit = ()
 }

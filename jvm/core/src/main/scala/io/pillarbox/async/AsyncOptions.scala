@@ -6,6 +6,9 @@ package io.pillarbox.async
  * The clocks of both deadlines start when an element gets its first permit from the gate, so waiting in line before
  * the first attempt counts for neither.
  *
+ * @param lookAhead
+ *   elements more that the function is given before there is room for their calls, which it starts by itself as others
+ *   end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with those that wait for a retry
  * @param ordered
  *   whether rows leave in the order of their inputs; otherwise as answers come, but never past a watermark
  * @param capacity
@@ -23,9 +26,15 @@ final case class AsyncOptions[IN, OUT](
     attemptTimeoutMs: Long,
     retry: AsyncRetryStrategy[OUT],
     onFailure: FailurePolicy[IN, OUT],
-    gate: CallGate
+    gate: CallGate,
+    lookAhead: Int = 0
 ) {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
+  require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
+  require(
+    lookAhead == 0 || (gate eq CallGate.Unlimited),
+    "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
+  )
   require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
   require(
     attemptTimeoutMs >= 0,

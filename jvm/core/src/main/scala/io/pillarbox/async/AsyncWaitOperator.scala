@@ -8,7 +8,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
  * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a record;
- * never more than the capacity is in flight, back-pressure instead; every record leaves once, is answered by the
+ * never more than the capacity and the look-ahead is taken in, back-pressure instead; every record leaves once, is answered by the
  * failure policy, or fails the task; until then it is part of the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the failure policy
@@ -30,9 +30,9 @@ final class AsyncWaitOperator[IN, OUT](
 ) extends AutoCloseable {
   import AsyncWaitOperator._
 
+  private[this] val room = options.capacity + options.lookAhead
   private[this] val queue: StreamElementQueue[IN, OUT] =
-    if (options.ordered) new OrderedStreamElementQueue(options.capacity)
-    else new UnorderedStreamElementQueue(options.capacity)
+    if (options.ordered) new OrderedStreamElementQueue(room) else new UnorderedStreamElementQueue(room)
   private[this] val calls = new CallDriver[IN, OUT](
     function,
     options,
@@ -65,7 +65,7 @@ final class AsyncWaitOperator[IN, OUT](
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
   /** Whether a record or watermark would be taken in now. Restored elements come first. */
-  def hasCapacity: Boolean = restored.isEmpty && queue.size < options.capacity
+  def hasCapacity: Boolean = restored.isEmpty && queue.size < room
 
   /** Elements taken in and not yet emitted, without those restored that wait for room. */
   def size: Int = queue.size
@@ -137,8 +137,7 @@ final class AsyncWaitOperator[IN, OUT](
   private def admit(elementId: Long, input: IN, timestampMs: Long): Unit = {
     val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
     enqueue(element)
-    metrics.admitted()
-    calls.request(element)
+    calls.admit(element)
   }
 
   /** Emits at once what may leave: a watermark with nothing before it is not held back until the next mail. */
@@ -238,7 +237,7 @@ final class AsyncWaitOperator[IN, OUT](
   }
 
   private def feedRestored(): Unit = {
-    while (!restored.isEmpty && queue.size < options.capacity) restored.pollFirst() match {
+    while (!restored.isEmpty && queue.size < room) restored.pollFirst() match {
       case StreamElement.Record(id, input, timestampMs) => admit(id, input, timestampMs)
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }

@@ -8,18 +8,25 @@ import java.util.concurrent.atomic.AtomicReference
  *
  * The reference is null until someone wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by the
  * mailbox thread. So an answer and a deadline exclude each other. `kind` is written by the winner only, and read after
- * the hand-over through the inbox, which orders the two.
+ * the hand-over through the inbox, which orders the two. Whoever wins gives the permit back, so that it is free the
+ * moment the call ends, also while the mailbox thread is busy elsewhere.
+ *
+ * @param permit
+ *   the gate that this attempt holds a permit of, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
     val element: InFlightElement[IN, OUT],
     override val attempt: Int,
-    val startNanos: Long
+    permit: CallGate
 ) extends AtomicReference[AnyRef]
     with ResultFuture[OUT] {
   import CallAttempt._
 
   private[this] var kind: Int = _
+
+  /** When it began. Mailbox thread. */
+  var startNanos: Long = _
 
   /** The attempt that was completed before this one; a link of the inbox. */
   private[async] var next: CallAttempt[_, _] = _
@@ -53,12 +60,21 @@ private[async] final class CallAttempt[IN, OUT](
   private def win(answer: AnyRef, answerKind: Int): Boolean = {
     // A plain look first: a late answer need not take the cache line for itself.
     val won = (getPlain eq null) && compareAndSet(null, answer)
-    if (won) kind = answerKind
+    if (won) {
+      kind = answerKind
+      releasePermit()
+    }
     won
   }
 
   /** Mailbox thread: no answer is wanted any more; false if there is one. */
-  def abandon(): Boolean = compareAndSet(null, Abandoned)
+  def abandon(): Boolean = {
+    val won = compareAndSet(null, Abandoned)
+    if (won) releasePermit()
+    won
+  }
+
+  private def releasePermit(): Unit = if (permit ne null) permit.release()
 
   def belongsTo(other: CompletionInbox): Boolean = inbox eq other
 

@@ -30,41 +30,75 @@ private[async] final class CallDriver[IN, OUT](
 
   private[this] val gate = options.gate
   private[this] val isGated = gate ne CallGate.Unlimited
-  private[this] val permits = new PermitLine[IN, OUT](gate, executor, e => startWithPermit(e))
+  private[this] val permits = new PermitLine[IN, OUT](gate, executor, e => start(e, gate))
   private[this] val retry = options.retry
   private[this] val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
   def nanoTime: Long = time.nanoTime
 
+  /** Elements that are being called or wait for a retry: at most the capacity. */
+  private[this] var places = 0
+
+  /** Handed to the function before there was a place for them, in its order. */
+  private[this] val inLine = new util.ArrayDeque[InFlightElement[IN, OUT]]
+
+  /** Takes a new element: its first attempt starts, or the function gets it ahead and starts it in its turn. */
+  def admit(element: InFlightElement[IN, OUT]): Unit =
+    if (options.lookAhead > 0 && places >= options.capacity) {
+      element.phase = InLine
+      inLine.addLast(element)
+      element.current = new CallAttempt(inbox, element, 1, null)
+      invoke(element, element.current)
+    } else {
+      takePlace()
+      request(element)
+    }
+
+  private def takePlace(): Unit = {
+    places += 1
+    metrics.admitted()
+  }
+
+  private def leavePlace(): Unit = {
+    places -= 1
+    metrics.finished()
+    while (places < options.capacity && !inLine.isEmpty) begin(inLine.pollFirst())
+  }
+
+  /** The function has begun, or is about to, with the element that was first in its line. */
+  private def begin(element: InFlightElement[IN, OUT]): Unit = {
+    takePlace()
+    begun(element, element.current)
+  }
+
   /** Starts an attempt, now or when there is a permit. */
-  def request(element: InFlightElement[IN, OUT]): Unit =
+  private def request(element: InFlightElement[IN, OUT]): Unit =
     if (isGated) {
       element.phase = Waiting
       element.setPhaseEnd(Never)
       setTimer(element)
       permits.enter(element)
-    } else start(element)
+    } else start(element, null)
 
-  private def startWithPermit(element: InFlightElement[IN, OUT]): Unit = {
-    element.holdsPermit = true
-    start(element)
+  private def start(element: InFlightElement[IN, OUT], permit: CallGate): Unit = {
+    val attempt = new CallAttempt(inbox, element, element.attempts + 1, permit)
+    element.current = attempt
+    begun(element, attempt)
+    invoke(element, attempt)
   }
 
-  private def start(element: InFlightElement[IN, OUT]): Unit = {
-    val attempt = nextAttempt(element)
-    metrics.callCount += 1
-    if (hasDeadlines) setDeadlines(element, time.processingTimeAt(attempt.startNanos))
-    try function.asyncInvoke(element.input, attempt)
-    catch { case NonFatal(error) => attempt.completeExceptionally(error) }
-  }
-
-  private def nextAttempt(element: InFlightElement[IN, OUT]): CallAttempt[IN, OUT] = {
+  private def begun(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit = {
     val now = time.nanoTime
+    attempt.startNanos = now
     element.started(now)
     element.phase = Running
-    element.current = new CallAttempt(inbox, element, element.attempts, now)
-    element.current
+    metrics.callCount += 1
+    if (hasDeadlines) setDeadlines(element, time.roundedUp(now))
   }
+
+  private def invoke(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
+    try function.asyncInvoke(element.input, attempt)
+    catch { case NonFatal(error) => attempt.completeExceptionally(error) }
 
   private def setDeadlines(element: InFlightElement[IN, OUT], now: Long): Unit = {
     if (element.attempts == 1 && options.totalTimeoutMs > 0)
@@ -91,11 +125,18 @@ private[async] final class CallDriver[IN, OUT](
     while (attempt ne null) {
       val following = attempt.next.asInstanceOf[CallAttempt[IN, OUT]]
       attempt.next = null
+      if (attempt.element.phase == InLine) beginOutOfTurn(attempt.element)
       // A reading of the clock costs as much as the rest of this loop.
       if (metrics.samplesLatency()) metrics.latency.record(time.nanoTime - attempt.startNanos)
       settleOrKeepRest(attempt, following)
       attempt = following
     }
+  }
+
+  /** An answer of an element that is still in line here: the call could not even be handed over. */
+  private def beginOutOfTurn(element: InFlightElement[IN, OUT]): Unit = {
+    CallDriver.ignore(inLine.remove(element))
+    begin(element)
   }
 
   /** A failure policy may throw; the answers behind it must not be lost if the caller carries on. */
@@ -114,7 +155,6 @@ private[async] final class CallDriver[IN, OUT](
 
   private def settle(attempt: CallAttempt[IN, OUT]): Unit = {
     val element = attempt.element
-    releasePermit(element)
     if (attempt.isFailure) failed(element, attempt.error)
     else if (retry.checksResults && mayRetry(element) && retry.retryOnResult(rowsOf(attempt)))
       backOff(element, retry.backoffMs(element.attempts))
@@ -146,7 +186,7 @@ private[async] final class CallDriver[IN, OUT](
     metrics.retryCount += 1
     element.current = null
     element.phase = BackingOff
-    element.setPhaseEnd(saturatedSum(time.currentProcessingTime, delayMs))
+    element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
     setTimer(element)
   }
 
@@ -156,6 +196,7 @@ private[async] final class CallDriver[IN, OUT](
 
   private def giveUp(element: InFlightElement[IN, OUT], error: Throwable): Unit = {
     metrics.errorCount += 1
+    tellGaveUp(element)
     var rows: util.Collection[OUT] = util.Collections.emptyList[OUT]()
     // The slot is freed even if the policy throws, as in Flink: whoever waits for room must not wait for ever.
     try rows = rowsInstead(element, error)
@@ -178,7 +219,7 @@ private[async] final class CallDriver[IN, OUT](
     element.phase = Finished
     element.current = null
     cancelTimer(element)
-    metrics.finished()
+    leavePlace()
     finished(element)
   }
 
@@ -200,7 +241,6 @@ private[async] final class CallDriver[IN, OUT](
     // An answer that won is on its way to settle, and decides.
     if (attempt.abandon()) {
       metrics.timeoutCount += 1
-      releasePermit(element)
       tellCancelled(element, attempt)
       val elapsedMs = (time.nanoTime - attempt.startNanos) / 1000000L
       failed(element, AsyncTimeoutException.attempt(attempt.attempt, elapsedMs))
@@ -215,14 +255,18 @@ private[async] final class CallDriver[IN, OUT](
     val wasRunning = element.phase == Running
     if (!wasRunning) {
       element.phase = Running
-      element.current = new CallAttempt(inbox, element, element.attempts, time.nanoTime)
+      element.current = new CallAttempt(inbox, element, element.attempts, null)
+      element.current.startNanos = time.nanoTime
     }
     val attempt = element.current
     if (!attempt.isDone) {
       metrics.timeoutCount += 1
       try function.timeout(element.input, attempt)
       catch { case NonFatal(error) => attempt.completeExceptionally(error) }
-      if (wasRunning && attempt.isDone) tellCancelled(element, attempt)
+      if (attempt.isDone) {
+        if (wasRunning) tellCancelled(element, attempt)
+        tellGaveUp(element)
+      }
     }
   }
 
@@ -231,22 +275,23 @@ private[async] final class CallDriver[IN, OUT](
     try function.cancel(element.input, attempt)
     catch { case NonFatal(error) => CallDriver.log.warn("Could not cancel {}", attempt, error) }
 
-  private def releasePermit(element: InFlightElement[IN, OUT]): Unit = if (element.holdsPermit) {
-    element.holdsPermit = false
-    gate.release()
-  }
+  private def tellGaveUp(element: InFlightElement[IN, OUT]): Unit =
+    try function.gaveUp(element.elementId)
+    catch { case NonFatal(error) => CallDriver.log.warn("Could not give up {}", element.elementId, error) }
 
   /** Abandons the element: its call is cancelled, its permit and timer given back. */
   def abandon(element: InFlightElement[IN, OUT]): Unit = if (element.phase != Finished) {
     cancelTimer(element)
     val attempt = element.current
     if ((attempt ne null) && attempt.abandon()) tellCancelled(element, attempt)
-    releasePermit(element)
+    if (element.phase != InLine) metrics.finished()
     element.phase = Finished
-    metrics.finished()
   }
 
-  def close(): Unit = permits.close()
+  def close(): Unit = {
+    inLine.clear()
+    permits.close()
+  }
 }
 
 private[async] object CallDriver {

@@ -18,9 +18,8 @@ private[async] final class InFlightElement[IN, OUT](
 
   /** The attempt whose answer counts, if there is one. */
   var current: CallAttempt[IN, OUT] = _
-  var holdsPermit: Boolean = false
 
-  /** Written before the first future is handed out, never again. */
+  /** Written once, before the first future is handed out unless it was handed out ahead. */
   private[this] var firstStartNanos: Long = 0L
 
   /** Made when first needed: most elements wait for nothing but their answer. */
@@ -73,6 +72,9 @@ private[async] object InFlightElement {
 
   /** The rows are known. */
   final val Finished = 3
+
+  /** Handed to the function ahead of its turn. */
+  final val InLine = 4
 
   final val Never = Long.MaxValue
 }

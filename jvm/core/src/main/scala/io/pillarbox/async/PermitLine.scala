@@ -11,7 +11,7 @@ import io.pillarbox.mailbox.MailboxExecutor
  * elements wait. Mailbox thread only; just the waiter itself runs on any thread.
  *
  * @param start
- *   starts the attempt of an element that has got its permit
+ *   starts the attempt of an element that has got its permit, and with it the duty to give it back
  */
 private[async] final class PermitLine[IN, OUT](
     gate: CallGate,

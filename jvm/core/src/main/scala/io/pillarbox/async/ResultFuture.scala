@@ -29,7 +29,7 @@ trait ResultFuture[OUT] {
   /** The number of the attempt, from 1. */
   def attempt: Int
 
-  /** Milliseconds since the first attempt of this element started. */
+  /** Milliseconds since the first attempt of this element started; 0 if it was given ahead and has not. */
   def elapsedMs: Long
 
   /** Whether an answer has been given, or is no longer wanted. */

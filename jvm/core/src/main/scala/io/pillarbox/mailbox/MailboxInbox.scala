@@ -1,6 +1,5 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.{LockSupport, ReentrantLock}
 
 import scala.annotation.tailrec
@@ -15,7 +14,7 @@ import io.pillarbox.mailbox.MailboxInbox._
  * that hides one of these. So the check of the state and the put are one compare-and-set, and only the push that
  * replaces `Parked` pays for a wake-up.
  */
-private[mailbox] final class MailboxInbox(reader: Thread) extends AtomicReference[AnyRef] {
+private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedReference {
   private[this] val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */

@@ -16,6 +16,12 @@ trait ProcessingTimeService {
   /** The processing time at a moment of `nanoTime`, so that one reading of the clock serves for both. Any thread. */
   def processingTimeAt(nanos: Long): Long
 
+  /**
+   * The first millisecond that begins at or after a moment of `nanoTime`: a wait that is counted from there is never
+   * too short. Any thread.
+   */
+  final def roundedUp(nanos: Long): Long = processingTimeAt(nanos + 999999L)
+
   /** Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new time. */
   def schedule(timer: ProcessingTimer, timestampMs: Long): Unit
 

@@ -30,9 +30,6 @@ final class TaskMailbox(mailboxThread: Thread) {
   private[this] val urgent = new MailList
   private[this] val ordinary = new MailList
 
-  /** Mails in `urgent` and `ordinary` together: the loop looks here at every turn. */
-  private[this] var queued = 0
-
   /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
   @volatile private[this] var closed = false
   @volatile private[this] var sampleWanted = true
@@ -54,12 +51,12 @@ final class TaskMailbox(mailboxThread: Thread) {
   def state: State = inbox.state
 
   /** Mails that wait. Exact when nothing moves, a recent value otherwise. */
-  def size: Int = batch.size + queued + inbox.size
+  def size: Int = batch.size + urgent.size + ordinary.size + inbox.size
 
   /** Whether there is any mail: one volatile read at most. */
   def hasMail: Boolean = {
     checkThread()
-    !batch.isEmpty || queued > 0 || inbox.hasMail
+    !batch.isEmpty || hasQueued || inbox.hasMail
   }
 
   /**
@@ -140,20 +137,17 @@ final class TaskMailbox(mailboxThread: Thread) {
     }
   }
 
-  private def pollQueued(priority: Int, asSent: Boolean): Mail = {
-    val mail = chooseQueued(priority, asSent)
-    if (mail ne null) queued -= 1
-    mail
-  }
+  private def hasQueued: Boolean = !ordinary.isEmpty || !urgent.isEmpty
 
-  private def chooseQueued(priority: Int, asSent: Boolean): Mail = {
+  /** Writes what it counts only if that changes: senders read this object at every put. */
+  private def pollQueued(priority: Int, asSent: Boolean): Mail = {
     val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority, asSent) else null
     if (favoured ne null) {
       urgentInARow += 1
       favoured
     } else {
       val mail = ordinary.pollFirst(priority, asSent)
-      if (mail ne null) urgentInARow = 0
+      if ((mail ne null) && urgentInARow != 0) urgentInARow = 0
       if (mail ne null) mail else urgent.pollFirst(priority, asSent)
     }
   }
@@ -161,12 +155,12 @@ final class TaskMailbox(mailboxThread: Thread) {
   /** Makes a batch of all mail there is, unless one is still in use; true if the batch has mail. */
   def createBatch(): Boolean = {
     checkThread()
-    if (!batch.isEmpty) true else (queued > 0 || inbox.mayHaveMail) && fillBatch()
+    if (!batch.isEmpty) true else (hasQueued || inbox.mayHaveMail) && fillBatch()
   }
 
   private def fillBatch(): Boolean = {
     absorb()
-    overtakes = 0
+    if (overtakes != 0) overtakes = 0
     queueIntoBatch()
     !batch.isEmpty
   }
@@ -174,7 +168,6 @@ final class TaskMailbox(mailboxThread: Thread) {
   private def queueIntoBatch(): Unit = {
     batch.takeAllOf(urgent)
     batch.takeAllOf(ordinary)
-    queued = 0
   }
 
   /**
@@ -246,7 +239,6 @@ final class TaskMailbox(mailboxThread: Thread) {
     while (mail ne null) {
       val following = mail.next
       if (mail.options.urgent) urgent.addLast(mail) else ordinary.addLast(mail)
-      queued += 1
       mail = following
     }
   }

@@ -46,9 +46,13 @@ abstract class KeyedStateBackend[K](
    * @throws IllegalArgumentException if the key is null or outside the backend's key groups
    */
   final def setCurrentKey(key: K): Unit = {
-    checkThread()
     if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
-    val hash = keySerializer.hash(key)
+    setCurrentKey(key, keySerializer.hash(key))
+  }
+
+  /** [[setCurrentKey]] for those who know the key's hash, which is that of the key serializer. */
+  final private[pillarbox] def setCurrentKey(key: K, hash: Int): Unit = {
+    checkThread()
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
     if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
     moveTo(key, hash, keyGroup)
@@ -124,7 +128,12 @@ abstract class KeyedStateBackend[K](
   /** [[commit]] into memory. */
   final def commit(): ChangeLog = ChangeLog.collect(out => commit(out))
 
-  /** Writes all state, committed or not, in the portable format. The stream is flushed, not closed. */
+  /**
+   * Writes all state, committed or not, in the portable format. The stream is flushed, not closed.
+   *
+   * Synchronous: nothing else can use the state until it is written, so the pause grows with the state. Commits are what
+   * a frequent checkpoint is for; RocksDB's `checkpoint` of its files is quick as well.
+   */
   def snapshot(out: OutputStream): CommitSummary
 
   /**
@@ -147,6 +156,9 @@ abstract class KeyedStateBackend[K](
 
   protected def doRestore(in: InputStream, source: String): Unit
 
+  /** The states that were restored and not registered since. Their entries are kept, and go into snapshots. */
+  def unclaimedStates: Seq[String]
+
   /** The number of commits that led to this state. */
   def version: Long
 
@@ -167,7 +179,11 @@ abstract class KeyedStateBackend[K](
 
   protected def createState[S <: State](descriptor: StateDescriptor[S]): S
 
-  protected final def registered: Iterable[(StateDescriptor[_], State)] = handles.values
+  /** @throws IllegalArgumentException if no state of that name is registered */
+  protected final def registeredState(name: String): State = {
+    checkThread()
+    handles.get(name).fold(throw StateErrors.unknownName(name, handles.keys))(_._2)
+  }
 
   /** Runs `action` each time a key is set, after the change. */
   private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action

@@ -24,8 +24,12 @@ object StateClock {
   /** No time is known yet. */
   final val Unknown: Long = Long.MinValue
 
-  /** Wall-clock processing time; no event time. */
-  val System: StateClock = of(() => java.lang.System.currentTimeMillis(), () => Unknown, () => Unknown)
+  /** Wall-clock processing time from [[CoarseTime]], so at most some milliseconds late; no event time. */
+  val System: StateClock = new StateClock {
+    override def processingTime: Long = CoarseTime.millis()
+    override def watermark: Long = Unknown
+    override def recordTimestamp: Long = Unknown
+  }
 
   /** A clock made of three functions. */
   def of(processing: LongSupplier, event: LongSupplier, record: LongSupplier): StateClock =

@@ -31,7 +31,7 @@ sealed abstract class StateDescriptor[S <: State](val kind: StateKind) {
 }
 
 /** What a state is. The code is written to disk. */
-sealed abstract class StateKind(val code: Int)
+sealed abstract class StateKind(val code: Int) extends Serializable
 
 object StateKind {
   case object Value extends StateKind(1)

@@ -2,17 +2,20 @@ package io.pillarbox.spark
 
 import java.util.{Properties, UUID}
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
+import io.pillarbox.spark.inspect.{CheckpointCatalog, StateReader}
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
 import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** What Python calls, and the only class that it calls. Runs on the driver. */
 object PythonBridge {
@@ -64,10 +67,13 @@ object PythonBridge {
    *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
    * @param specJson
    *   a [[KeyedSpec]] as JSON
+   * @param initial
+   *   the state that the query starts with: the key columns, a column for each entry of the spec's `initial`, and one that
+   *   rows are sorted by; null for none
    */
-  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String, initial: DataFrame): DataFrame = {
     val spec = KeyedSpec.fromJson(specJson)
-    val planner = new KeyedPlanner(df, spec)
+    val planner = new KeyedPlanner(df, spec, Option(initial))
     spec.form match {
       case "scan" => planner.scan()
       case "jvm" =>
@@ -84,6 +90,35 @@ object PythonBridge {
         )
     }
   }
+
+  /** The same, starting without state. */
+  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
+    processKeyed(df, function, specJson, null)
+
+  /** The keyed operators of a checkpoint, as a JSON list of `{"id", "name"}`; empty where there is none. */
+  def storedOperators(session: SparkSession, checkpoint: String): String =
+    json(new CheckpointCatalog(session, checkpoint).operators.map { case (id, note) =>
+      java.util.Map.of[String, Any]("id", id, "name", note.name)
+    })
+
+  /** The versions of an operator's state that can be read, as a JSON list. */
+  def storedVersions(session: SparkSession, checkpoint: String, operator: Long): String =
+    json(new CheckpointCatalog(session, checkpoint).versions(operator))
+
+  /** The names of the states in a version, as a JSON list. */
+  def storedStates(session: SparkSession, checkpoint: String, operator: Long, version: Long): String =
+    json(new CheckpointCatalog(session, checkpoint).states(operator, version).map(_.name))
+
+  /** A DataFrame of a state's entries, or of the timers; see [[StateReader.read]]. */
+  def readState(
+      session: SparkSession,
+      checkpoint: String,
+      operator: Long,
+      name: String,
+      version: Long
+  ): DataFrame = StateReader.read(session, checkpoint, operator, name, version)
+
+  private def json(values: Seq[Any]): String = new ObjectMapper().writeValueAsString(values.asJava)
 
   private def plan(df: DataFrame, function: AsyncIOFunction, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)

@@ -5,11 +5,12 @@ import java.nio.file.{Files, Path}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
+import io.pillarbox.testing.TestDisk
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
 /** Opens databases below a temporary directory that goes away after the suite. */
 trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =>
-  protected lazy val root: Path = Files.createTempDirectory("pillarbox-rocksdb")
+  protected lazy val root: Path = TestDisk.newDirectory("pillarbox-rocksdb")
 
   protected def newDirectory(): Path = Files.createTempDirectory(root, "db")
 
@@ -36,11 +37,7 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
     RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = cacheBytes, sharedCache = sharedCache)
   )
 
-  override protected def afterAll(): Unit = {
-    val paths = Files.walk(root)
-    try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
-    finally paths.close()
-  }
+  override protected def afterAll(): Unit = TestDisk.delete(root)
 }
 
 class RocksDBKeyedStateSuite extends KeyedStateContract with RocksDBFixture

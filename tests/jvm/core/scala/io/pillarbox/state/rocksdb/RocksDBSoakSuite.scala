@@ -1,29 +1,44 @@
 package io.pillarbox.state.rocksdb
 
 import java.io.{BufferedReader, InputStreamReader, OutputStream}
+import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path, Paths}
+import java.util.concurrent.Executors
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
+import scala.util.{Failure, Try}
 
 import io.pillarbox.state._
 import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.tags.Soak
+import io.pillarbox.testing.TestDisk
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Memory, measured in JVMs of their own: each test has a small form for every run and a long one. */
 class RocksDBSoakSuite extends AnyFunSuite {
 
-  /** Runs [[SoakMain]] in a new JVM and returns what it printed last. */
-  private def run(heap: String, arguments: String*): String = {
+  private def jvm(heap: String, arguments: String*): Seq[String] = {
     val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
-    val command =
-      Seq(java, s"-Xmx$heap", "-XX:+UseSerialGC", "-cp", System.getProperty("java.class.path"), SoakMain.Name)
-    val process = new ProcessBuilder((command ++ arguments).asJava).redirectErrorStream(true).start()
+    val classPath = System.getProperty("java.class.path")
+    Seq(java, s"-Xmx$heap", "-XX:+UseSerialGC", "-cp", classPath, SoakMain.Name) ++ arguments
+  }
+
+  /** What the command printed, line by line, and its exit code. */
+  private def output(command: Seq[String]): (Seq[String], Int) = {
+    val process = new ProcessBuilder(command.asJava).redirectErrorStream(true).start()
     val reader = new BufferedReader(new InputStreamReader(process.getInputStream))
     val lines =
       try reader.lines.iterator.asScala.toVector
       finally reader.close()
-    assert(process.waitFor() == 0, lines.mkString("\n"))
+    (lines, process.waitFor())
+  }
+
+  /** Runs [[SoakMain]] in a new JVM and returns what it printed last. */
+  private def run(heap: String, arguments: String*): String = {
+    val (lines, exit) = output(jvm(heap, arguments: _*))
+    lines.foreach(info(_))
+    assert(exit == 0, lines.mkString("\n"))
     lines.last
   }
 
@@ -50,6 +65,27 @@ class RocksDBSoakSuite extends AnyFunSuite {
     if (Files.exists(SoakMain.Status)) assert(growth(10000) < 64 * 1024)
     else cancel("no /proc on this system")
   }
+
+  test("a disk that is really full is an error that names the directory, and the commit does not count") {
+    val mount = Files.createTempDirectory("pillarbox-full")
+    val inNamespace = Seq("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+    val script = s"mount -t tmpfs -o size=16m tmpfs $mount && exec \"$$@\""
+    try {
+      val mayMount = Try(output(inNamespace :+ s"mount -t tmpfs tmpfs $mount")._2).toOption.contains(0)
+      if (!mayMount) cancel("no user namespaces on this system, so no small disk to fill")
+      val (lines, exit) = output(inNamespace ++ Seq(script, "sh") ++ jvm("256m", "full", mount.toString))
+      assert(exit == 0, lines.mkString("\n"))
+      val Ended = "version (\\d+): (.*)".r
+      lines.last match {
+        case Ended(version, error) =>
+          assert(version.toInt < 30, "16 MiB hold no 30 commits of a million bytes")
+          Seq("STATE_STORE_FAILED", mount.toString, "No space left").foreach(part =>
+            assert(error.contains(part))
+          )
+        case other => fail(other)
+      }
+    } finally Files.delete(mount)
+  }
 }
 
 /** What runs in the JVM of its own. */
@@ -57,15 +93,18 @@ object SoakMain {
   val Name: String = getClass.getName.stripSuffix("$")
   val Status: Path = Paths.get("/proc/self/status")
 
+  private final val Threads = 4
+
   def main(arguments: Array[String]): Unit = {
-    val root = Files.createTempDirectory("pillarbox-soak")
+    val root = TestDisk.newDirectory("pillarbox-soak")
     try
       arguments match {
         case Array("keys", count) => println(keys(root.resolve("db"), count.toLong))
+        case Array("full", directory) => println(full(Paths.get(directory).resolve("db")))
         case Array("backends", count) => println(backends(root, count.toInt))
         case other => throw new IllegalArgumentException(s"Unknown soak: ${other.mkString(" ")}")
       }
-    finally delete(root)
+    finally TestDisk.delete(root)
   }
 
   private def open(directory: Path): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
@@ -86,26 +125,67 @@ object SoakMain {
         state.update(s"value of $key")
         key += 1
       }
+      progress(s"$count written")
       val summary = backend.commit(OutputStream.nullOutputStream())
       require(summary.entries == count, s"The commit has ${summary.entries} entries")
+      progress(s"$count committed")
       key = 0L
       while (key < count) {
         backend.setCurrentKey(key)
         require(state.value() == s"value of $key", s"Key $key has ${state.value()}")
         key += 1
       }
+      progress(s"$count read")
       s"$count keys found"
     } finally backend.close()
   }
 
+  private def progress(what: String): Unit = {
+    val seconds = ManagementFactory.getRuntimeMXBean.getUptime / 1000
+    println(s"$what after $seconds s, resident ${residentKiB() / 1024} MiB")
+  }
+
+  /** Commits until the disk is full; the version reached and what the error said. */
+  private def full(directory: Path): String = {
+    val backend = open(directory)
+    try {
+      val state = backend.getOrCreate(ValueStateDescriptor("value", Serializers.bytes))
+      val random = new java.util.Random(7)
+      val content = new Array[Byte](10000)
+      def put(key: Int): Try[Unit] = Try {
+        random.nextBytes(content)
+        backend.setCurrentKey(key.toLong)
+        state.update(content)
+        if (key % 100 == 99) backend.commit(OutputStream.nullOutputStream()): Unit
+      }
+      val error =
+        Iterator.range(0, 100000).map(put).collectFirst { case Failure(failure) => failure.getMessage }
+      s"version ${backend.version}: ${error.getOrElse("no error")}"
+    } finally backend.close()
+  }
+
+  /** By how many KiB the process grew after the first fifth. */
   private def backends(root: Path, count: Int): Long = {
-    var settled = 0L
-    for (i <- 0 until count) {
-      use(root.resolve(s"db$i"))
-      delete(root.resolve(s"db$i"))
-      if (i == count / 5) settled = residentKiB()
-    }
+    useMany(root, 0 until count / 5)
+    val settled = residentKiB()
+    useMany(root, count / 5 until count)
     residentKiB() - settled
+  }
+
+  /** Several at a time, as the tasks of an executor are. */
+  private def useMany(root: Path, numbers: Range): Unit = {
+    val threads = Executors.newFixedThreadPool(Threads)
+    val done = new AtomicInteger(numbers.start)
+    val all = numbers.map { i =>
+      threads.submit[Unit] { () =>
+        use(root.resolve(s"db$i"))
+        TestDisk.delete(root.resolve(s"db$i"))
+        val count = done.incrementAndGet()
+        if (count % 1000 == 0) progress(s"$count backends")
+      }
+    }
+    try all.foreach(_.get())
+    finally threads.shutdown()
   }
 
   /** Goes through every native object that a backend may make: iterators, spills, migrations, checkpoints, commits. */
@@ -129,18 +209,12 @@ object SoakMain {
       backend.commit(OutputStream.nullOutputStream()): Unit
       backend.checkpoint(directory.resolveSibling(s"${directory.getFileName}-checkpoint"))
     } finally backend.close()
-    delete(directory.resolveSibling(s"${directory.getFileName}-checkpoint"))
+    TestDisk.delete(directory.resolveSibling(s"${directory.getFileName}-checkpoint"))
   }
 
   private def residentKiB(): Long = {
     System.gc()
     val line = Files.readAllLines(Status).asScala.find(_.startsWith("VmRSS:"))
     line.map(_.replaceAll("[^0-9]", "").toLong).getOrElse(0L)
-  }
-
-  private def delete(directory: Path): Unit = {
-    val paths = Files.walk(directory)
-    try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
-    finally paths.close()
   }
 }

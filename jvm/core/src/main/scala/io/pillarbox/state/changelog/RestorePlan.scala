@@ -49,10 +49,14 @@ private[state] object RestorePlan {
     new RestorePlan(meta, descriptor, value._1, userKey._1, value._2 && userKey._2 && sameTtl, now)
   }
 
-  /** Keys of maps are found by their bytes, so these must be the same. */
+  /** Entries of maps are found by the bytes of their keys, so a wider type would not find them: only the same is read. */
   private def sameKeys[UK](serializer: TypeSerializer[_], meta: StateMeta): (InputView => UK, Boolean) = {
-    if (!meta.userKey.exists(serializer.compatibilityWith(_) == Compatibility.AsIs))
-      throw StateErrors.incompatible(meta.name, "map key type", s"it was ${meta.userKey.getOrElse("none")}")
+    if (!meta.userKey.exists(serializer.compatibilityWith(_) == Compatibility.AsIs)) {
+      val found = meta.userKey.fold("none")(_.toString)
+      val reason =
+        s"it was $found, it is now ${serializer.snapshot}, and entries are found by the bytes of their keys"
+      throw StateErrors.incompatible(meta.name, "map key type", reason)
+    }
     (serializer.asInstanceOf[TypeSerializer[UK]].deserialize(_), true)
   }
 

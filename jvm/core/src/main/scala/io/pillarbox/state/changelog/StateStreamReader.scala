@@ -16,6 +16,8 @@ import io.pillarbox.state.{KeyGroupRange, StateException}
 private[state] final class StateStreamReader(in: InputStream, source: String) {
   private[this] val checksum = new CRC32C
   private[this] val view = new InputView
+  private[this] var entries = 0L
+  private[this] var blocks = 0
 
   /**
    * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
@@ -23,12 +25,20 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
    * @throws StateRestoreException if the stream is damaged, cut off or of a newer version
    */
   def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
-    try {
+    checked(open(onHeader).filter(b => b.lowest <= range.end && b.highest >= range.start).foreach(onBlock))
+
+  /** The same, block by block: reads the header at once, and a block whenever one is asked for. */
+  def open(onHeader: StreamHeader => Unit): Iterator[RecordBlock] = {
+    checked {
       readPrelude()
       onHeader(readHeader())
-      readBlocks(range, onBlock)
-      if (in.read() != -1) throw corrupt(source, "there are bytes behind its end")
-    } catch {
+    }
+    Iterator.continually(checked(nextBlock())).takeWhile(_ != null)
+  }
+
+  private[this] def checked[T](reading: => T): T =
+    try reading
+    catch {
       case e: StateException => throw e
       case e: EOFException => throw corrupt(source, s"it ends too early (${e.getMessage})", e)
       case e @ (_: IndexOutOfBoundsException | _: IllegalArgumentException) =>
@@ -51,20 +61,25 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
     StreamHeader.readFrom(view)
   }
 
-  private[this] def readBlocks(range: KeyGroupRange, onBlock: RecordBlock => Unit): Unit = {
-    var entries = 0L
-    var blocks = 0
-    var block = readBlock()
-    while (block(0) == Records) {
+  /** Null after the last one, whose counts are compared. */
+  private[this] def nextBlock(): RecordBlock = {
+    val block = readBlock()
+    if (block(0) == Records) {
       val records = recordBlock(block)
       entries += records.count
       blocks += 1
-      if (records.lowest <= range.end && records.highest >= range.start) onBlock(records)
-      block = readBlock()
+      records
+    } else {
+      checkEnd(block)
+      null
     }
+  }
+
+  private[this] def checkEnd(block: Array[Byte]): Unit = {
     view.wrap(block, 0, block.length)
     if (view.readByte() != End || view.readLong() != entries || view.readInt() != blocks)
       throw corrupt(source, s"its end doesn't fit the $blocks blocks and $entries entries before it")
+    if (in.read() != -1) throw corrupt(source, "there are bytes behind its end")
   }
 
   private[this] def recordBlock(block: Array[Byte]): RecordBlock = {

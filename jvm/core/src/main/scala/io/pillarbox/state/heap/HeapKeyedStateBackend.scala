@@ -50,19 +50,13 @@ final class HeapKeyedStateBackend[K](
     case d: AggregatingStateDescriptor[i, a, o] => new HeapAggregatingState[K, i, a, o](this, d, nextId)
   }
 
+  override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
+
   override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries
 
-  private[this] def find(name: String): HeapState[K] = {
-    checkThread()
-    states.getOrElse(
-      name,
-      throw new IllegalArgumentException(
-        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
-      )
-    )
-  }
+  private[this] def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()

@@ -9,10 +9,13 @@ import java.util
  * moves the others.
  */
 private[heap] final class HeapList(hasTimestamps: Boolean) {
-  import HeapList.Initial
+  import HeapList._
 
   private[this] var elements = new Array[AnyRef](Initial)
-  private[this] var numbers = new Array[Long](Initial)
+
+  /** Null as long as the numbers are consecutive, which those of elements added together are: then `firstNumber` + position. */
+  private[this] var numbers: Array[Long] = null
+  private[this] var firstNumber = 0L
   private[this] var stamps: Array[Long] = if (hasTimestamps) new Array[Long](Initial) else null
   private[this] var begin = 0
   private[this] var holes = 0
@@ -58,10 +61,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   /** The element, or null for a hole. */
   def element(at: Int): AnyRef = elements(at)
 
-  def number(at: Int): Long = numbers(at)
+  def number(at: Int): Long = if (numbers == null) firstNumber + at else numbers(at)
 
   def timestamp(at: Int): Long =
-    if (numbers(at) < accessedBelow) math.max(stamps(at), accessTime) else stamps(at)
+    if (number(at) < accessedBelow) math.max(stamps(at), accessTime) else stamps(at)
 
   /** Its own timestamp, not counting reads of the list. */
   def ownTimestamp(at: Int): Long = if (stamps == null) 0L else stamps(at)
@@ -83,7 +86,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   def add(element: AnyRef, number: Long, timestamp: Long): Unit = {
     if (end == elements.length) makeRoom()
     elements(end) = element
-    numbers(end) = number
+    setNumber(number)
     if (stamps != null) {
       if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
       stamps(end) = timestamp
@@ -101,23 +104,27 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   /** All elements that are there were read at `time`, which is not before the last time. */
   def accessed(time: Long): Unit = {
     accessTime = time
-    accessedBelow = if (begin == end) Long.MinValue else numbers(end - 1) + 1
+    accessedBelow = if (begin == end) Long.MinValue else number(end - 1) + 1
     accessTimeChanged = true
   }
 
   /** Takes out one element, and notes it if its number is below `committedBelow`. */
   def remove(at: Int, committedBelow: Long): Unit = {
-    if (numbers(at) < committedBelow) note(numbers(at))
+    if (number(at) < committedBelow) note(number(at))
     elements(at) = null
     holes += 1
     changes += 1
     dropHolesAtFront()
   }
 
+  /** Whether no commit has told of an element, so that none needs to tell of its removal. */
+  def isUntold(committedBelow: Long): Boolean =
+    removedCount == 0 && !accessTimeCommitted && (begin == end || number(begin) >= committedBelow)
+
   def removeAll(committedBelow: Long): Unit = {
     var i = begin
-    while (i < end && numbers(i) < committedBelow) {
-      if (elements(i) != null) note(numbers(i))
+    while (i < end && number(i) < committedBelow) {
+      if (elements(i) != null) note(number(i))
       i += 1
     }
     reset()
@@ -138,12 +145,15 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   }
 
   /** The first position whose element's number is not below `number`. */
-  def firstFrom(number: Long): Int = {
-    val found = util.Arrays.binarySearch(numbers, begin, end, number)
-    if (found >= 0) found else -found - 1
-  }
-
-  def hasRemovals: Boolean = removedCount > 0
+  def firstFrom(number: Long): Int =
+    if (numbers == null) {
+      if (number <= firstNumber + begin) begin
+      else if (number >= firstNumber + end) end
+      else (number - firstNumber).toInt
+    } else {
+      val found = util.Arrays.binarySearch(numbers, begin, end, number)
+      if (found >= 0) found else -found - 1
+    }
 
   def forEachRemoval(action: Long => Unit): Unit = {
     var i = 0
@@ -166,13 +176,31 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   def put(element: AnyRef, number: Long, timestamp: Long): Unit = {
     val at = firstFrom(number)
     if (at == end) add(element, number, timestamp)
-    else if (numbers(at) == number && elements(at) != null) {
+    else if (this.number(at) == number && elements(at) != null) {
       elements(at) = element
       if (stamps != null) restamp(at, timestamp)
     } else
       throw new IndexOutOfBoundsException(
-        s"Element $number of a list comes behind element ${numbers(end - 1)}"
+        s"Element $number of a list comes behind element ${this.number(end - 1)}"
       )
+  }
+
+  /** Of the element that comes to stand at [[end]]. */
+  private[this] def setNumber(number: Long): Unit =
+    if (numbers != null) numbers(end) = number
+    else if (begin == end) firstNumber = number - end
+    else if (number != firstNumber + end) {
+      spellNumbers()
+      numbers(end) = number
+    }
+
+  private[this] def spellNumbers(): Unit = {
+    numbers = new Array[Long](elements.length)
+    var i = begin
+    while (i < end) {
+      numbers(i) = firstNumber + i
+      i += 1
+    }
   }
 
   private[this] def note(number: Long): Unit = {
@@ -191,10 +219,14 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   }
 
   private[this] def reset(): Unit = {
-    util.Arrays.fill(elements, 0, end, null)
+    if (elements.length > MaxIdle) {
+      elements = new Array[AnyRef](Initial)
+      if (stamps != null) stamps = new Array[Long](Initial)
+    } else util.Arrays.fill(elements, 0, end, null)
     begin = 0
     end = 0
     holes = 0
+    numbers = null
     isMonotone = true
   }
 
@@ -203,18 +235,20 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     if (size * 2 > elements.length) {
       val capacity = end * 2 + Initial
       elements = util.Arrays.copyOf(elements, capacity)
-      numbers = util.Arrays.copyOf(numbers, capacity)
+      if (numbers != null) numbers = util.Arrays.copyOf(numbers, capacity)
       if (stamps != null) stamps = util.Arrays.copyOf(stamps, capacity)
     } else squeeze()
   }
 
   private[this] def squeeze(): Unit = {
+    if (numbers == null && holes > 0) spellNumbers()
+    firstNumber += begin
     var to = 0
     var from = begin
     while (from < end) {
       if (elements(from) != null) {
         elements(to) = elements(from)
-        numbers(to) = numbers(from)
+        if (numbers != null) numbers(to) = numbers(from)
         if (stamps != null) stamps(to) = stamps(from)
         to += 1
       }
@@ -229,4 +263,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
 private[heap] object HeapList {
   private final val Initial = 4
+
+  /** An emptied list keeps an array of so many. */
+  private final val MaxIdle = 64
 }

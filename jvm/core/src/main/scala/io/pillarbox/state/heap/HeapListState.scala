@@ -14,7 +14,7 @@ private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
+) extends HeapCollectionState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
     with ListState[T]
     with TimestampedList {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
@@ -22,9 +22,9 @@ private[heap] final class HeapListState[K, T](
 
   /** Elements with a lower number are in the last commit. */
   private[this] var committedBelow = 0L
-  private[this] var sweepNow = 0L
-  private[this] val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
-  private[this] var current = -1
+  override protected val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
+
+  override protected def swept: DenseTable = table
 
   override def add(value: T): Unit = {
     requireValue(value)
@@ -52,9 +52,22 @@ private[heap] final class HeapListState[K, T](
     sweptNow(): Unit
     val at = entry()
     if (at >= 0 && list(at) != null) {
-      list(at).removeAll(committedBelow)
-      if (mustBeTold(list(at))) settle(at) else table.free(at)
+      if (list(at).isUntold(committedBelow)) drop(at)
+      else {
+        list(at).removeAll(committedBelow)
+        settle(at)
+      }
     }
+  }
+
+  /** Gives up a list that no commit knows of. Its place stays until the next one: what is cleared is often filled again. */
+  private[this] def drop(at: Int): Unit = {
+    list(at).changes += 1
+    if (backend.tracksChanges) {
+      table.setValue(at, null)
+      if (policy != null) table.timestamps(at) = Long.MaxValue
+      table.touch(at)
+    } else table.free(at)
   }
 
   override def get(): Iterator[T] = {
@@ -81,13 +94,13 @@ private[heap] final class HeapListState[K, T](
       (all: Seq[Vector[T]]) => all.foreach(addAll)
     )
 
-  private[this] def list(at: Int): HeapList = table.values(at).asInstanceOf[HeapList]
+  private[this] def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
   private[this] def append(at: Int, value: T, now: Long): Unit = {
-    if (list(at) == null) table.values(at) = new HeapList(policy != null)
+    if (list(at) == null) table.setValue(at, new HeapList(policy != null))
     val stamp = if (policy == null) 0L else policy.stamp(now)
     list(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
     if (policy != null) table.timestamps(at) = math.min(table.timestamps(at), stamp)
@@ -161,35 +174,16 @@ private[heap] final class HeapListState[K, T](
     table.touch(at)
   }
 
-  /** Brings the table in line with a list that lost elements. */
+  /** Brings the table in line with a list that lost elements. An empty one stays until a commit told of its removals. */
   private[this] def settle(at: Int): Unit = {
     val elements = list(at)
     if (policy != null) table.timestamps(at) = elements.earliest
     table.touch(at)
-    if (elements.isEmpty && !mustBeTold(elements)) table.free(at)
+    if (elements.isEmpty && !backend.tracksChanges) table.free(at)
     else if (elements.isEmpty) {
       elements.accessTime = Long.MinValue
       elements.accessTimeChanged = elements.accessTimeCommitted
     }
-  }
-
-  private[this] def mustBeTold(elements: HeapList): Boolean =
-    elements.hasRemovals || (backend.tracksChanges && elements.accessTimeCommitted)
-
-  private[this] def sweptNow(): Long =
-    if (policy == null) 0L
-    else {
-      val now = policy.now
-      if (sweepCount > 0) {
-        current = entry()
-        sweep(now, policy.limit(now))
-      }
-      now
-    }
-
-  override protected def sweep(now: Long, limit: Long): Unit = {
-    sweepNow = now
-    table.sweep(sweepCount, limit, expireAction)
   }
 
   override def nextSequence: Long = sequence
@@ -292,7 +286,7 @@ private[heap] final class HeapListState[K, T](
       value: InputView,
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    if (list(at) == null) table.values(at) = new HeapList(policy != null)
+    if (list(at) == null) table.setValue(at, new HeapList(policy != null))
     val elements = list(at)
     if (userKey.remaining == 0) loadAccessTime(elements, isPut, value, plan)
     else if (isPut) loadElement(at, elements, userKey.readLong(), value, plan)

@@ -10,27 +10,31 @@ import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 
 /**
  * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A timestamp belongs to one
- * entry, so expiry and clean-up never copy or scan a slots.
+ * entry, so expiry and clean-up never copy or scan a map.
  */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
     descriptor: MapStateDescriptor[UK, UV],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = false, tableTracksChanges = false)
+) extends HeapCollectionState[K](
+      backend,
+      descriptor,
+      id,
+      tableHasTimestamps = false,
+      tableTracksChanges = false
+    )
     with MapState[UK, UV]
     with TimestampedMap[UK] {
   private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val slots = new MapTable[UK](userKeySerializer, policy != null, backend.tracksChanges)
-  private[this] var sweepNow = 0L
-
-  /** The map whose iterators a sweep must not disturb. */
-  private[this] var current = -1
 
   /** Grows with every entry that the user adds or removes, or meets expired. */
   private[this] var changes = 0
-  private[this] val expireAction: PositionAction =
+  override protected val expireAction: PositionAction =
     at => if (slots.owner(at) != current) expireOrStamp(at, sweepNow): Unit
+
+  override protected def swept: DenseTable = slots
 
   override def get(key: UK): UV = {
     requireKey(key)
@@ -56,9 +60,9 @@ private[heap] final class HeapMapState[K, UK, UV](
   override def put(key: UK, value: UV): Unit = {
     requireKey(key)
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
-    val now = if (policy == null) 0L else sweptNow()
+    val now = sweptNow()
     val owner = entryForWrite()
-    if (table.values(owner) == null) table.values(owner) = new MapChain
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val at = place(owner, key, value.asInstanceOf[AnyRef])
     if (policy != null)
       slots.timestamps(at) = policy.stamp(
@@ -83,7 +87,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   override def contains(key: UK): Boolean = get(key) != null
 
   override def isEmpty: Boolean = {
-    val now = if (policy == null) 0L else sweptNow()
+    val now = sweptNow()
     val owner = entry()
     if (owner < 0) true
     else if (policy == null) chain(owner).size == 0
@@ -110,7 +114,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   override def entries: StateIterator[Entry[UK, UV]] =
     new Cursor[Entry[UK, UV]](slots.userKey(_), (key, value) => new SimpleImmutableEntry(key, value))
 
-  private[this] def chain(owner: Int): MapChain = table.values(owner).asInstanceOf[MapChain]
+  private[this] def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
   private[this] def requireKey(key: UK): Unit =
     if (key == null) throw StateErrors.nullValue(descriptor.name, "a map key")
@@ -186,20 +190,6 @@ private[heap] final class HeapMapState[K, UK, UV](
     at
   }
 
-  private[this] def sweptNow(): Long = {
-    val now = policy.now
-    if (sweepCount > 0) {
-      current = entry()
-      sweep(now, policy.limit(now))
-    }
-    now
-  }
-
-  override protected def sweep(now: Long, limit: Long): Unit = {
-    sweepNow = now
-    slots.sweep(sweepCount, limit, expireAction)
-  }
-
   override def used: Long = slots.used.toLong
 
   override def numEntries: Long =
@@ -260,7 +250,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       value: InputView,
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    if (table.values(owner) == null) table.values(owner) = new MapChain
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val key = plan.userKey(userKey).asInstanceOf[UK]
     if (isPut) {
       val stamp = plan.timestamp(value)
@@ -278,7 +268,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   }
 
   private final class Cursor[A](keyOf: Int => UK, make: (UK, UV) => A) extends StateIterator[A] {
-    private[this] val now = if (policy == null) 0L else sweptNow()
+    private[this] val now = sweptNow()
     private[this] val context = backend.contextVersion
     private[this] var seenChanges = changes
     private[this] var ahead = { val owner = entry(); if (owner < 0) -1 else chain(owner).head }

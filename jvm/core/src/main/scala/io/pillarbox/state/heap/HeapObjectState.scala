@@ -19,17 +19,17 @@ private[heap] abstract class HeapObjectState[K, V](
   protected final def read(): V =
     if (policy == null) {
       val at = entry()
-      if (at < 0) null.asInstanceOf[V] else table.values(at).asInstanceOf[V]
+      if (at < 0) null.asInstanceOf[V] else table.value(at).asInstanceOf[V]
     } else readAlive()
 
   protected final def write(value: V): Unit = {
     val now = if (policy == null) 0L else sweptNow()
     val at = entryForWrite()
     if (policy != null) {
-      val stored = if (table.values(at) == null) StateClock.Unknown else table.timestamps(at)
+      val stored = if (table.value(at) == null) StateClock.Unknown else table.timestamps(at)
       table.timestamps(at) = policy.stamp(now, stored)
     }
-    table.values(at) = value.asInstanceOf[AnyRef]
+    table.setValue(at, value.asInstanceOf[AnyRef])
     table.touch(at)
   }
 
@@ -44,7 +44,7 @@ private[heap] abstract class HeapObjectState[K, V](
     if (isThere(at)) table.remove(at)
   }
 
-  private[this] def isThere(at: Int): Boolean = at >= 0 && table.values(at) != null
+  private[this] def isThere(at: Int): Boolean = at >= 0 && table.value(at) != null
 
   private[this] def sweptNow(): Long = {
     val now = policy.now
@@ -60,7 +60,7 @@ private[heap] abstract class HeapObjectState[K, V](
     val at = entry()
     if (!isThere(at)) null.asInstanceOf[V]
     else {
-      val value = table.values(at).asInstanceOf[V]
+      val value = table.value(at).asInstanceOf[V]
       if (table.timestamps(at) <= policy.limit(now) && expireOrStamp(at, now))
         if (policy.returnsExpired) value else null.asInstanceOf[V]
       else {
@@ -89,7 +89,7 @@ private[heap] abstract class HeapObjectState[K, V](
       if (now != StateClock.Unknown) renew(at, now)
       false
     } else {
-      val (key, namespace, value) = (table.key(at), table.namespace(at), table.values(at))
+      val (key, namespace, value) = (table.key(at), table.namespace(at), table.value(at))
       table.remove(at)
       tellExpired(key, namespace, null, value)
       true
@@ -123,7 +123,7 @@ private[heap] abstract class HeapObjectState[K, V](
       writePrefix(at, keyGroup, writer)
       writer.endKey()
       if (policy != null) writer.out.writeLong(table.timestamps(at))
-      serializer.serialize(table.values(at).asInstanceOf[V], writer.out)
+      serializer.serialize(table.value(at).asInstanceOf[V], writer.out)
       writer.endValue()
     }
 
@@ -136,7 +136,7 @@ private[heap] abstract class HeapObjectState[K, V](
   ): Unit =
     if (isPut) {
       val stamp = plan.timestamp(value)
-      table.values(at) = plan.value(value)
+      table.setValue(at, plan.value(value))
       if (policy != null) table.timestamps(at) = stamp
       table.markCommitted(at)
       if (!plan.sameBytes) table.touch(at)

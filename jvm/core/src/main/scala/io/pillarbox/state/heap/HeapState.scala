@@ -74,7 +74,7 @@ private[heap] abstract class HeapState[K](
   def used: Long = table.used.toLong
 
   /** Positions that hold something. */
-  protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.values(entry) != null
+  protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.value(entry) != null
 
   def allKeys: Iterator[K] = Iterator.range(0, table.highWater).filter(isAlive).map(table.key)
 
@@ -97,7 +97,7 @@ private[heap] abstract class HeapState[K](
   }
 
   protected final def keyGroupOf(entry: Int): Int =
-    KeyGroups.keyGroupOf(backend.keySerializer.hash(table.key(entry)), backend.maxKeyGroups)
+    KeyGroups.keyGroupOf(table.keyHash(entry), backend.maxKeyGroups)
 
   protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
     CompositeKey.writePrefix(

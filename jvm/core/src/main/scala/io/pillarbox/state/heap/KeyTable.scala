@@ -15,18 +15,27 @@ private[heap] final class KeyTable[K](
     hasTimestamps: Boolean,
     tracksChanges: Boolean
 ) extends DenseTable(hasTimestamps, tracksChanges) {
-  private[this] var keys = new Array[AnyRef](DenseTable.InitialEntries)
+
+  /** Key and object of an entry beside each other: who looks at one looks at the other. */
+  private[this] var slots = new Array[AnyRef](2 * DenseTable.InitialEntries)
 
   /** Null as long as all are void. */
   private[this] var namespaces: Array[Namespace] = null
 
-  var values: Array[AnyRef] = new Array[AnyRef](DenseTable.InitialEntries)
+  def key(entry: Int): K = slots(2 * entry).asInstanceOf[K]
 
-  def key(entry: Int): K = keys(entry).asInstanceOf[K]
+  /** The object, null for a tombstone. */
+  def value(entry: Int): AnyRef = slots(2 * entry + 1)
+
+  def setValue(entry: Int, value: AnyRef): Unit = slots(2 * entry + 1) = value
 
   def namespace(entry: Int): Namespace = if (namespaces == null) Namespace.Void else namespaces(entry)
 
-  override def isUsed(entry: Int): Boolean = keys(entry) != null
+  /** The key's stable hash; read from the index where that is all it has. */
+  def keyHash(entry: Int): Int =
+    if (namespaces == null || namespaces(entry).isVoid) hashes(entry) else serializer.hash(key(entry))
+
+  override def isUsed(entry: Int): Boolean = slots(2 * entry) != null
 
   /** The position, or -1. */
   def find(key: K, keyHash: Int, namespace: Namespace): Int = {
@@ -46,9 +55,9 @@ private[heap] final class KeyTable[K](
   /** Adds an entry for a key that [[find]] did not find; its object is still null. A mutable key is copied. */
   def insert(key: K, keyHash: Int, namespace: Namespace): Int = {
     val entry = allocate(KeyTable.hash(keyHash, namespace))
-    keys(entry) = serializer.copy(key).asInstanceOf[AnyRef]
+    slots(2 * entry) = serializer.copy(key).asInstanceOf[AnyRef]
     if (!namespace.isVoid && namespaces == null) {
-      namespaces = new Array[Namespace](keys.length)
+      namespaces = new Array[Namespace](hashes.length)
       util.Arrays.fill(namespaces.asInstanceOf[Array[AnyRef]], Namespace.Void)
     }
     if (namespaces != null) namespaces(entry) = namespace
@@ -58,27 +67,26 @@ private[heap] final class KeyTable[K](
   /** Removes the object: the entry is freed, or kept as a tombstone if a commit must tell of it. */
   def remove(entry: Int): Unit =
     if (isCommitted(entry)) {
-      values(entry) = null
+      setValue(entry, null)
       if (timestamps != null) timestamps(entry) = Long.MaxValue
       touch(entry)
       removals += 1
     } else free(entry)
 
   private[this] def matches(entry: Int, key: K, namespace: Namespace): Boolean = {
-    val own = keys(entry)
+    val own = slots(2 * entry)
     ((own eq key.asInstanceOf[AnyRef]) || serializer.equal(own.asInstanceOf[K], key)) &&
     (if (namespaces == null) namespace.isVoid else namespaces(entry) == namespace)
   }
 
   override protected def growColumns(capacity: Int): Unit = {
-    keys = util.Arrays.copyOf(keys, capacity)
-    values = util.Arrays.copyOf(values, capacity)
+    slots = util.Arrays.copyOf(slots, 2 * capacity)
     if (namespaces != null) namespaces = util.Arrays.copyOf(namespaces, capacity)
   }
 
   override protected def clearColumns(entry: Int): Unit = {
-    keys(entry) = null
-    values(entry) = null
+    slots(2 * entry) = null
+    slots(2 * entry + 1) = null
   }
 }
 

@@ -84,6 +84,8 @@ final class RocksDBKeyedStateBackend[K](
       case d: AggregatingStateDescriptor[i, a, o] => new RocksDBAggregatingState[K, i, a, o](this, d, column)
     }
 
+  override def unclaimedStates: Seq[String] = columns.keys.filterNot(states.contains).toSeq
+
   override def keys(stateName: String): Iterator[K] = {
     val state = find(stateName)
     new DistinctPrefixes(entries.scan(state.column, Array.emptyByteArray, 1024), state.isEntry)
@@ -99,15 +101,8 @@ final class RocksDBKeyedStateBackend[K](
     count
   }
 
-  private[this] def find(name: String): RocksDBState[K, _] = {
-    checkThread()
-    states.getOrElse(
-      name,
-      throw new IllegalArgumentException(
-        s"No state '$name' is registered, only ${states.keys.mkString(", ")}"
-      )
-    )
-  }
+  private[this] def find(name: String): RocksDBState[K, _] =
+    registeredState(name).asInstanceOf[RocksDBState[K, _]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()

@@ -66,9 +66,10 @@ private[rocksdb] final class RocksDBListState[K, T](
     val access = if (policy == null) ListAccess.Never else readAccess()
     val found = mutable.ArrayBuffer.empty[Long]
     val scan = table.scan(column, prefixBytes())
-    while (scan.next()) if (scan.key.length > prefixLength)
-      found += (if (policy == null) StateClock.Unknown
-                else access.timestamp(numberOf(scan), viewOn(scan.value).readLong()))
+    while (scan.next())
+      if (scan.key.length > prefixLength)
+        found += (if (policy == null) StateClock.Unknown
+                  else access.timestamp(numberOf(scan), viewOn(scan.value).readLong()))
     found.iterator
   }
 

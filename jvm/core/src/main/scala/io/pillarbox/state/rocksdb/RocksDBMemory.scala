@@ -11,7 +11,7 @@ import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
  * @param limit in bytes, for all databases together
  */
 final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double) extends AutoCloseable {
-  private[this] val lru = new LRUCache(limit, -1, false, 0.1)
+  private[this] val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
   private[this] val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
   private var users = 0
 
@@ -38,6 +38,12 @@ object RocksDBMemory {
   /** Of the limit, at most half is for write buffers. */
   private val WriteBufferRatio = 0.5
   private var current: RocksDBMemory = _
+
+  /** A block that doesn't fit its shard is read again each time: shards of 16 MiB or more, at most 64 of them. */
+  private val ShardBytes = 16L << 20
+
+  private def shardBits(limit: Long): Int =
+    math.min(6, 63 - java.lang.Long.numberOfLeadingZeros(math.max(1L, limit / ShardBytes)))
 
   /**
    * The memory of this process; whoever acquires it closes it once.

@@ -23,6 +23,11 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     .setCacheIndexAndFilterBlocks(true)
     .setPinL0FilterAndIndexBlocksInCache(true)
     .setFilterPolicy(own(new BloomFilter(10, false)))
+    // In small blocks too, so that a lookup keeps what it needs of a large file's filter in a small cache.
+    .setIndexType(IndexType.kTwoLevelIndexSearch)
+    .setPartitionFilters(true)
+    .setPinTopLevelIndexAndFilter(true)
+    .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
   private[this] val statistics = if (config.statistics) own(new Statistics()) else null
   private[this] val readOptions = own(new ReadOptions())
   private[this] val writeOptions = own(new WriteOptions().setDisableWAL(true))

@@ -13,6 +13,9 @@ import org.apache.spark.sql.types.StructType
  * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
  *
  * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
+ *
+ * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which waits,
+ * but with `poll`: so it can hand out rows of its own that are ready while this one has none.
  */
 final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], context: TaskContext)
     extends Iterator[InternalRow]
@@ -26,6 +29,7 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
   private val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
   private var driver: OperatorDriver = _
   private var started = false
+  private var progress: Runnable = () => ()
 
   override def hasNext: Boolean = {
     if (!started) start()
@@ -39,10 +43,27 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit =
-    results.forEach(result => emitOne(row, timestampMs, result))
+  /** Does what can be done without waiting, until there is a row, and says where that has led. */
+  private[async] def poll(): Polled = {
+    if (!started) start()
+    while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
+    if (!readyInputs.isEmpty) Polled.Row else if (isFinished) Polled.End else Polled.Nothing
+  }
+
+  /** What to run, on this thread, when another `poll` may lead further than to nothing. */
+  private[async] def onProgress(hook: Runnable): Unit = progress = hook
+
+  override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit = {
+    results.forEach(result => add(row, result))
+    progress.run()
+  }
 
   override def emitOne(row: InternalRow, timestampMs: Long, result: InternalRow): Unit = {
+    add(row, result)
+    progress.run()
+  }
+
+  private def add(row: InternalRow, result: InternalRow): Unit = {
     readyInputs.add(row)
     readyResults.add(result)
   }
@@ -55,8 +76,25 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
   private def start(): Unit = {
     started = true
     if (input.hasNext) {
-      driver = new OperatorDriver(task, input, this, mailboxes.ofCurrentThread(), priority, context)
+      driver = new OperatorDriver(
+        task,
+        input,
+        this,
+        mailboxes.ofCurrentThread(),
+        priority,
+        context,
+        () => progress.run()
+      )
       driver.open()
     }
   }
+}
+
+/** What an iterator has that was asked without waiting. */
+sealed private[async] trait Polled
+
+private[async] object Polled {
+  case object Row extends Polled
+  case object Nothing extends Polled
+  case object End extends Polled
 }

@@ -64,6 +64,9 @@ final case class AsyncIOSpec(
     json: String
 ) {
 
+  /** Whether calls of all tasks of an executor are limited together. */
+  def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
+
   /** What `explain()` shows. */
   def summary: Seq[String] = Seq(
     Some(name),

@@ -63,9 +63,19 @@ final case class AsyncIOTask(
       spec.attemptTimeoutMs,
       retryStrategy,
       new RowFailurePolicy(spec, row => text.of(view(row))),
-      gate
+      gate,
+      lookAhead
     )
   }
+
+  /**
+   * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free does not
+   * wait for the way to the JVM and back. None where another rule than the capacity says when a call may start: a gate,
+   * a group, or the order, in which a call that is done keeps its place until the row has left.
+   */
+  def lookAhead: Int =
+    if (spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated) 0
+    else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
   private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(
     AsyncRetryStrategies.noRetry[InternalRow]
@@ -103,6 +113,7 @@ final case class AsyncIOTask(
     val init = mapper.readTree(spec.json).asInstanceOf[ObjectNode]
     init.put("call_id_prefix", CallIdentity.prefix(operatorId, spec, context))
     init.put("input_schema", inputSchema.json)
+    init.put("look_ahead", lookAhead)
     init
       .putObject("task")
       .put("partition", context.partitionId())
@@ -111,4 +122,11 @@ final case class AsyncIOTask(
       .put("task_attempt_id", context.taskAttemptId())
     mapper.writeValueAsString(init)
   }
+}
+
+object AsyncIOTask {
+
+  /** A quarter of the capacity covers the way there and back, a few ms, unless calls are as short as that. */
+  private final val LookAheadShare = 4
+  private final val MostLookAhead = 256
 }

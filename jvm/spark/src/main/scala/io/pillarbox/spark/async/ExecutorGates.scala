@@ -21,7 +21,7 @@ object ExecutorGates {
 
   /** The gate of this operator in this executor. Any thread. */
   def of(operatorId: String, spec: AsyncIOSpec): CallGate =
-    if (spec.maxConcurrency.isEmpty && spec.rate.isEmpty) CallGate.Unlimited
+    if (!spec.isGated) CallGate.Unlimited
     else {
       forgetUnused()
       val shared = byOperator.computeIfAbsent(operatorId, _ => create(spec))

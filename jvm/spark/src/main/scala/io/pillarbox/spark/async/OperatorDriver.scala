@@ -2,6 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
+import io.pillarbox.spark.UserClassException
 import io.pillarbox.spark.python.PythonFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -12,6 +13,9 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
  *
  * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
  * more rows, the default action is suspended and the thread sleeps on the mailbox.
+ *
+ * @param progress
+ *   told when a step may do something again after one had nothing to do
  */
 final private class OperatorDriver(
     task: AsyncIOTask,
@@ -19,22 +23,29 @@ final private class OperatorDriver(
     output: AsyncOutput[InternalRow, InternalRow],
     mailbox: TaskMailbox,
     priority: Int,
-    context: TaskContext
+    context: TaskContext,
+    progress: Runnable
 ) {
   private val processor =
     new MailboxProcessor(controller => takeInput(controller), mailbox, false, TaskActionExecutor.Immediate)
   private val executor = processor.mailboxExecutor(priority)
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
-  private val calls = TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error)))
+  private val calls =
+    translating(TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error))))
   private val operator =
     new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
   private var pending: InternalRow = _
   private var suspension: MailboxDefaultAction.Suspension = _
+  private var awaitsInput = false
   private var inputEnded = false
 
   calls.connect(operator)
-  operator.onCapacityAvailable(() => suspension.resume())
+  operator.onCapacityAvailable(() => resume())
+  input match {
+    case chained: AsyncIOIterator => chained.onProgress(() => if (awaitsInput) resume())
+    case _ =>
+  }
   context.addTaskCompletionListener[Unit](_ => close())
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
@@ -49,22 +60,48 @@ final private class OperatorDriver(
     translating(processor.runMailboxStepBlocking())
   }
 
+  /** As `step`, but never sleeps; false if there was nothing to do. */
+  def stepWithoutWaiting(): Boolean = {
+    TaskKills.check(context)
+    translating(processor.runMailboxStep())
+  }
+
+  private def resume(): Unit = {
+    awaitsInput = false
+    suspension.resume()
+    progress.run()
+  }
+
   private def takeInput(controller: MailboxDefaultAction.Controller): Unit =
-    if (pending != null || input.hasNext) {
-      val row = if (pending != null) pending else input.next().copy()
-      pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row
-      if (pending != null) suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
-    } else {
-      inputEnded = true
-      operator.endInputReached()
-      suspension = controller.suspendDefaultAction()
-    }
+    if (pending != null) process(pending, controller)
+    else
+      pollInput() match {
+        case Polled.Row => process(input.next().copy(), controller)
+        case Polled.Nothing =>
+          awaitsInput = true
+          suspension = controller.suspendDefaultAction()
+        case Polled.End =>
+          inputEnded = true
+          operator.endInputReached()
+          suspension = controller.suspendDefaultAction()
+      }
+
+  private def pollInput(): Polled = input match {
+    case chained: AsyncIOIterator => chained.poll()
+    case other => if (other.hasNext) Polled.Row else Polled.End
+  }
+
+  private def process(row: InternalRow, controller: MailboxDefaultAction.Controller): Unit = {
+    pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row
+    if (pending != null) suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
+  }
 
   /** Shows the user's errors as such, and the end of a killed task as a kill. */
-  private def translating(body: => Unit): Unit =
+  private def translating[T](body: => T): T =
     try body
     catch {
       case failure: PythonFailure => throw named(failure)
+      case unfit: UserClassException => throw named(unfit)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
@@ -74,6 +111,8 @@ final private class OperatorDriver(
   private def named(error: Throwable): Throwable = error match {
     case failure: PythonFailure =>
       UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
+    case unfit: UserClassException =>
+      UserErrors.failure(unfit.condition, s"async_io(${task.spec.name}): ${unfit.getMessage}", unfit)
     case other => other
   }
 

@@ -15,8 +15,10 @@ import org.apache.spark.sql.catalyst.InternalRow
  *   the row of nulls that stands for "no match"
  * @param fatal
  *   told when the worker can't go on; any thread
+ * @param lends
+ *   the worker gets rows ahead and keeps their places
  */
-class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
+class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean = false)
     extends AsyncFunction[InternalRow, InternalRow]
     with ChannelListener {
 
@@ -41,6 +43,8 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit)
 
   override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
     if (pending.remove(future.elementId, future)) channel.cancel(future.elementId, future.attempt)
+
+  override def gaveUp(elementId: Long): Unit = if (lends) channel.giveUp(elementId)
 
   protected def register(future: ResultFuture[InternalRow]): Unit = pending.put(future.elementId, future)
 

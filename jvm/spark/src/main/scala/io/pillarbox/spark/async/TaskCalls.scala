@@ -66,7 +66,7 @@ private object TaskCalls {
 
     override val function: PythonAsyncFunction = task.spec.batchSize match {
       case Some(size) => new PythonGroupFunction(noMatch, fatal, size, task.spec.batchWaitMs, shared, timers)
-      case None => new PythonAsyncFunction(noMatch, fatal)
+      case None => new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
     }
     private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
 

@@ -8,6 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
  * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any data. The
@@ -17,8 +18,19 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *   how the function is called: state of SQL expressions is not state of a function
  * @param keyType
  *   the types of the key columns as DDL; their names don't matter
+ * @param name
+ *   of the operator when the checkpoint began, for whoever reads it; not compared
+ * @param keys
+ *   the key columns as they were then; not compared
  */
-final case class CheckpointNote(operator: String, keyType: String, timeSorted: Boolean, partitions: Int) {
+final case class CheckpointNote(
+    operator: String,
+    keyType: String,
+    timeSorted: Boolean,
+    partitions: Int,
+    name: String,
+    keys: StructType
+) {
 
   /**
    * Compares with what is there, or writes it down.
@@ -52,6 +64,8 @@ final case class CheckpointNote(operator: String, keyType: String, timeSorted: B
       .put("keys", keyType)
       .put("time_sorted", timeSorted)
       .put("partitions", partitions)
+      .put("name", name)
+      .put("key_columns", keys.json)
     val out = files.createAtomic(path, overwriteIfPossible = true)
     try {
       out.write(json.toString.getBytes(UTF_8))
@@ -70,12 +84,19 @@ object CheckpointNote {
   private val mapper = new ObjectMapper
 
   def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int): CheckpointNote =
-    CheckpointNote(formOf(spec), keys.map(_.dataType.sql).mkString(", "), spec.timeSorted, partitions)
+    CheckpointNote(
+      formOf(spec),
+      keys.map(_.dataType.sql).mkString(", "),
+      spec.timeSorted,
+      partitions,
+      spec.name,
+      StructType(keys.map(key => StructField(key.name, key.dataType)))
+    )
 
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
   def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
     val files = CheckpointFileManager.create(folder, conf)
-    Option(pathIn(folder)).filter(files.exists).map(read(files, _))
+    Option(pathIn(folder)).filter(path => files.exists(path)).map(read(files, _))
   }
 
   private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), "operator.json")
@@ -95,7 +116,9 @@ object CheckpointNote {
       node.path("operator").asText,
       node.path("keys").asText,
       node.path("time_sorted").asBoolean,
-      node.path("partitions").asInt
+      node.path("partitions").asInt,
+      node.path("name").asText,
+      DataType.fromJson(node.path("key_columns").asText).asInstanceOf[StructType]
     )
   }
 }

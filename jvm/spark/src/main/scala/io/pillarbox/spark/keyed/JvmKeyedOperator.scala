@@ -26,6 +26,8 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
     function.bind(context)
   }
 
+  override def initialTargets: Map[String, () => InitialTarget] = function.initialTargets
+
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
     context.backend.setCurrentKey(context.keyOf(row))
     if (context.isBatch && context.spec.timeSorted) advanceKey(timestamp)
@@ -88,7 +90,7 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
     context.kept = opened
     opened.open(new OpenContext {
       override def getState[S <: State](descriptor: StateDescriptor[S]): S =
-        opened.remember(context.backend.getOrCreate(descriptor))
+        opened.remember(descriptor, context.backend.getOrCreate(descriptor))
     })
     opened
   }

@@ -4,6 +4,7 @@ import java.util.ArrayDeque
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
 import io.pillarbox.spark.async.TaskMailboxes
+import io.pillarbox.state.StateException
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -49,8 +50,22 @@ final private class KeyedDriver(
     state.takeOver()
     state.clock.processingTime = task.batchTime
     context.atEvent(task.lateWatermark)
-    operator.open(context)
-    stages = firstStages()
+    try {
+      operator.open(context)
+      stages = firstStages()
+    } catch { case misfit: StateException => throw KeyedErrors.stateMisfit(task.spec.name, misfit) }
+    checkStates()
+  }
+
+  /** State that the function no longer declares would be kept for ever, and a renamed one be empty without a word. */
+  private def checkStates(): Unit = {
+    val gone = state.backend.unclaimedStates
+    if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)
+  }
+
+  /** Fills the state that a query starts with, before any row. */
+  def start(initial: Iterator[InternalRow]): Unit = task.initial.foreach { layout =>
+    new InitialLoader(context, layout, operator.initialTargets).load(initial)
   }
 
   /** Whether all that was due has been processed and answered. */

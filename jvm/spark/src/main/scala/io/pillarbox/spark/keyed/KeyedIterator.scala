@@ -11,12 +11,16 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * state is committed.
  *
  * In a batch, nothing is opened for a partition without rows.
+ *
+ * @param initial
+ *   the rows of the state that the query starts with
  */
 final class KeyedIterator(
     task: KeyedTask,
     input: Iterator[InternalRow],
     source: StateSource,
-    taskContext: TaskContext
+    taskContext: TaskContext,
+    initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
   private val ready = new ArrayDeque[InternalRow]
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
@@ -46,6 +50,7 @@ final class KeyedIterator(
     if (!task.isBatch || input.hasNext) {
       driver = new KeyedDriver(task, input, source.open(), ready, taskContext)
       driver.open()
+      driver.start(initial)
     }
   }
 

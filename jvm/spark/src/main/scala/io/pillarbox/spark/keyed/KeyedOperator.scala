@@ -22,6 +22,9 @@ trait KeyedOperator {
   /** Registers its states and gets ready; may block. There is no current key. */
   def open(context: KeyedOperatorContext): Unit
 
+  /** Its states by name, each as what takes the values that a query starts with. After `open`. */
+  def initialTargets: Map[String, () => InitialTarget]
+
   /**
    * Processes a row, or begins to.
    *

@@ -35,6 +35,10 @@ object StorageKind {
  *   rows wait for the watermark and run in time order
  * @param inputs
  *   the columns that the function is given besides key and timestamp; empty for all
+ * @param tags
+ *   the side outputs; with any, `returns` has the column of the tag, those of the main output, and a struct for each
+ * @param initial
+ *   the states that the query starts with
  * @param json
  *   the very text this was read from
  */
@@ -51,6 +55,8 @@ final case class KeyedSpec(
     orderBy: Seq[String],
     timeSorted: Boolean,
     inputs: Seq[String],
+    tags: Seq[String],
+    initial: Seq[InitialColumn],
     json: String
 ) {
 
@@ -88,9 +94,15 @@ object KeyedSpec {
       orderBy = strings(node, "order_by"),
       timeSorted = node.path("time_sorted").asBoolean(false),
       inputs = strings(node, "inputs"),
+      tags = strings(node, "tags"),
+      initial = child(node, "initial").fold(Seq.empty[InitialColumn])(initialColumns),
       json = json
     )
   }
+
+  private def initialColumns(node: JsonNode): Seq[InitialColumn] = node.elements.asScala.map { column =>
+    InitialColumn(required(column, "state"), column.path("entry").asBoolean)
+  }.toSeq
 
   /** A schema is sent as text, or as JSON within the JSON. */
   private def schemaOf(node: JsonNode): StructType =

@@ -5,11 +5,13 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
 import org.apache.spark.sql.pillarbox.StatePartition
-import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
 /**
  * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can have it so.
  *
+ * @param initial
+ *   the state that a query starts with, partitioned as `rows`
  * @param isLate
  *   true for rows that are dropped and counted
  * @param locate
@@ -17,6 +19,7 @@ import org.apache.spark.{Partition, TaskContext}
  */
 final class KeyedStateRDD(
     rows: RDD[InternalRow],
+    initial: Option[RDD[InternalRow]],
     task: KeyedTask,
     settings: StateSettings,
     isLate: Option[Expression],
@@ -24,7 +27,7 @@ final class KeyedStateRDD(
     versionOf: Int => StateVersion,
     report: StateReport,
     @transient private val locate: StatePartition => Seq[String]
-) extends RDD[InternalRow](rows) {
+) extends RDD[InternalRow](rows.context, (rows +: initial.toSeq).map(new OneToOneDependency(_))) {
 
   override protected def getPartitions: Array[Partition] = rows.partitions
 
@@ -35,7 +38,8 @@ final class KeyedStateRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val source =
       new StreamStateSource(task, settings, partitionOf(split.index), versionOf(split.index), report, context)
-    new KeyedIterator(task, withoutLateRows(rows.iterator(split, context)), source, context)
+    val started = initial.fold(Iterator.empty[InternalRow])(_.iterator(split, context))
+    new KeyedIterator(task, withoutLateRows(rows.iterator(split, context)), source, context, started)
   }
 
   private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =

@@ -25,6 +25,8 @@ import org.apache.spark.sql.types.{StructType, TimestampNTZType, TimestampType}
  *   processing time in milliseconds since 1970
  * @param timeZone
  *   of the session
+ * @param initial
+ *   what the rows of initial state look like, if there are any
  */
 final case class KeyedTask(
     spec: KeyedSpec,
@@ -39,7 +41,8 @@ final case class KeyedTask(
     watermark: Long,
     batchTime: Long,
     timeZone: String,
-    metrics: Map[String, SQLMetric]
+    metrics: Map[String, SQLMetric],
+    initial: Option[InitialLayout] = None
 ) {
 
   /** Whether event-time timers can fire. */

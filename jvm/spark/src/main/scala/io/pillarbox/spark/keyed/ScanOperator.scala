@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructType
 
@@ -23,6 +24,12 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
       ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
     )
     Seq(initial, update, emit).foreach(_.initialize(context.taskContext.partitionId()))
+  }
+
+  override def initialTargets: Map[String, () => InitialTarget] = {
+    val toRow = UnsafeProjection.create(program.stateSchema)
+    val write = (_: Any, value: Any) => state.update(toRow(value.asInstanceOf[InternalRow]).copy())
+    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, program.stateSchema, null, write)))
   }
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {

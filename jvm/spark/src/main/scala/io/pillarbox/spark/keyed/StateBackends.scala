@@ -8,8 +8,8 @@ import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.{TimerKind, TimerQueues}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.rocksdb.ColumnFamilyHandle
 
 /** Makes empty state of a partition, kept as the spec wants it. */
@@ -23,8 +23,7 @@ object StateBackends {
 
   /** For a batch: one key at a time, nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
-    clock =>
-      new HeapKeyedStateBackend(new UnsafeRowSerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    clock => new HeapKeyedStateBackend(keySerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false
@@ -44,7 +43,11 @@ object StateBackends {
       memoryLimit: Long,
       from: Option[LocalDatabase] = None
   ): PartitionState =
-    make(spec.backend, spec.timers, new UnsafeRowSerializer(keySchema), memoryLimit, from)
+    make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from)
+
+  /** For reading what a stream left, whatever kept it. */
+  def forReading(keySchema: StructType, memoryLimit: Long): PartitionState =
+    make(StorageKind.RocksDB, StorageKind.RocksDB, keySerializer(keySchema), memoryLimit, None)
 
   /** Whether state is kept as in this database. */
   def canAdopt(spec: KeyedSpec, database: LocalDatabase): Boolean =
@@ -84,6 +87,12 @@ object StateBackends {
         closing.run()
         throw e
     }
+  }
+
+  /** Of keys by their types alone: names may change from one run of a query to the next, and whether nulls occur. */
+  private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
+    val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
+    new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))
   }
 
   private def timerQueues(

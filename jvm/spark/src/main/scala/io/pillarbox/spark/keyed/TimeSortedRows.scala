@@ -52,6 +52,9 @@ object TimeSortedRows {
   /** Whether the timer stands for rows, not for a timer of the function. */
   def isRowTimer(timer: Timer[UnsafeRow]): Boolean = timer.namespace == RowTimers
 
+  /** The time of the rows that are kept in a namespace of these bytes. */
+  private[spark] def timeOf(namespace: Array[Byte]): Long = ByteOrder.getLong(namespace, 0)
+
   private def namespaceOf(timestamp: Long): Namespace = {
     val bytes = new Array[Byte](8)
     ByteOrder.putLong(bytes, 0, timestamp)

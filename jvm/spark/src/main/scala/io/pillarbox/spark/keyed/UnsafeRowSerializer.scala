@@ -1,8 +1,9 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.state.serialization._
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -42,7 +43,7 @@ final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[U
 }
 
 object UnsafeRowSerializer {
-  private[keyed] final val Id = "spark-row"
+  private[spark] final val Id = "spark-row"
 
   private[keyed] def snapshotOf(schema: StructType): SerializerSnapshot =
     SerializerSnapshot(Id, version = 1, parameters = plain(schema).json)
@@ -55,7 +56,21 @@ object UnsafeRowSerializer {
     row
   }
 
-  private def schemaOf(written: SerializerSnapshot): StructType =
+  /** What a struct of state shows to users: a plain value of the Python API travels as a struct of one column. */
+  private[spark] def shownType(schema: StructType): DataType = schema.fields match {
+    case Array(StructField("value", plain, _, _)) => plain
+    case _ => schema
+  }
+
+  /** Turns what is shown of such a struct into the struct again. */
+  private[spark] def fromShown(schema: StructType): Any => UnsafeRow = {
+    val toUnsafe = UnsafeProjection.create(schema)
+    if (shownType(schema) eq schema) shown => toUnsafe(shown.asInstanceOf[InternalRow]).copy()
+    else shown => toUnsafe(new GenericInternalRow(Array[Any](shown))).copy()
+  }
+
+  /** The schema that a serializer of rows was written down with. */
+  private[spark] def schemaOf(written: SerializerSnapshot): StructType =
     DataType.fromJson(written.parameters).asInstanceOf[StructType]
 
   /** Metadata of columns, such as watermarks and comments, is no part of the type. */

@@ -8,7 +8,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /** Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the driver. */
-final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
+final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFrame] = None) {
   private val keys = spec.by.map(column("by", _))
   private val orderBy = spec.orderBy.map(column("order_by", _))
   private val analyzed = SparkAdapter.analyzedPlan(df)
@@ -41,9 +41,31 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
     PillarboxStrategy.register(df.sparkSession)
     val results = spec.returns.map(result)
     val node =
-      KeyedProcess(spec, factory, keys, timestamp, orderBy, results, CurrentTimestamp(), hasWatermark, input)
+      KeyedProcess(
+        spec,
+        factory,
+        keys,
+        timestamp,
+        orderBy,
+        results,
+        CurrentTimestamp(),
+        hasWatermark,
+        initial.map(initialPlan),
+        input
+      )
     // Aliases give the columns fresh ids where a query uses this DataFrame twice (a self-join).
     SparkAdapter.ofRows(df, Project(results.map(result => Alias(result, result.name)()), node))
+  }
+
+  /** The initial rows: the keys, a column for each state that the spec names, and one to sort by. */
+  private def initialPlan(rows: DataFrame): InitialPlan = {
+    val plan = SparkAdapter.analyzedPlan(rows)
+    InitialPlan(
+      df.sparkSession,
+      plan,
+      plan.output.take(keys.size),
+      InitialLayout(plan.output, spec.initial)
+    )
   }
 
   /** The event time that goes out under its own name still is the event time, for stateful operators after this one. */
@@ -51,7 +73,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec) {
     val isTime = timestamp.exists(time =>
       isWatermarked(time) && time.name == field.name && time.dataType == field.dataType
     )
-    val metadata = if (isTime) timestamp.get.metadata else Metadata.empty
+    val metadata = if (isTime) timestamp.get.metadata else field.metadata
     AttributeReference(field.name, field.dataType, field.nullable, metadata)()
   }
 

@@ -1,12 +1,14 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.keyed.{InitialLayout, InitialRows, KeyedOperatorFactory, KeyedSpec}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{
   LogicalPlan,
   SupportsNonDeterministicExpression,
   UnaryNode
 }
+import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /**
  * Processes the rows of each key with state and timers; puts out what the function emits.
@@ -17,6 +19,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{
  *   `CurrentTimestamp()`, which every micro-batch replaces by its own time
  * @param hasWatermark
  *   whether the input is a stream with a watermark
+ * @param initial
+ *   the state that the query starts with
  */
 final case class KeyedProcess(
     spec: KeyedSpec,
@@ -27,6 +31,7 @@ final case class KeyedProcess(
     results: Seq[Attribute],
     batchTime: Expression,
     hasWatermark: Boolean,
+    initial: Option[InitialPlan],
     child: LogicalPlan
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
@@ -43,4 +48,20 @@ final case class KeyedProcess(
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def withNewChildInternal(newChild: LogicalPlan): KeyedProcess = copy(child = newChild)
+}
+
+/**
+ * State that a query starts with: rows of static data, computed when the first tasks are made. No child of the node, for
+ * it is no input of the query.
+ */
+final case class InitialPlan(
+    session: SparkSession,
+    plan: LogicalPlan,
+    keys: Seq[Attribute],
+    layout: InitialLayout
+) {
+
+  /** The rows, of equal keys in the same of `partitions` partitions as the input of a stateful operator. */
+  def rows(partitions: Int): InitialRows =
+    InitialRows(layout, SparkAdapter.partitionedRows(session, plan, keys, partitions, plan.output.last))
 }

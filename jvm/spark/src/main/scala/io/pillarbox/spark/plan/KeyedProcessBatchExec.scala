@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{
   ClusteredDistribution,
   Distribution,
   Partitioning,
+  StatefulOpClusteredDistribution,
   UnknownPartitioning
 }
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -23,6 +24,7 @@ final case class KeyedProcessBatchExec(
     orderBy: Seq[Attribute],
     results: Seq[Attribute],
     batchTime: Expression,
+    initial: Option[InitialPlan],
     child: SparkPlan
 ) extends UnaryExecNode {
 
@@ -34,7 +36,10 @@ final case class KeyedProcessBatchExec(
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
 
-  override def requiredChildDistribution: Seq[Distribution] = ClusteredDistribution(keys) :: Nil
+  /** Initial state has to be partitioned in the same way, so that must be known. */
+  override def requiredChildDistribution: Seq[Distribution] =
+    (if (initial.isEmpty) ClusteredDistribution(keys)
+     else StatefulOpClusteredDistribution(keys, conf.numShufflePartitions)) :: Nil
 
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
     val time = timestamp.filter(_ => spec.timeSorted).toSeq
@@ -63,14 +68,27 @@ final case class KeyedProcessBatchExec(
       watermark = Long.MinValue,
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
-      metrics
+      metrics,
+      initial.map(_.layout)
     )
-    child.execute().mapPartitions { input =>
-      val context = TaskContext.get()
-      new KeyedIterator(task, input, new BatchStateSource(task, context), context)
+    val input = child.execute()
+    initial.map(_.rows(input.getNumPartitions).rows) match {
+      case None => input.mapPartitions(KeyedProcessBatchExec.run(task, _, Iterator.empty))
+      case Some(rows) => input.zipPartitions(rows)(KeyedProcessBatchExec.run(task, _, _))
     }
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessBatchExec =
     copy(child = newChild)
+}
+
+private object KeyedProcessBatchExec {
+  def run(
+      task: KeyedTask,
+      input: Iterator[InternalRow],
+      initial: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val context = TaskContext.get()
+    new KeyedIterator(task, input, new BatchStateSource(task, context), context, initial)
+  }
 }

@@ -28,6 +28,7 @@ final case class KeyedProcessExec(
     results: Seq[Attribute],
     batchTime: Expression,
     hasWatermark: Boolean,
+    initial: Option[InitialPlan],
     child: SparkPlan,
     stateInfo: Option[StatefulOperatorStateInfo] = None,
     eventTimeWatermarkForLateEvents: Option[Long] = None,
@@ -88,6 +89,8 @@ final case class KeyedProcessExec(
     // Spark's classes make metrics lazily; here is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
+    // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
+    val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val task = KeyedTask(
       spec,
       factory,
@@ -101,10 +104,12 @@ final case class KeyedProcessExec(
       watermark = watermarkOf(eventTimeWatermarkForEviction),
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
-      sqlMetrics
+      sqlMetrics,
+      initialRows.map(_.layout)
     )
     new KeyedStateRDD(
       child.execute(),
+      initialRows.map(_.rows),
       task,
       settings,
       watermarkExpressionForLateEvents.filter(_ => hasWatermark),

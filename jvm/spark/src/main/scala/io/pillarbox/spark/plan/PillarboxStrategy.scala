@@ -28,6 +28,7 @@ object PillarboxStrategy extends SparkStrategy {
         node.results,
         node.batchTime,
         node.hasWatermark,
+        node.initial,
         planLater(node.child)
       ) :: Nil
     case node: KeyedProcess =>
@@ -39,6 +40,7 @@ object PillarboxStrategy extends SparkStrategy {
         node.orderBy,
         node.results,
         node.batchTime,
+        node.initial,
         planLater(node.child)
       ) :: Nil
     case _ => Nil

@@ -6,12 +6,12 @@ import java.nio.channels.Channels
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.arrow.vector.ipc.ReadChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
 /** Reads Arrow record batch messages of one schema. One thread only; off-heap memory until `close`. */
 final class ArrowBatchReader(schema: Schema) extends AutoCloseable {
@@ -26,7 +26,8 @@ final class ArrowBatchReader(schema: Schema) extends AutoCloseable {
 
   /** The batch in the rest of `message`, an array-backed buffer. Valid until the next call. */
   def read(message: ByteBuffer): ColumnarBatch = {
-    val in = new ByteArrayInputStream(message.array, message.arrayOffset + message.position(), message.remaining)
+    val in =
+      new ByteArrayInputStream(message.array, message.arrayOffset + message.position(), message.remaining)
     val batch = MessageSerializer.deserializeRecordBatch(new ReadChannel(Channels.newChannel(in)), allocator)
     try loader.load(batch)
     finally batch.close()

@@ -13,11 +13,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 /** One call on its way to the worker. */
 final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
-/** Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
-  *
-  * @param view
-  *   the columns of a row that are sent
-  */
+/**
+ * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
+ *
+ * @param view
+ *   the columns of a row that are sent
+ */
 final class CallEncoder(schema: Schema, view: InternalRow => InternalRow) extends AutoCloseable {
   private val writer = new ArrowBatchWriter(schema)
 

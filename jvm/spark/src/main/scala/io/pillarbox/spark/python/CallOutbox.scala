@@ -9,6 +9,7 @@ private[python] object Outgoing {
   final case class Call(call: PythonCall) extends Outgoing
   final case class Group(calls: JList[PythonCall]) extends Outgoing
   final case class Cancel(call: PythonCall) extends Outgoing
+  final case class GiveUp(elementId: Long) extends Outgoing
   case object End extends Outgoing
 }
 

@@ -47,6 +47,9 @@ final private[python] class ChannelWriter(
       case Outgoing.Cancel(call) =>
         flushCalls(encoder)
         cancels.add(call)
+      case Outgoing.GiveUp(elementId) =>
+        flush(encoder)
+        Frame.write(channel, Frame.GiveUp, Frame.buffer(8).putLong(elementId).flip())
       case Outgoing.End =>
         flush(encoder)
         Frame.write(channel, Frame.End)

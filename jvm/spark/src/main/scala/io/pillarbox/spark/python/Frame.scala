@@ -22,6 +22,7 @@ object Frame {
   val Calls: Byte = 'C'
   val Group: Byte = 'G'
   val Cancel: Byte = 'X'
+  val GiveUp: Byte = 'U'
   // Python to JVM
   val Ready: Byte = 'O'
   val Results: Byte = 'R'

@@ -5,10 +5,12 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
+import scala.annotation.tailrec
+
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
+import org.apache.spark.sql.pillarbox.UserFunction
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -38,12 +40,12 @@ final case class ChannelSettings(
 /**
  * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
  *
- * `call`, `callGroup` and `cancel` may be used from any thread and never block. Answers reach the listener on the
+ * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the listener on the
  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
  * thread and no off-heap memory of this channel is left.
  */
 final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
-  private var worker: LeasedWorker = _
+  private var worker: WorkerSession = _
   private var threads: Seq[Thread] = Nil
   private val outbox = new CallOutbox
   private val ended = new CountDownLatch(1)
@@ -60,18 +62,14 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
    *   if the function does not unpickle, its resource does not open, or the Python versions differ
    */
   def open(): Unit = {
-    worker = PythonWorkers.lease(settings.function, PythonSources.path, settings.artifactId, context)
+    val leased = new WorkerSession(settings.function, settings.artifactId, context)
+    worker = leased
     opening = true
     // The thread waits for the worker now and sees no mail, so a kill ends the worker.
     context.addTaskInterruptListener((_, _) => if (opening) abort())
-    val frames = new FrameReader(worker.channel)
-    try {
-      sendInit(frames)
-      awaitReady(frames)
-    } catch {
-      case _: IOException if !context.isInterrupted() => throw died()
-    } finally opening = false
-    start(frames)
+    try leased.start(settings.initJson, settings.inputSchema, settings.resultArrowSchema)
+    finally opening = false
+    start(leased)
   }
 
   /** Starts one call. */
@@ -84,6 +82,9 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   /** Cancels a call; no answer need come. */
   def cancel(elementId: Long, attempt: Int): Unit =
     outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
+
+  /** No further attempt follows for an element that failed: its place is free for one that was sent ahead. */
+  def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
 
   /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
   def close(): Unit =
@@ -104,51 +105,22 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
 
   private def destroyWorker(): Unit = {
     worker.destroy()
-    WorkerStderr.remove(worker.pid)
   }
 
-  private def awaitEnd(): Boolean =
-    try ended.await(PythonChannel.CloseTimeoutMs, TimeUnit.MILLISECONDS)
-    catch {
-      case _: InterruptedException =>
-        Thread.currentThread().interrupt()
-        false
-    }
-
-  /** They end by themselves now. A thread that is interrupted leaves none of them behind either. */
-  private def joinThreads(): Unit = {
-    val wasInterrupted = Thread.interrupted()
-    try threads.foreach(_.join(PythonChannel.CloseTimeoutMs))
-    finally if (wasInterrupted) Thread.currentThread().interrupt()
+  /** Time for the calls to be cancelled and to clean up. */
+  private def awaitEnd(): Boolean = PythonChannel.uninterruptibly { ms =>
+    ended.await(ms, TimeUnit.MILLISECONDS)
   }
 
-  /** A worker that refuses the task says why and hangs up, perhaps before it has read all. */
-  private def sendInit(frames: FrameReader): Unit =
-    try
-      SessionStart.send(
-        worker,
-        settings.function,
-        settings.artifactId,
-        settings.initJson,
-        settings.inputSchema,
-        settings.resultArrowSchema
-      )
-    catch {
-      case broken: IOException =>
-        awaitReady(frames)
-        throw broken
-    }
-
-  private def awaitReady(frames: FrameReader): Unit = {
-    val frame = frames.read()
-    frame.kind match {
-      case Frame.Ready =>
-      case Frame.Fatal => throw ChannelReader.fatal(frame)
-      case other => throw new IllegalStateException(s"The Python worker answered INIT with frame $other")
+  /** They end by themselves now. */
+  private def joinThreads(): Unit = threads.foreach { thread =>
+    PythonChannel.uninterruptibly { ms =>
+      thread.join(math.max(1L, ms))
+      !thread.isAlive
     }
   }
 
-  private def start(frames: FrameReader): Unit = {
+  private def start(worker: WorkerSession): Unit = {
     val label = s"${settings.name} task ${context.taskAttemptId()}"
     val writer = new ChannelWriter(
       s"pillarbox writer $label",
@@ -160,7 +132,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     )
     val reader = new ChannelReader(
       s"pillarbox reader $label",
-      frames,
+      worker.frames,
       () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
       listener,
       onEnd,
@@ -179,15 +151,36 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     if (failed.compareAndSet(false, true)) {
       ended.countDown()
       outbox.close()
-      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) died() else cause)
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) worker.died() else cause)
     }
-
-  private def died(): PythonWorkerDiedException =
-    new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 }
 
 object PythonChannel {
 
   /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L
+
+  /**
+   * Waits up to that time even if the thread is interrupted, as Spark does to a killed task, sometimes twice: what the
+   * task holds must be given back all the same. The thread is interrupted afterwards.
+   */
+  private def uninterruptibly(await: Long => Boolean): Boolean = {
+    val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(CloseTimeoutMs)
+    var interrupted = Thread.interrupted()
+    @tailrec def loop(): Boolean = {
+      val outcome =
+        try Some(await(TimeUnit.NANOSECONDS.toMillis(math.max(0L, deadline - System.nanoTime()))))
+        catch {
+          case _: InterruptedException =>
+            interrupted = true
+            None
+        }
+      outcome match {
+        case Some(done) => done
+        case None => loop()
+      }
+    }
+    try loop()
+    finally if (interrupted) Thread.currentThread().interrupt()
+  }
 }

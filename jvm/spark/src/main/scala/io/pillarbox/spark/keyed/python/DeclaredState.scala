@@ -4,8 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.keyed.UnsafeRowSerializer
-import io.pillarbox.state._
 import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.{DataType, StructType}
 

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
-import java.util.{ArrayList => JArrayList, HashMap => JHashMap}
 
 import io.pillarbox.spark.python.{ArrowBatchWriter, Frame}
 import io.pillarbox.timer.TimerKind
@@ -13,34 +12,27 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends AutoCloseable {
   private val keyWriter = new ArrowBatchWriter(keySchema)
   private val rowWriter = new ArrowBatchWriter(rowSchema)
-  private val slots = new JHashMap[UnsafeRow, Integer]
-  private val keyList = new JArrayList[UnsafeRow]
+  private val frameKeys = new FrameKeys
   private var kinds = new Array[Byte](1024)
   private var keyIndexes = new Array[Int](1024)
   private var times = new Array[Long](1024)
   private var count = 0
   private var bytes = 0L
 
-  def isEmpty: Boolean = count == 0 && keyList.isEmpty
+  def isEmpty: Boolean = count == 0 && keys == 0
 
   /** Whether a frame is worth sending: many events, or large rows. */
   def isFull: Boolean = count >= FrameEvents.MaxEvents || bytes >= FrameEvents.MaxBytes
 
-  def keys: Int = keyList.size
+  def keys: Int = frameKeys.size
 
-  def key(slot: Int): UnsafeRow = keyList.get(slot)
+  def key(slot: Int): UnsafeRow = frameKeys.key(slot)
+
+  /** The hash of a key, as its serializer has it. */
+  def keyHash(slot: Int): Int = frameKeys.hash(slot)
 
   /** The number of a key in the frame; a new one is copied. */
-  def slotOf(key: UnsafeRow): Int = {
-    val known = slots.get(key)
-    if (known != null) known
-    else {
-      val copy = key.copy()
-      slots.put(copy, keyList.size)
-      keyList.add(copy)
-      keyList.size - 1
-    }
-  }
+  def slotOf(key: UnsafeRow): Int = frameKeys.slotOf(key)
 
   def addRow(slot: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
     add(FrameEvents.Row, slot, timestamp)
@@ -70,10 +62,13 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
     val head = Frame.buffer(8 + 8 + 8 + 1 + 4 + 4 + 13 * count)
     head.putLong(id).putLong(watermark).putLong(processingTime).put(flags.toByte).putInt(keys).putInt(count)
     head.put(kinds, 0, count)
-    for (i <- 0 until count) head.putInt(keyIndexes(i))
-    for (i <- 0 until count) head.putLong(times(i))
-    keyList.forEach(key => keyWriter.write(key))
-    head.flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
+    head.asIntBuffer().put(keyIndexes, 0, count)
+    head.position(head.position() + 4 * count)
+    head.asLongBuffer().put(times, 0, count)
+    head.position(head.position() + 8 * count)
+    frameKeys.foreach(key => keyWriter.write(key))
+    head
+      .flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
   }
 
   private def messageOf(writer: ArrowBatchWriter): ByteBuffer =
@@ -83,8 +78,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
   def clear(): Unit = {
     count = 0
     bytes = 0L
-    slots.clear()
-    keyList.clear()
+    frameKeys.clear()
   }
 
   override def close(): Unit = {
@@ -99,7 +93,7 @@ private object FrameEvents {
   final val ProcessingTimer: Byte = 2
 
   /** Events of a frame at most. */
-  val MaxEvents = 16384
+  val MaxEvents = 32768
 
   /** Bytes of rows from which a frame is sent, however few. */
   val MaxBytes: Long = 32L << 20
@@ -109,7 +103,8 @@ private object FrameEvents {
     case TimerKind.ProcessingTime => ProcessingTimer
   }
 
-  def kindOf(code: Byte): TimerKind = if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
+  def kindOf(code: Byte): TimerKind =
+    if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
 
   /** A blob of several parts. */
   def blob(parts: Seq[ByteBuffer]): Seq[ByteBuffer] =

@@ -2,12 +2,11 @@ package io.pillarbox.spark.keyed.python
 
 import java.io.IOException
 import java.nio.ByteBuffer
-import java.util.concurrent.atomic.AtomicBoolean
 
 import io.pillarbox.spark.python._
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
+import org.apache.spark.sql.pillarbox.UserFunction
 
 /**
  * A task's session with its worker: one frame goes out, its update comes back, queries about large state between them.
@@ -17,10 +16,8 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  */
 final private class KeyedWorker(function: UserFunction, artifactId: Option[String], context: TaskContext)
     extends AutoCloseable {
-  private var worker: LeasedWorker = _
-  private var frames: FrameReader = _
+  private var worker: WorkerSession = _
   private var isUsable = false
-  private val ended = new AtomicBoolean
 
   /**
    * Starts or takes over a worker and sends the function.
@@ -29,19 +26,15 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
    *   the worker's READY, as JSON
    */
   def open(initJson: String, rowSchema: Schema, resultSchema: Schema): String = {
-    worker = PythonWorkers.lease(function, PythonSources.path, artifactId, context)
-    frames = new FrameReader(worker.channel)
+    worker = new WorkerSession(function, artifactId, context)
     // The thread waits for the worker and sees no mail, so a kill ends the worker.
     context.addTaskInterruptListener((_, _) => abort())
-    guarded {
-      SessionStart.send(worker, function, artifactId, initJson, rowSchema, resultSchema)
-      val ready = next(Frame.Ready).readText()
-      isUsable = true
-      ready
-    }
+    val ready = worker.start(initJson, rowSchema, resultSchema).readText()
+    isUsable = true
+    ready
   }
 
-  def sendSchemas(schemas: Seq[Schema]): Unit = guarded {
+  def sendSchemas(schemas: Seq[Schema]): Unit = worker.orDied {
     val count = Frame.buffer(4).putInt(schemas.size).flip()
     val blobs = SessionStart.blobs(schemas.map(CallEncoder.schemaMessage))
     Frame.write(worker.channel, KeyedWorker.Schemas, count, blobs)
@@ -53,17 +46,18 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
    * @param onQuery
    *   answers: state, slot, op, key blob to the entries
    */
-  def exchange(parts: Seq[ByteBuffer], onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Frame = guarded {
-    isUsable = false
-    Frame.write(worker.channel, KeyedWorker.KeyedFrame, parts: _*)
-    var frame = next(KeyedWorker.Update, KeyedWorker.Query)
-    while (frame.kind == KeyedWorker.Query) {
-      answer(frame.body, onQuery)
-      frame = next(KeyedWorker.Update, KeyedWorker.Query)
+  def exchange(parts: Seq[ByteBuffer], onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Frame =
+    worker.orDied {
+      isUsable = false
+      Frame.write(worker.channel, KeyedWorker.KeyedFrame, parts: _*)
+      var frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+      while (frame.kind == KeyedWorker.Query) {
+        answer(frame.body, onQuery)
+        frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+      }
+      isUsable = true
+      frame
     }
-    isUsable = true
-    frame
-  }
 
   private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Unit = {
     val frameId = query.getLong
@@ -74,38 +68,17 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
     Frame.write(worker.channel, KeyedWorker.Answer, head, entries)
   }
 
-  private def next(kinds: Byte*): Frame = {
-    val frame = frames.read()
-    if (frame.kind == Frame.Fatal)
-      throw new PythonWorkerException(frame.readText(), frame.readText(), frame.readText())
-    if (!kinds.contains(frame.kind))
-      throw new IllegalStateException(s"The Python worker sent a frame of type ${frame.kind} out of turn")
-    frame
-  }
-
-  private def guarded[T](body: => T): T =
-    try body
-    catch {
-      case _: IOException if !context.isInterrupted() =>
-        throw new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
-    }
-
   /** Ends the process. Any thread. */
-  def abort(): Unit = if (worker != null && ended.compareAndSet(false, true)) {
-    worker.destroy()
-    WorkerStderr.remove(worker.pid)
-  }
+  def abort(): Unit = if (worker != null) worker.destroy()
 
   /** Gives the worker back if it is between frames, else ends it. */
   override def close(): Unit =
-    if (isUsable && !context.isInterrupted() && endsInOrder()) {
-      if (ended.compareAndSet(false, true)) worker.release()
-    } else abort()
+    if (isUsable && !context.isInterrupted() && endsInOrder()) worker.release() else abort()
 
   private def endsInOrder(): Boolean =
     try {
       Frame.write(worker.channel, Frame.End)
-      next(Frame.End).body.get() == 1
+      worker.next(Frame.End).body.get() == 1
     } catch { case _: IOException | _: PythonFailure => false }
 }
 

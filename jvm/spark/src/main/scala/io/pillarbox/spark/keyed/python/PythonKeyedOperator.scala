@@ -9,8 +9,8 @@ import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserErrors, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -33,6 +33,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** Of a batch: whether some keys of the frame have state from an earlier frame. */
   private var hasStored = false
 
+  private def hasInitial = context.task.initial.isDefined
+
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
@@ -46,6 +48,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     states = DeclaredState.fromReady(ready).map(stateOf)
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
+
+  override def initialTargets: Map[String, () => InitialTarget] =
+    states.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
     val slot = events.slotOf(context.keyOf(row))
@@ -101,7 +106,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** Sends what has gathered of a batch, after which all timers of its keys fire and their state is dropped. */
   private def finishKeys(): Unit = {
     exchange(PythonKeyedOperator.EndOfKeys, apply = false)
-    if (hasStored) (0 until events.keys).foreach(dropKey)
+    if (hasStored || hasInitial) (0 until events.keys).foreach(dropKey)
     events.clear()
     endedKeys = 0
     hasStored = false
@@ -130,13 +135,18 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   /** The state of the frame's keys; a new key of a batch has none. */
   private def cells(): Seq[ByteBuffer] = {
-    val isStored = !context.isBatch || hasStored
-    for (slot <- 0 until events.keys)
+    val isStored = !context.isBatch || hasStored || hasInitial
+    var slot = 0
+    while (slot < events.keys) {
       if (isStored) {
         select(slot)
         states.foreach(_.addCells(slot))
       } else states.foreach(_.addNothing(slot))
-    Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state => FrameEvents.blob(state.finishCells()))
+      slot += 1
+    }
+    Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state =>
+      FrameEvents.blob(state.finishCells())
+    )
   }
 
   /** In a stream all that is due comes as an event, and the rest is only sent to a function that lists it. */
@@ -211,7 +221,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     case (TimerKind.ProcessingTime, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
-  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot))
+  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot), events.keyHash(slot))
 
   private def blobOf(body: ByteBuffer): ByteBuffer = {
     val length = body.getInt
@@ -248,7 +258,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   private def initJson: String = {
     val mapper = new ObjectMapper
     val init = mapper.readTree(context.spec.json).asInstanceOf[ObjectNode]
-    init.put("kind", "keyed").put("event_time", context.hasEventTime).put("time_sorted", context.spec.timeSorted)
+    init
+      .put("kind", "keyed")
+      .put("event_time", context.hasEventTime)
+      .put("time_sorted", context.spec.timeSorted)
     val task = context.taskContext
     init
       .putObject("task")
@@ -264,7 +277,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     try body
     catch {
       case failure: PythonFailure =>
-        throw UserErrors.failure(failure.condition, s"process_keyed(${context.spec.name}): ${failure.getMessage}", null)
+        throw UserErrors.failure(
+          failure.condition,
+          s"process_keyed(${context.spec.name}): ${failure.getMessage}",
+          null
+        )
     }
 }
 

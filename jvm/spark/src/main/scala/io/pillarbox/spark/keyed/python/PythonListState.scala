@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
 import io.pillarbox.state.{KeyedStateBackend, ListState, StateTtlConfig, TimestampedList}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
@@ -49,11 +50,17 @@ final private class PythonListState(
     message()
   }
 
+  override def initialTarget: InitialTarget =
+    initialTarget(InitialKind.List)((_, element) => state.add(element))
+
   override def clear(): Unit = state.clear()
 
   private def writeAll(slot: Int, elements: Iterator[UnsafeRow]): Unit =
     if (declared.ttl.isEmpty) elements.foreach(element => writer.write(row(slot, element, 0L)))
-    else elements.zip(stamps.timestamps).foreach { case (element, stamp) => writer.write(row(slot, element, stamp)) }
+    else
+      elements.zip(stamps.timestamps).foreach { case (element, stamp) =>
+        writer.write(row(slot, element, stamp))
+      }
 
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)

@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
 import io.pillarbox.spark.python.ArrowBatchReader
 import io.pillarbox.state.{KeyedStateBackend, MapState, TimestampedMap}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -64,10 +65,15 @@ final private class PythonMapState(
         val value = state.get(wanted)
         if (value != null) writeEntry(0, wanted, value)
       case _ =>
-        state.entries.take(InlineEntries).toArray.foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
+        state.entries
+          .take(InlineEntries)
+          .toArray
+          .foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
     }
     message()
   }
+
+  override def initialTarget: InitialTarget = initialTarget(InitialKind.Map)(state.put)
 
   override def clear(): Unit = state.clear()
 

@@ -2,8 +2,8 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.spark.python.{ArrowBatchReader, ArrowBatchWriter}
-import io.pillarbox.state.StateClock
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -54,6 +54,21 @@ abstract private class PythonState(
   def answer(op: Int, key: ByteBuffer): ByteBuffer =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
+  /** The state, as values that a query starts with get into it. */
+  def initialTarget: InitialTarget
+
+  protected def initialTarget(kind: InitialKind)(write: (UnsafeRow, UnsafeRow) => Unit): InitialTarget = {
+    val keyType = declared.keyType
+    val toKey: Any => UnsafeRow = if (keyType == null) _ => null else UnsafeRowSerializer.fromShown(keyType)
+    val toValue = UnsafeRowSerializer.fromShown(declared.valueType)
+    InitialTarget(
+      kind,
+      UnsafeRowSerializer.shownType(declared.valueType),
+      Option(keyType).fold(null: DataType)(UnsafeRowSerializer.shownType),
+      (key, value) => write(toKey(key), toValue(value))
+    )
+  }
+
   /** Removes what the current key holds. */
   def clear(): Unit
 
@@ -81,6 +96,4 @@ private object PythonState {
 
   def schema(fields: (String, DataType)*): StructType =
     StructType(fields.map { case (name, dataType) => StructField(name, dataType) })
-
-  val Absent: Long = StateClock.Unknown
 }

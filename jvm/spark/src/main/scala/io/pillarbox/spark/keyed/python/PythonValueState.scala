@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed.python
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
 import io.pillarbox.state.{KeyedStateBackend, TimestampedValue, ValueState}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
@@ -29,6 +30,9 @@ final private class PythonValueState(
   }
 
   override def addNothing(slot: Int): Unit = writer.write(row(null, 0L))
+
+  override def initialTarget: InitialTarget =
+    initialTarget(InitialKind.Value)((_, value) => state.update(value))
 
   override def clear(): Unit = state.clear()
 

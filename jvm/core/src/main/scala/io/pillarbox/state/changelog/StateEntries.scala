@@ -1,0 +1,128 @@
+package io.pillarbox.state.changelog
+
+import java.io.{BufferedInputStream, InputStream}
+
+import io.pillarbox.state.serialization.{InputView, SerializerSnapshot}
+import io.pillarbox.state.{StateClock, StateKind}
+
+/**
+ * What a snapshot or log says of one state, for whoever reads it without the program that wrote it.
+ *
+ * @param value
+ *   the serializer of the value, element or accumulator
+ * @param userKey
+ *   that of a map's keys
+ * @param ttlMs
+ *   0 without TTL
+ */
+final case class StoredState(
+    name: String,
+    kind: StateKind,
+    value: SerializerSnapshot,
+    userKey: Option[SerializerSnapshot],
+    ttlMs: Long
+)
+
+/**
+ * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until the next
+ * entry is asked for, and hold exactly what they are named for.
+ */
+final class StoredEntry private[changelog] {
+  val key = new InputView
+  val userKey = new InputView
+  val value = new InputView
+
+  /** The namespace's bytes; empty for the void one. */
+  var namespace: Array[Byte] = Array.emptyByteArray
+
+  /** When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL. */
+  var timestamp: Long = StateClock.Unknown
+}
+
+/** Reads snapshots entry by entry, and what they say of their states. One thread at a time. */
+object StateEntries {
+
+  /**
+   * The states of a snapshot or log, from its beginning alone.
+   *
+   * @throws io.pillarbox.state.StateRestoreException
+   *   if it is damaged or of a newer format
+   */
+  def states(in: InputStream, source: String): Seq[StoredState] = {
+    var found = Seq.empty[StoredState]
+    new StateStreamReader(in, source).open(header => found = header.states.map(stored))
+    found
+  }
+
+  /**
+   * All entries of one state, key after key, a list's in their order; expired ones included. What is passed over by the
+   * end was never there.
+   *
+   * @throws io.pillarbox.state.StateRestoreException
+   *   from the iterator too, if the snapshot is damaged
+   */
+  def of(in: InputStream, source: String, state: String): Iterator[StoredEntry] = {
+    var meta = Option.empty[StateMeta]
+    val blocks = new StateStreamReader(new BufferedInputStream(in), source)
+      .open(header => meta = header.states.find(_.name == state))
+    meta.fold(Iterator.empty[StoredEntry]) { found =>
+      val reader = new EntryReader(found)
+      blocks.filter(_.state == found.id).flatMap { block =>
+        val cursor = block.cursor
+        Iterator.continually(cursor).takeWhile(_.next()).filter(reader.read).map(_ => reader.entry)
+      }
+    }
+  }
+
+  private def stored(meta: StateMeta): StoredState =
+    StoredState(meta.name, meta.kind, meta.value, meta.userKey, meta.ttl)
+}
+
+/** Takes records apart; remembers when the list at hand was read last. */
+private final class EntryReader(meta: StateMeta) {
+  val entry = new StoredEntry
+  private[this] val whole = new InputView
+  private[this] var list = Array.emptyByteArray
+  private[this] var readAt = StateClock.Unknown
+  private[this] var readBelow = Long.MinValue
+
+  /** Whether the record is an entry, which `entry` shows then. */
+  def read(cursor: RecordCursor): Boolean = {
+    whole.wrap(cursor.array, cursor.keyOffset + 2, cursor.keyLength - 2)
+    val length = whole.readVarInt()
+    entry.key.wrap(cursor.array, whole.position, length)
+    whole.skip(length)
+    entry.namespace = whole.readBytes(whole.readVarInt())
+    val prefix = cursor.keyLength - whole.remaining
+    entry.userKey.wrap(cursor.array, whole.position, whole.remaining)
+    entry.value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
+    if (meta.kind == StateKind.List) readElement(cursor, prefix)
+    else {
+      entry.timestamp = ownTimestamp()
+      true
+    }
+  }
+
+  private[this] def ownTimestamp(): Long =
+    if (meta.hasTimestamps) entry.value.readLong() else StateClock.Unknown
+
+  /** The record without a number comes before those of the elements, and holds when the list was read. */
+  private[this] def readElement(cursor: RecordCursor, prefix: Int): Boolean =
+    if (cursor.keyLength == prefix) {
+      list = java.util.Arrays.copyOfRange(cursor.array, cursor.keyOffset, cursor.keyOffset + prefix)
+      readAt = entry.value.readLong()
+      readBelow = entry.value.readLong()
+      false
+    } else {
+      val own = ownTimestamp()
+      val number = new InputView().wrap(cursor.array, cursor.keyOffset + prefix, 8).readLong()
+      val isRenewed = number < readBelow && isSameList(cursor, prefix)
+      entry.timestamp = if (isRenewed) math.max(own, readAt) else own
+      true
+    }
+
+  private[this] def isSameList(cursor: RecordCursor, prefix: Int): Boolean = {
+    val from = cursor.keyOffset
+    java.util.Arrays.equals(list, 0, list.length, cursor.array, from, from + prefix)
+  }
+}

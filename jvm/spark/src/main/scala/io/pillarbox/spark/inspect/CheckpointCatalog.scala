@@ -1,0 +1,53 @@
+package io.pillarbox.spark.inspect
+
+import io.pillarbox.spark.checkpoint._
+import io.pillarbox.state.StateRestoreException
+import io.pillarbox.state.changelog.{StateEntries, StoredState}
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
+
+/** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */
+final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
+  private val conf = SparkAdapter.hadoopConf(session)
+  private val root = new Path(checkpoint, "state")
+  private val batches = new CommittedBatches(session, checkpoint)
+
+  /** The keyed operators by their ids; empty if there is no checkpoint. */
+  lazy val operators: Seq[(Long, CheckpointNote)] = {
+    val files = CheckpointFileManager.create(root, conf)
+    val folders = if (files.exists(root)) files.list(root).toSeq.filter(_.isDirectory) else Nil
+    val ids = folders.flatMap(_.getPath.getName.toLongOption).sorted
+    ids.flatMap(id => CheckpointNote.find(new Path(root, id.toString), conf).map(id -> _))
+  }
+
+  def note(operator: Long): CheckpointNote = operators.toMap.apply(operator)
+
+  /** The versions of an operator's state that can be read, in order: version n is the state after n micro-batches. */
+  def versions(operator: Long): Seq[Long] =
+    batches.ids.map(_ + 1).filter(number => isThere(operator, number))
+
+  /** The version of a partition's state, with the id that its file has under checkpoint format 2. */
+  def version(operator: Long, partition: Int, number: Long): StateVersion =
+    StateVersion(number, batches.stateIds(number - 1, operator).map(_.apply(partition)))
+
+  /** The states of a version, as its commit describes them; those of other functions before too. */
+  def states(operator: Long, number: Long): Seq[StoredState] = {
+    val folder = folderOf(operator, 0)
+    val file = StateFile(StateFileKind.Delta, number, version(operator, 0, number).id)
+    val source = folder.pathOf(file).toString
+    var found = Seq.empty[StoredState]
+    folder.read(file) { in =>
+      StateFileFormat.read(in, source)(content => found = StateEntries.states(content, source))(_ => ())
+    }
+    found
+  }
+
+  def folderOf(operator: Long, partition: Int): StateFolder =
+    new StateFolder(new Path(root, s"$operator/$partition"), conf)
+
+  private def isThere(operator: Long, number: Long): Boolean =
+    try new StateHistory(folderOf(operator, 0)).pathTo(version(operator, 0, number)).nonEmpty
+    catch { case _: StateRestoreException => false }
+}

@@ -1,0 +1,169 @@
+package io.pillarbox.spark.inspect
+
+import java.io.{BufferedOutputStream, InputStream}
+import java.nio.file.{Files, Path}
+
+import io.pillarbox.spark.keyed.{InitialState, PartitionState, TimeSortedRows, UnsafeRowSerializer}
+import io.pillarbox.state.StateClock
+import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** How state of one kind becomes rows. Travels to the tasks. */
+sealed private trait StoredLayout extends Serializable {
+
+  def keys: StructType
+
+  def schema: StructType
+
+  /**
+   * The rows of a partition.
+   *
+   * @param scratch
+   *   a local file that is free for use
+   */
+  def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow]
+
+  protected def field(name: String, dataType: DataType): StructField = StructField(name, dataType)
+
+  protected def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
+
+  /** A timestamp in milliseconds as Catalyst has it; null if none is known, or it is beyond all calendars. */
+  protected def micros(ms: Long): Any =
+    if (ms == StateClock.Unknown || ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null
+    else ms * 1000
+}
+
+/** Entries of a state, which are read from a snapshot in the portable format: the same for every backend. */
+sealed abstract private class EntryLayout(state: StoredState) extends StoredLayout {
+  @transient protected lazy val value: StoredType = StoredType.of(state.value)
+
+  protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow
+
+  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
+    val out = new BufferedOutputStream(Files.newOutputStream(scratch))
+    try state.backend.snapshot(out)
+    finally out.close()
+    val keySerializer = new UnsafeRowSerializer(keys)
+    val in: InputStream = Files.newInputStream(scratch)
+    StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>
+      toRow(entry, keySerializer.deserialize(entry.key), partition)
+    }
+  }
+
+  protected def expiry(entry: StoredEntry): Any =
+    if (state.ttlMs == 0 || entry.timestamp == StateClock.Unknown) null
+    else {
+      val end = entry.timestamp + state.ttlMs
+      micros(if (end < entry.timestamp) Long.MaxValue else end)
+    }
+}
+
+/** A value or an accumulator a key. */
+final private class ValueLayout(override val keys: StructType, state: StoredState)
+    extends EntryLayout(state) {
+  override def schema: StructType = StructType(
+    Seq(
+      field("key", keys),
+      field("value", value.dataType),
+      field("timestamp", TimestampType),
+      field("expires_at", TimestampType),
+      field("partition_id", IntegerType)
+    )
+  )
+
+  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
+    row(key, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
+}
+
+/** A row an element, with its place in its list. */
+final private class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+  override def schema: StructType = StructType(
+    Seq(
+      field("key", keys),
+      field("index", IntegerType),
+      field("value", value.dataType),
+      field("timestamp", TimestampType),
+      field("expires_at", TimestampType),
+      field("partition_id", IntegerType)
+    )
+  )
+
+  @transient private var last: InternalRow = _
+  @transient private var index = 0
+
+  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow = {
+    index = if (key == last) index + 1 else 0
+    last = key
+    row(key, index, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
+  }
+}
+
+/** A row an entry. */
+final private class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+  @transient private lazy val mapKey = StoredType.of(state.userKey.get)
+
+  override def schema: StructType = StructType(
+    Seq(
+      field("key", keys),
+      field("map_key", mapKey.dataType),
+      field("value", value.dataType),
+      field("timestamp", TimestampType),
+      field("expires_at", TimestampType),
+      field("partition_id", IntegerType)
+    )
+  )
+
+  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow = row(
+    key,
+    mapKey.read(entry.userKey),
+    value.read(entry.value),
+    micros(entry.timestamp),
+    expiry(entry),
+    partition
+  )
+}
+
+/** The rows of a time-sorted operator that wait for the watermark, with their time. */
+final private class WaitingLayout(override val keys: StructType, state: StoredState)
+    extends EntryLayout(state) {
+  override def schema: StructType = StructType(
+    Seq(
+      field("key", keys),
+      field("value", value.dataType),
+      field("timestamp", TimestampType),
+      field("partition_id", IntegerType)
+    )
+  )
+
+  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
+    row(key, value.read(entry.value), micros(TimeSortedRows.timeOf(entry.namespace)), partition)
+}
+
+/** A row a timer of the function. */
+final private class TimerLayout(override val keys: StructType) extends StoredLayout {
+  override def schema: StructType = StructType(
+    Seq(
+      field("key", keys),
+      field("kind", StringType),
+      field("timestamp", TimestampType),
+      field("partition_id", IntegerType)
+    )
+  )
+
+  /** Timers are small, and gathered in memory: their store is read by callbacks. */
+  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
+    val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
+    Seq(TimerKind.EventTime, TimerKind.ProcessingTime).foreach { kind =>
+      val shown = UTF8String.fromString(InitialState.nameOf(kind))
+      state.timers.forEachTimer(kind) { timer =>
+        if (!TimeSortedRows.isRowTimer(timer))
+          found += row(timer.key, shown, micros(timer.timestamp), partition)
+      }
+    }
+    found.iterator
+  }
+}

@@ -1,0 +1,42 @@
+package io.pillarbox.spark.inspect
+
+import io.pillarbox.spark.checkpoint.{StateFolder, StateLoader, StateVersion}
+import io.pillarbox.spark.keyed.StateBackends
+import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.pillarbox.LocalFolders
+import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.{Partition, SparkContext, TaskContext}
+
+/** Where a partition's state is, and which version of it is meant. */
+final private case class StoredPartition(index: Int, folder: String, version: StateVersion) extends Partition
+
+/**
+ * The rows of one version of state, a task for each partition. The state is loaded into a database of its own, which is
+ * gone when the task ends; the query that wrote it may go on meanwhile.
+ */
+final private class StoredRowsRDD(
+    context: SparkContext,
+    stored: Seq[StoredPartition],
+    layout: StoredLayout,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    memoryLimit: Long
+) extends RDD[InternalRow](context, Nil) {
+
+  override protected def getPartitions: Array[Partition] = stored.toArray
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val partition = split.asInstanceOf[StoredPartition]
+    val folder = new StateFolder(new Path(partition.folder), hadoopConf.value.value)
+    val scratch = LocalFolders.create("read-state")
+    context.addTaskCompletionListener[Unit](_ => scratch.close())
+    val loader = new StateLoader(folder, () => StateBackends.forReading(layout.keys, memoryLimit))
+    val versioned = loader.load(partition.version)
+    context.addTaskCompletionListener[Unit](_ => versioned.close())
+    val toUnsafe = UnsafeProjection.create(layout.schema)
+    layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
+  }
+}

@@ -1,0 +1,27 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
+
+/** The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver. Written for Spark 4.2. */
+final class CommittedBatches(session: SparkSession, checkpoint: String) {
+  private val log = new CommitLog(
+    session.asInstanceOf[org.apache.spark.sql.classic.SparkSession],
+    new Path(checkpoint, "commits").toString,
+    readOnly = true
+  )
+
+  /** Their ids, in order; empty where there is no checkpoint. */
+  def ids: Seq[Long] =
+    try log.listBatchesOnDisk.toSeq.sorted
+    catch { case _: java.io.FileNotFoundException => Nil }
+
+  /** Under checkpoint format 2, the id of the state that a batch wrote in each partition of an operator. */
+  def stateIds(batch: Long, operator: Long): Option[Seq[String]] =
+    log
+      .get(batch)
+      .flatMap(_.stateUniqueIds)
+      .flatMap(_.get(operator))
+      .map(_.toSeq.map(_.head))
+}

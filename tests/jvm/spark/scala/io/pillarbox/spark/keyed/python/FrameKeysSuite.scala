@@ -1,0 +1,44 @@
+package io.pillarbox.spark.keyed.python
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.{DataType, LongType}
+import org.scalacheck.{Gen, Prop}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.Checkers
+
+/** The keys of a frame against a map of their numbers. */
+class FrameKeysSuite extends AnyFunSuite with Checkers {
+  private val toRow = UnsafeProjection.create(Array[DataType](LongType))
+
+  private def row(key: Option[Long]): UnsafeRow = toRow(InternalRow(key.getOrElse(null)))
+
+  private def agrees(keys: FrameKeys, wanted: Seq[Option[Long]]): Boolean = {
+    val model = mutable.LinkedHashMap.empty[Option[Long], Int]
+    val numbers = wanted.forall(key => keys.slotOf(row(key)) == model.getOrElseUpdate(key, model.size))
+    val found = mutable.ArrayBuffer.empty[UnsafeRow]
+    keys.foreach(found += _)
+    numbers && found == model.keys.map(row(_).copy()).toSeq && keys.size == model.size &&
+    model.forall { case (key, slot) =>
+      keys.key(slot) == row(key) && keys.hash(slot) == row(key).hashCode
+    }
+  }
+
+  private val manyKeys = Gen.listOf(Gen.option(Gen.chooseNum(0L, 40L)))
+
+  test("keys are numbered in the order of their first row, null like any other, frame after frame") {
+    check(Prop.forAll(Gen.listOf(manyKeys)) { frames =>
+      val keys = new FrameKeys
+      frames.forall { wanted =>
+        keys.clear()
+        agrees(keys, wanted)
+      }
+    })
+  }
+
+  test("a frame may have more keys than there was room for") {
+    assert(agrees(new FrameKeys, (0L to 10000L).map(Option(_)) ++ (5000L to 6000L).map(Option(_))))
+  }
+}

@@ -1,0 +1,67 @@
+"""A function of the JVM for tests: compiled by the JDK that builds Pillarbox, and put on the session."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from pillarbox._jars import find_jar
+
+COUNTING = "pillarbox.tests.Counting"
+
+# Counts the rows of a key and keeps them; every second count goes to a side output.
+SOURCE = """
+package pillarbox.tests;
+
+import io.pillarbox.operator.*;
+import io.pillarbox.spark.keyed.RowSerializer;
+import io.pillarbox.state.*;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import scala.Option;
+
+public class Counting extends KeyedProcessFunction<Row, Row, Row> {
+  private final String tag;
+  private ValueState<Row> count;
+  private ListState<Row> rows;
+
+  public Counting(java.util.Map<String, String> options) {
+    tag = options.getOrDefault("tag", "even");
+  }
+
+  @Override
+  public void open(KeyedProcessFunction.OpenContext context) {
+    count = context.getState(new ValueStateDescriptor<Row>(
+        "count", RowSerializer.of("value bigint"), Option.empty(), Option.empty()));
+    rows = context.getState(new ListStateDescriptor<Row>(
+        "rows", RowSerializer.of("k string, v bigint"), Option.empty(), Option.empty()));
+  }
+
+  @Override
+  public void processElement(
+      Row row, KeyedProcessFunction.Context<Row> context, Collector<Row> out) {
+    Row known = count.value();
+    long n = known == null ? 1L : known.getLong(0) + 1;
+    count.update(RowFactory.create(n));
+    rows.add(RowFactory.create(context.currentKey().get(0), row.<Long>getAs("v")));
+    if (n % 2 == 0) context.output(new OutputTag<Row>(tag), RowFactory.create(n));
+    else out.collect(RowFactory.create(context.currentKey().get(0), n));
+  }
+}
+"""
+
+
+def add_counting(spark: SparkSession, folder: Path) -> None:
+    """Makes the class ``COUNTING`` known to the executors of the session."""
+    source = folder / "Counting.java"
+    source.write_text(SOURCE)
+    spark_jars = Path(pyspark.__file__).parent / "jars"
+    classes = folder / "classes"
+    path = f"{find_jar()}:{spark_jars}/*"
+    subprocess.run(["javac", "-cp", path, "-d", str(classes), str(source)], check=True)
+    jar = folder / "counting.jar"
+    subprocess.run(["jar", "cf", str(jar), "-C", str(classes), "."], check=True)
+    spark.sparkContext._jsc.addJar(str(jar))

@@ -1,0 +1,76 @@
+"""A small stream for tests: every file is a micro-batch, and every run goes on from the checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+LIMIT_S = 120
+
+
+class Stream:
+    """``build`` makes the query of the input, once a run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        schema: str,
+        build: Callable[[DataFrame], DataFrame],
+    ) -> None:
+        self.spark, self.folder, self.schema, self.build = spark, folder, schema, build
+        (folder / "in").mkdir(parents=True)
+        self.count = 0
+
+    @property
+    def checkpoint(self) -> str:
+        return str(self.folder / "checkpoint")
+
+    def add(self, *rows: Any) -> Stream:
+        """One more micro-batch."""
+        frame = self.spark.createDataFrame(list(rows), self.schema)
+        path = self.folder / "in" / f"{self.count}.parquet"
+        pq.write_table(frame.toArrow(), path)
+        os.utime(path, (1_000_000 + self.count, 1_000_000 + self.count))
+        self.count += 1
+        return self
+
+    def run(self, build: Callable[[DataFrame], DataFrame] | None = None) -> list[Any]:
+        """Runs all that is there, and gives all rows that ever came out."""
+        stream = (
+            self.spark.readStream.schema(self.schema)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self.folder / "in"))
+        )
+        result = (build or self.build)(stream)
+        query = (
+            result.writeStream.format("parquet")
+            .option("checkpointLocation", self.checkpoint)
+            .trigger(availableNow=True)
+            .start(str(self.folder / "out"))
+        )
+        assert query.awaitTermination(LIMIT_S)
+        out = self.spark.read.schema(result.schema).parquet(str(self.folder / "out"))
+        return [tuple(row) for row in out.collect()]
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """SQL settings for a while; names have ``_`` for ``.``-separated words given as a dict."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

@@ -1,0 +1,184 @@
+"""Functions in Java by class name, from a jar of the user's own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+import pillarbox as pb
+from pillarbox._jars import find_jar
+from spark_apps import run_app
+
+# The application below is sent as text; this name is its own.
+build: Any = None
+
+SOURCES = {
+    "Price": """
+        package com.acme;
+
+        import io.pillarbox.async.AsyncFunction;
+        import io.pillarbox.async.ResultFuture;
+        import java.util.ArrayList;
+        import java.util.List;
+        import java.util.Map;
+        import java.util.concurrent.ExecutorService;
+        import java.util.concurrent.Executors;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        /** A row for each piece; fails at the first attempt for every third row. */
+        public class Price implements AsyncFunction<Row, Row> {
+          private final double factor;
+          private ExecutorService pool;
+
+          public Price(Map<String, String> options) {
+            factor = Double.parseDouble(options.get("factor"));
+          }
+
+          @Override public void open() { pool = Executors.newFixedThreadPool(2); }
+
+          @Override public void close() { pool.shutdown(); }
+
+          @Override public void asyncInvoke(Row row, ResultFuture<Row> future) {
+            pool.execute(() -> {
+              long id = row.getLong(row.fieldIndex("id"));
+              if (id % 3 == 0 && future.attempt() == 1) {
+                future.completeExceptionally(new IllegalStateException("busy"));
+                return;
+              }
+              List<Row> rows = new ArrayList<>();
+              for (long i = 0; i < id % 4; i++) {
+                rows.add(RowFactory.create(id * factor, "piece " + i));
+              }
+              future.complete(rows);
+            });
+          }
+        }
+    """,
+    "WrongType": """
+        package com.acme;
+
+        import io.pillarbox.async.AsyncFunction;
+        import io.pillarbox.async.ResultFuture;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        public class WrongType implements AsyncFunction<Row, Row> {
+          @Override public void asyncInvoke(Row row, ResultFuture<Row> future) {
+            future.completeOne(RowFactory.create("dear", "piece"));
+          }
+        }
+    """,
+    "NoFunction": "package com.acme; public class NoFunction {}",
+    "NeedsNumber": """
+        package com.acme;
+
+        public class NeedsNumber { public NeedsNumber(int number) {} }
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def users_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As a user builds it: against Spark's jars and ours."""
+    javac = shutil.which("javac")
+    assert javac, "the tests need a JDK: no javac on the PATH"
+    folder = tmp_path_factory.mktemp("java")
+    for name, text in SOURCES.items():
+        (folder / f"{name}.java").write_text(text)
+    libraries = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
+    files = [str(folder / f"{name}.java") for name in SOURCES]
+    subprocess.run(
+        [javac, "--release", "17", "-cp", libraries, "-d", str(folder), *files], check=True
+    )
+    jar = folder / "acme.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for compiled in (folder / "com" / "acme").glob("*.class"):
+            archive.write(compiled, f"com/acme/{compiled.name}")
+    return jar
+
+
+def calls_java(jar):  # type: ignore[no-untyped-def]
+    settings = {"spark.master": "local[2]", "spark.jars": jar}
+    spark = pb.configure(build(settings)).getOrCreate()
+    rows = spark.range(0, 40, 1, 2)
+
+    def call(class_name, options=None, **more):
+        function = pb.jvm_function(f"com.acme.{class_name}", options)
+        more = {"returns": "price double, name string", "explode": True, **more}
+        return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
+
+    def refusal(*arguments, **more):
+        try:
+            return ["no error", str(call(*arguments, **more))]
+        except Exception as problem:
+            return [type(problem).__name__, str(problem)]
+
+    factor = {"factor": "1.5"}
+    return {
+        "rows": call("Price", factor, retry=pb.Retry(2, backoff="1ms"), capacity=5),
+        "failed": call("Price", factor, on_error="column")[0],
+        "raised": refusal("Price", factor),
+        "missing": refusal("Missing"),
+        "no function": refusal("NoFunction"),
+        "constructor": refusal("NeedsNumber"),
+        "options": refusal("Price", {"factor": "much"}),
+        "wrong type": refusal("WrongType"),
+        "too few columns": refusal("WrongType", returns="price string"),
+    }
+
+
+@pytest.fixture(scope="module")
+def answers(users_jar: Path) -> Any:
+    return run_app(calls_java, str(users_jar))
+
+
+def test_a_java_class_answers_on_threads_of_its_own_with_options_and_retries(answers: Any) -> None:
+    pieces = [[i, i * 1.5, f"piece {n}"] for i in range(40) for n in range(i % 4)]
+    assert answers["rows"] == pieces
+
+
+def test_its_failures_are_rows_or_errors_as_those_of_python_are(answers: Any) -> None:
+    *columns, error = answers["failed"]
+    assert columns == [0, None, None]
+    assert error[:3] == ["IllegalStateException", "busy", 1]
+    kind, text = answers["raised"]
+    assert kind == "PythonException"
+    assert "[ASYNC_CALL_FAILED] async_io(com.acme.Price)" in text
+    assert "IllegalStateException: busy" in text
+
+
+@pytest.mark.parametrize(
+    ("case", "condition", "reason"),
+    [
+        ("missing", "JVM_CLASS_NOT_FOUND", "com.acme.Missing is not on the executors' class path"),
+        ("no function", "JVM_CLASS_UNSUITABLE", "does not implement io.pillarbox.async"),
+        ("constructor", "JVM_CLASS_UNSUITABLE", "NeedsNumber needs a public constructor"),
+        ("options", "NumberFormatException", 'For input string: "much"'),
+        ("wrong type", "ASYNC_CALL_FAILED", "does not fit returns"),
+        ("too few columns", "ASYNC_CALL_FAILED", "a row of 2 columns, but returns has 1"),
+    ],
+    ids=lambda value: value.split(":")[0],
+)
+def test_what_does_not_fit_is_told(answers: Any, case: str, condition: str, reason: str) -> None:
+    _, text = answers[case]
+    assert condition in text
+    assert reason in text
+
+
+@pytest.mark.parametrize("options", [{"factor": 1.5}, {1: "x"}], ids=str)
+def test_options_that_are_not_strings_are_refused_at_once(options: Any) -> None:
+    with pytest.raises(pb.InvalidOption, match="a dict of strings"):
+        pb.jvm_function("com.acme.Price", options)
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 5], ids=str)
+def test_a_class_name_must_be_a_name(name: Any) -> None:
+    with pytest.raises(pb.InvalidOption, match="class_name"):
+        pb.jvm_function(name)

@@ -1,0 +1,112 @@
+"""Two attempts of one task at the same time: one wins, the other leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from local_cluster import executor_logs, two_hosts
+
+import pillarbox as pb
+from spark_apps import answer_in, app_text
+from spark_support import CallLog, eventually, is_running
+
+# The application below is sent as text; this name is its own.
+build: Any = None
+
+
+def speculates(folder):  # type: ignore[no-untyped-def]
+    from pyspark import TaskContext
+
+    settings = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "100ms",
+    }
+    spark = pb.configure(build(settings)).getOrCreate()
+
+    def write(event, **fields):
+        line = json.dumps({"event": event, "at": 0, "pid": os.getpid(), **fields}) + "\n"
+        file = os.open(folder + "/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, line.encode())
+        os.close(file)
+
+    async def slow_at_first(row):
+        context = TaskContext.get()
+        attempt, partition = context.attemptNumber(), context.partitionId()
+        write("start", key=row.id, attempt=attempt, daemon=os.getppid())
+        try:
+            if partition == 0 and attempt == 0 and row.id >= 5:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            write("cancelled", key=row.id, attempt=attempt)
+            raise
+        return row.id * 2
+
+    df = spark.range(0, 40, 1, 4).transform(
+        pb.async_io, slow_at_first, returns="twice long", engine="jvm", capacity=20
+    )
+    df.write.parquet(folder + "/out")
+    # The executors live as long as this session; the test looks at them meanwhile.
+    open(folder + "/written", "w").close()
+    sys.stdin.readline()
+    return sorted((row.id, row.twice) for row in spark.read.parquet(folder + "/out").collect())
+
+
+def executor_of(daemon: int) -> int:
+    return int(Path(f"/proc/{daemon}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def task_threads(executor: int) -> list[str]:
+    """Our threads in an executor that belong to a task."""
+    stacks = subprocess.run(["jstack", str(executor)], capture_output=True, text=True, check=True)
+    names = [line.split('"')[1] for line in stacks.stdout.splitlines() if line.startswith('"')]
+    return [name for name in names if name.startswith("pillarbox ")]
+
+
+def look_at_the_executors(log: CallLog) -> None:
+    first = {record["daemon"] for record in log.events("start") if record["attempt"] == 0}
+    lost = [record for record in log.events("start") if record["attempt"] == 0]
+    lost = [record for record in lost if 5 <= record["key"] < 10]
+    eventually(lambda: len(log.events("cancelled")) == 5, "the calls of the slow attempt to end")
+    assert (
+        {r["key"] for r in log.events("cancelled")} == {r["key"] for r in lost} == set(range(5, 10))
+    )
+    won = [record for record in log.events("start") if record["attempt"] == 1]
+    assert {record["key"] for record in won} == set(range(10))
+    assert {r["daemon"] for r in won}.isdisjoint({r["daemon"] for r in lost})
+    for daemon in first:
+        assert is_running(daemon)
+        executor = executor_of(daemon)
+        eventually(lambda executor=executor: not task_threads(executor), "threads to end")
+
+
+def test_the_slower_of_two_attempts_is_cancelled_and_leaves_nothing(tmp_path: Path) -> None:
+    log = CallLog(str(tmp_path / "calls"))
+    with two_hosts(tmp_path) as env:
+        app = subprocess.Popen(
+            [sys.executable, "-c", app_text(speculates, str(tmp_path))],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            written = tmp_path / "written"
+            eventually(lambda: written.exists() or app.poll() is not None, "the job", limit_s=240)
+            if app.poll() is None:
+                look_at_the_executors(log)
+            output, errors = app.communicate("go on\n", timeout=60)
+        finally:
+            app.kill()
+            app.wait()
+    rows = answer_in(output, errors + executor_logs(tmp_path))
+    assert rows == [[i, 2 * i] for i in range(40)]

@@ -1,0 +1,136 @@
+"""Rows that the worker gets ahead of their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+import pillarbox as pb
+from pillarbox._worker.places import Places
+
+# Functions that are sent reach this through the module, so worker and test share it.
+STATE: dict[str, object] = {}
+
+
+def shared(name: str):
+    return STATE[name]
+
+
+class Gates:
+    """Calls are held until the test lets theirs end; ``started`` tells their order."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self._ends: dict[int, threading.Event] = {}
+        self._changed = threading.Condition()
+
+    def begin(self, key: int) -> threading.Event:
+        with self._changed:
+            self.started.append(key)
+            self._ends[key] = threading.Event()
+            self._changed.notify_all()
+            return self._ends[key]
+
+    def end(self, key: int) -> None:
+        self._ends[key].set()
+
+    def await_started(self, *keys: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.started == list(keys), 20), self.started
+
+
+@pytest.fixture(autouse=True)
+def gates():
+    STATE.clear()
+    STATE["gates"] = Gates()
+    yield STATE["gates"]
+    for key in STATE["gates"].started:
+        STATE["gates"].end(key)
+
+
+async def held(row):
+    ending = shared("gates").begin(row.x)
+    while not ending.is_set():
+        await asyncio.sleep(0.001)
+    if row.x >= 100:
+        raise LookupError(str(row.x))
+    return row.x
+
+
+def start(worker, **options):
+    return worker.start(held, ordered=False, capacity=2, look_ahead=2, **options)
+
+
+def test_a_row_in_line_is_called_as_soon_as_another_call_has_ended(worker, gates):
+    start(worker)
+    worker.call(0, 1, 2, 3)
+    gates.await_started(0, 1)
+    gates.end(1)
+    assert worker.receive() == ("R", [(1, 1, [(1,)])])
+    gates.await_started(0, 1, 2)
+    gates.end(2)
+    gates.await_started(0, 1, 2, 3)
+    gates.end(0)
+    gates.end(3)
+    assert worker.collect(3) == {0: [(0,)], 2: [(2,)], 3: [(3,)]}
+
+
+def test_a_failed_row_keeps_its_place_until_it_is_given_up(worker, gates):
+    start(worker, retry=pb.Retry(2))
+    worker.call(100, 1, 2)
+    gates.await_started(100, 1)
+    gates.end(100)
+    assert worker.receive()[0] == "F"
+    worker.call(100, ids=[0], attempt=2)
+    gates.await_started(100, 1, 100)
+    gates.end(100)
+    assert worker.receive()[0] == "F"
+    worker.give_up(0)
+    gates.await_started(100, 1, 100, 2)
+    worker.give_up(0)
+    worker.call(3, ids=[3])
+    gates.end(2)
+    gates.await_started(100, 1, 100, 2, 3)
+
+
+def test_a_row_in_line_that_is_cancelled_is_never_called(worker, gates):
+    start(worker)
+    worker.call(0, 1, 2, 3)
+    gates.await_started(0, 1)
+    worker.cancel(2)
+    gates.end(0)
+    gates.await_started(0, 1, 3)
+
+
+def test_rows_in_line_are_not_called_once_the_task_ends(worker, gates):
+    start(worker)
+    worker.call(0, 1, 2, 3)
+    gates.await_started(0, 1)
+    assert worker.end()
+    assert gates.started == [0, 1]
+
+
+def test_calls_that_end_at_once_do_not_pile_up_on_the_stack(worker):
+    async def same(row):
+        return row.x
+
+    count = 20_000
+    worker.start(same, ordered=False, capacity=1, look_ahead=count)
+    worker.call(*range(count))
+    assert len(worker.collect(count)) == count
+
+
+def test_places_count_each_element_once():
+    started = []
+    places = Places(2, lambda element, attempt, row: started.append((element, attempt)))
+    for element in range(5):
+        places.call(element, 1, None)
+    places.leave([0, 0])
+    places.leave([0])
+    assert started == [(0, 1), (1, 1), (2, 1)]
+    places.call(1, 2, None)
+    assert started[-1] == (1, 2)
+    places.leave([1, 2])
+    assert started[-2:] == [(3, 1), (4, 1)]
