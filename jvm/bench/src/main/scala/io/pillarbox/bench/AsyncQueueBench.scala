@@ -1,6 +1,7 @@
 package io.pillarbox.bench
 
 import java.util.SplittableRandom
+
 import org.openjdk.jmh.annotations._
 
 /**

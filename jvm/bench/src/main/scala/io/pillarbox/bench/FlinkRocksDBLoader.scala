@@ -39,6 +39,7 @@ private object FlinkRocksDBLoader {
       else super.loadClass(name, resolve)
 
     /** The native library has the same name in both jars, too. */
-    override def getResource(name: String): URL = Option(findResource(name)).getOrElse(super.getResource(name))
+    override def getResource(name: String): URL =
+      Option(findResource(name)).getOrElse(super.getResource(name))
   }
 }

@@ -1,6 +1,7 @@
 package io.pillarbox.bench
 
 import java.util.SplittableRandom
+
 import org.openjdk.jmh.annotations._
 
 /** A queue of timers at a steady size: what a stream does to it all day. */
