@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pillarbox as pb
-from spark_support import eventually, is_running
+from spark_support import eventually
 
 EPOCH = datetime(2026, 11, 1, tzinfo=timezone.utc)
 KINDS = ("worker", "task", "job", "executor", "driver")
@@ -93,6 +93,14 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def close(app: subprocess.Popen[str]) -> None:
+    """Waits for the end of an application."""
+    app.wait(60)
+    if app.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            app.stdin.close()
+
+
 @dataclass
 class Chaos:
     """A run of the application in ``folder``, with kills on the way.
@@ -105,7 +113,7 @@ class Chaos:
     kills: dict[str, int]
     seed: int
     done: Counter[str] = field(default_factory=Counter)
-    starts: int = 0
+    left: list[Process] = field(default_factory=list)
 
     def run(self) -> list[list[Any]]:
         """The rows of the sink at the end."""
@@ -139,7 +147,6 @@ class Chaos:
             # JVMs that live for seconds.
             "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
-        self.starts += 1
         with open(self.folder / "log", "a") as log:
             return subprocess.Popen(
                 [sys.executable, str(APP), json.dumps(settings)],
@@ -157,9 +164,9 @@ class Chaos:
             for one in orphans:
                 if one.pid == app.pid or one.parent == app.pid:
                     kill(one.pid)
-            app.wait()
+            close(app)
             # Executors find out by themselves, while the next driver starts.
-            self.left = [*getattr(self, "left", []), *orphans]
+            self.left += orphans
             app = self.start()
         else:
             victims = self.victims(app, kind)
@@ -205,15 +212,17 @@ class Chaos:
 
     def end(self, app: subprocess.Popen[str]) -> None:
         """Leaves no process behind."""
-        left = [*getattr(self, "left", []), *(Process.under(app.pid) if app.poll() is None else [])]
-        now = {one.pid: one.command for one in Process.all()}
-        for one in left:
-            if now.get(one.pid) == one.command:
-                kill(one.pid)
-        app.wait(60)
-        if app.stdin is not None:
-            app.stdin.close()
-        eventually(lambda: not any(is_running(one.pid) for one in left), "the end of all processes")
+        if app.poll() is None:
+            self.left += Process.under(app.pid)
+
+        def alive() -> list[Process]:
+            now = {one.pid: one.command for one in Process.all()}
+            return [one for one in self.left if now.get(one.pid) == one.command]
+
+        for one in alive():
+            kill(one.pid)
+        close(app)
+        eventually(lambda: not alive(), "the end of all processes")
 
     def log(self) -> str:
         return (self.folder / "log").read_text()[-6000:]

@@ -112,8 +112,18 @@ def rows_of(df: DataFrame) -> list[Any]:
     return sorted(tuple(row) for row in df.collect() if row.k != "end")
 
 
-@pytest.mark.parametrize("mode", ["append", "update"])
-@pytest.mark.parametrize("build", OPERATORS, ids=lambda build: build.__name__)
+CASES = [
+    (build, mode)
+    for build in OPERATORS
+    for mode in ("append", "update")
+    # In update mode a window tells every change, and ours after it sees each as a row.
+    if (build, mode) != (windows_then_ours, "update")
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "mode"), CASES, ids=[f"{build.__name__}-{mode}" for build, mode in CASES]
+)
 def test_the_stream_ends_like_the_batch(
     quick: SparkSession, tmp_path: Path, build: Callable[[DataFrame], DataFrame], mode: str
 ) -> None:

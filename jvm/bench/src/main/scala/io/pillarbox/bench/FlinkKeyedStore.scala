@@ -88,7 +88,9 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
     future.run()
     future.get().getJobManagerOwnedSnapshot.getStateSize
   }
+  override def checkpoint(): Long = snapshot()
   override def commit(): Long = snapshot()
+  override def endBatch(): Unit = ()
   override def close(): Unit = {
     backend.dispose()
     environment.close()

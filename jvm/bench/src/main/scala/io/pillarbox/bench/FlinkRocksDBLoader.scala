@@ -37,5 +37,8 @@ private object FlinkRocksDBLoader {
       if (own.exists(name.startsWith))
         getClassLoadingLock(name).synchronized(Option(findLoadedClass(name)).getOrElse(findClass(name)))
       else super.loadClass(name, resolve)
+
+    /** The native library has the same name in both jars, too. */
+    override def getResource(name: String): URL = Option(findResource(name)).getOrElse(super.getResource(name))
   }
 }
