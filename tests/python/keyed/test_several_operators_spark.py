@@ -129,7 +129,8 @@ def test_the_stream_ends_like_the_batch(
 ) -> None:
     (tmp_path / "in").mkdir()
     source = write(tmp_path / "in")
-    batch = rows_of(build(quick.read.schema(INPUT).json(source)))
+    result = build(quick.read.schema(INPUT).json(source))
+    batch, query_columns = rows_of(result), result.columns
     stream = quick.readStream.schema(INPUT).option("maxFilesPerTrigger", 1).json(source)
     seen: list[Any] = []
     query = (
@@ -149,7 +150,7 @@ def test_the_stream_ends_like_the_batch(
         for one in p["stateOperators"]
     ]
     assert sum(dropped) == 0
-    if mode == "append":
+    if mode == "append" or "start" not in query_columns:
         assert sorted(seen) == batch
     else:
         # A window comes out whenever it has changed; the last time it is whole.
