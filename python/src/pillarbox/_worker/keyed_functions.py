@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,6 +15,7 @@ from .._keyed.runtime import KeyedRuntime
 from ..errors import error
 
 _KEPT = 16
+_YOUNG_OBJECTS = 100_000
 
 
 class OpenedFunction:
@@ -67,6 +69,7 @@ class FunctionCache:
             opened = make()
             opened.open()
             self._open[key] = opened
+            _collect_less_often()
         self._open.move_to_end(key)
         while len(self._open) > _KEPT:
             _, oldest = self._open.popitem(last=False)
@@ -78,6 +81,15 @@ class FunctionCache:
         while self._open:
             _, opened = self._open.popitem()
             opened.close()
+
+
+def _collect_less_often() -> None:
+    """A frame makes some 100,000 objects and drops them all; with Python's own thresholds looking
+    for cycles among them takes a third of the time. Leaves thresholds that someone has raised."""
+    gc.freeze()  # modules and the function: nothing to be found there
+    young, middle, old = gc.get_threshold()
+    if 0 < young < _YOUNG_OBJECTS:
+        gc.set_threshold(_YOUNG_OBJECTS, middle, old)
 
 
 def spec_key(spec: dict[str, Any]) -> Hashable:
