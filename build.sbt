@@ -12,10 +12,20 @@ ThisBuild / licenses := Seq(License.Apache2)
 
 /** What Spark 4.2 opens of the JDK, for every forked JVM that runs Spark or Flink code. */
 val moduleOpens = Seq(
-  "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
-  "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
-  "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
-  "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+  "java.base/java.lang",
+  "java.base/java.lang.invoke",
+  "java.base/java.lang.reflect",
+  "java.base/java.io",
+  "java.base/java.net",
+  "java.base/java.nio",
+  "java.base/java.util",
+  "java.base/java.util.concurrent",
+  "java.base/java.util.concurrent.atomic",
+  "java.base/jdk.internal.ref",
+  "java.base/sun.nio.ch",
+  "java.base/sun.nio.cs",
+  "java.base/sun.security.action",
+  "java.base/sun.util.calendar",
   "java.security.jgss/sun.security.krb5"
 ).map(target => s"--add-opens=$target=ALL-UNNAMED")
 

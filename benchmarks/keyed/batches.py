@@ -1,7 +1,8 @@
 """What a micro-batch costs that has next to nothing to do, a commit, and a restart with much state.
 
 ``python -m benchmarks.keyed.batches``. Each restart is a process of its own, so that no state is
-left open from the run before. Micro-batches are those of a stream of small files behind a large one.
+left open from the run before. Micro-batches are those of a stream of small files behind a large
+one.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pillarbox as pb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 
 from .. import report
 from . import contestants, data, jvm_peer, stream
@@ -168,23 +170,26 @@ def document(
     restart_lines = [
         f"| {who} | {seconds:.1f} | {size / 1e6:,.0f} |" for who, seconds, size in restarts
     ]
-    return "\n\n".join(
-        [
-            "# Micro-batches, commits and restarts",
-            f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
-            f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with {SMALL_ROWS} "
-            f"rows, two partitions, RocksDB. Times of the small ones (the first {SKIPPED} left "
-            "out), and of the commit of the large one, summed over partitions; in ms.",
-            "| how | a small micro-batch, median | highest | commit of the large one |\n"
-            "|---|--:|--:|--:|\n" + "\n".join(lines),
-            "## Restart",
-            f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
-            f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time from "
-            "start to end of the query, with the state loaded from the checkpoint.",
-            "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
-            + "\n".join(restart_lines),
-        ]
-    ) + "\n"
+    return (
+        "\n\n".join(
+            [
+                "# Micro-batches, commits and restarts",
+                f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
+                f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with "
+                f"{SMALL_ROWS} rows, two partitions, RocksDB. Times of the small ones (the first {SKIPPED} left "
+                "out), and of the commit of the large one, summed over partitions; in ms.",
+                "| how | a small micro-batch, median | highest | commit of the large one |\n"
+                "|---|--:|--:|--:|\n" + "\n".join(lines),
+                "## Restart",
+                f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
+                f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time "
+                "from start to end of the query, with the state loaded from the checkpoint.",
+                "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
+                + "\n".join(restart_lines),
+            ]
+        )
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

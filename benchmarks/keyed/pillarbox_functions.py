@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pillarbox as pb
 import pyarrow as pa
-from pillarbox.columns import group_last, running_count, running_sum
 from pyspark.sql import Row
+
+import pillarbox as pb
+from pillarbox.columns import group_last, running_count, running_sum
 
 RETURNS = "k bigint, n bigint, total bigint"
 TIMER_MS = 600_000

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pillarbox as pb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+import pillarbox as pb
 
 from . import jvm_peer
 from .data import SCHEMA, TASKS

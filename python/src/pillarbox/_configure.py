@@ -15,8 +15,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
     Jars that the builder already names are kept. With a local master, workers run on the
     interpreter that runs this, unless ``PYSPARK_PYTHON`` names another: in an environment that is
-    not activated, ``python3`` would be one without the packages. A session that runs already can't load it any
-    more: configure before the first ``getOrCreate()``. Raises ``EngineUnavailable``
+    not activated, ``python3`` would be one without the packages. A session that runs already can't
+    load it any more: configure before the first ``getOrCreate()``. Raises ``EngineUnavailable``
     (JAR_NOT_FOUND) if the package holds no jar.
     """
     from ._jars import find_jar

@@ -29,7 +29,7 @@ from pyspark.sql.types import NumericType as _NumericType
 Reader = Callable[[Any], list[Any]]
 
 _MINUTE = 60_000_000  # microseconds
-# Between these (1973 and 2100) offsets are whole minutes in every zone, and change at whole minutes.
+# From 1973 to 2100 offsets are whole minutes in every zone, and change at whole minutes.
 _FIRST, _LAST = 94_694_400_000_000, 4_102_444_800_000_000
 
 try:  # what named tuples read their fields with, in C

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -43,7 +44,7 @@ class Does(pb.KeyedProcessFunction):
 def failure(df: DataFrame, fn: Any, **options: Any) -> str:
     """The message of the error that running the function ends in."""
     result = df.transform(pb.process_keyed, fn, **{"by": "k", "returns": "x bigint", **options})
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(PySparkException) as caught:
         result.collect()
     return str(caught.value)
 
@@ -146,7 +147,7 @@ def run_stream(spark: SparkSession, folder: Path, fn: Any, timed: bool = False) 
         return df.transform(pb.process_keyed, fn, by="k", returns="x bigint")
 
     stream = Stream(spark, folder, SCHEMA, build)
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(PySparkException) as caught:
         stream.add(("a", 1000)).add(("b", 5000)).run()
     return str(caught.value)
 

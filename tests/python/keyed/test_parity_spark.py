@@ -1,4 +1,4 @@
-"""The scripts of the parity suite on Spark itself: batch and stream, both backends, and restarts."""
+"""The scripts of the parity suite on Spark itself: batch, stream, both backends, restarts."""
 
 from __future__ import annotations
 
