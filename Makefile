@@ -55,7 +55,7 @@ wheel: $(VENV)/.dev $(JAR) ## the Python wheel, with the jar inside
 docs: $(VENV)/.docs ## the site, in docs/_build/html
 	$(VENV)/bin/sphinx-build -W -b html docs docs/_build/html
 
-bench: $(VENV)/.demo $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
+bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
 	tools/run-bench
 
 soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)
@@ -91,6 +91,10 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.demo: $(VENV)/.base
 	$(PYTHON) -m pip install --quiet -e 'python[demo]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.base
+	$(PYTHON) -m pip install --quiet -e 'python[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base

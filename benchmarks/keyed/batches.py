@@ -177,7 +177,7 @@ def document(
                 f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
                 f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with "
                 f"{SMALL_ROWS} rows, two partitions, RocksDB. Times of the small ones (the first "
-                f"{SKIPPED} left out), and of the commit of the large one, summed over partitions; in ms.",
+                f"{SKIPPED} left out), and of the large one's commit, over all partitions; in ms.",
                 "| how | a small micro-batch, median | highest | commit of the large one |\n"
                 "|---|--:|--:|--:|\n" + "\n".join(lines),
                 "## Restart",
