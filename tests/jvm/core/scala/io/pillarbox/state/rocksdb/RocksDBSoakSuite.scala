@@ -59,11 +59,14 @@ class RocksDBSoakSuite extends AnyFunSuite {
     keys(10000000, "1g")
   }
 
-  /** Opens and closes so many backends and returns by how many KiB the process grew after the first fifth. */
+  /**
+   * Opens and closes so many backends and returns by how many KiB the process grew after the first fifth. What is resident
+   * swings by some 20 MiB (compiled code, the allocator): few backends can only show leaks of 100 KiB each.
+   */
   private def growth(backends: Int): Long = run("256m", "backends", backends.toString).toLong
 
-  test("a hundred backends opened and closed leave no native memory behind") {
-    if (Files.exists(SoakMain.Status)) assert(growth(125) < 16 * 1024) else cancel("no /proc on this system")
+  test("hundreds of backends opened and closed leave no native memory behind") {
+    if (Files.exists(SoakMain.Status)) assert(growth(500) < 48 * 1024) else cancel("no /proc on this system")
   }
 
   test("ten thousand backends opened and closed leave no native memory behind", Soak) {
