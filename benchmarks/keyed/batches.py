@@ -53,7 +53,8 @@ def last_by_scan(df: DataFrame) -> DataFrame:
 
 
 def last_by_aggregate(df: DataFrame) -> DataFrame:
-    return df.groupBy("k").agg(F.last("payload").alias("last")).select("k")
+    # All columns: one that is not wanted would not be kept as state either.
+    return df.groupBy("k").agg(F.last("payload").alias("last"))
 
 
 RECOVERY = {
