@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 import pillarbox as pb
 
@@ -52,14 +51,8 @@ def last_by_scan(df: DataFrame) -> DataFrame:
     return pb.scan(df, by="k", state={"last": ("payload", "payload")}, emit=["k"])
 
 
-def last_by_aggregate(df: DataFrame) -> DataFrame:
-    # All columns: one that is not wanted would not be kept as state either.
-    return df.groupBy("k").agg(F.last("payload").alias("last"))
-
-
 RECOVERY = {
     f"{contestants.SCAN}, RocksDB": last_by_scan,
-    f"{contestants.AGGREGATE}, RocksDB": last_by_aggregate,
 }
 
 
