@@ -91,3 +91,15 @@ def test_the_bundled_jar_wins_over_a_built_one_and_the_newest_build_over_others(
     assert _jars.find_jar().endswith("target/pillarbox-new.jar")
     (package / "jars" / "pillarbox-1.jar").touch()
     assert _jars.find_jar().endswith("jars/pillarbox-1.jar")
+
+
+def test_the_wheel_holds_exactly_one_jar_with_the_workers_sources(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=SOURCES.parent, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        jars = [name for name in archive.namelist() if name.endswith(".jar")]
+        assert jars == [f"pillarbox/jars/pillarbox-{pb.__version__}.jar"]
+        archive.extract(jars[0], tmp_path)
+    with zipfile.ZipFile(tmp_path / jars[0]) as jar:
+        assert "pyspark_pillarbox.py" in jar.namelist()
