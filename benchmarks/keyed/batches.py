@@ -51,21 +51,16 @@ def last_by_scan(df: DataFrame) -> DataFrame:
     return pb.scan(df, by="k", state={"last": ("payload", "payload")}, emit=["k"])
 
 
-RECOVERY = {
-    f"{contestants.SCAN}, RocksDB": last_by_scan,
-}
-
-
 def main() -> None:
     options = arguments()
     if options.child:
-        print(json.dumps(recover(Path(options.child), options.who)))
+        print(json.dumps(recover(Path(options.child))))
         return
     with tempfile.TemporaryDirectory(prefix="keyed-bench-") as name:
         folder = Path(name)
         small = small_batches(folder, options.keys)
-        restarts = restart(folder, options.megabytes)
-    page = document(small, restarts, options)
+        restarted = restart(folder, options.megabytes)
+    page = document(small, restarted, options)
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -78,7 +73,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--megabytes", type=int, default=1_000, help="of state at the restart")
     parser.add_argument("--output", type=Path, help="folder to write keyed-batches.md to")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--who", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -104,22 +98,16 @@ def small_batches(folder: Path, keys: int) -> list[tuple[str, float, float, floa
     return found[len(SMALL) :]
 
 
-def restart(folder: Path, megabytes: int) -> list[tuple[str, float, int]]:
-    """Of each: seconds of the first micro-batch after a restart, bytes of the checkpoint."""
+def restart(folder: Path, megabytes: int) -> tuple[float, int]:
+    """Seconds of the first micro-batch of `pb.scan` after a restart, bytes of the checkpoint."""
     source = folder / "payloads"
     source.mkdir()
     write_payloads(source / "part-00000.parquet", megabytes * 1_000_000 // PAYLOAD_BYTES)
-    found = []
-    for who in RECOVERY:
-        child = folder / f"recovery-{len(found)}"
-        child.mkdir()
-        for _ in range(2):
-            command = [sys.executable, "-m", __spec__.name, "--child", str(child), "--who", who]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found.append((who, *json.loads(done.stdout.strip().splitlines()[-1])))
-        print(f"  {found[-1]}", flush=True)
-        (source / "part-00001.parquet").unlink(missing_ok=True)
-    return found
+    command = [sys.executable, "-m", __spec__.name, "--child", str(folder)]
+    for _ in range(2):
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    seconds, size = json.loads(done.stdout.strip().splitlines()[-1])
+    return seconds, size
 
 
 def write_payloads(path: Path, rows: int, seed: int = 7) -> None:
@@ -136,16 +124,16 @@ def write_payloads(path: Path, rows: int, seed: int = 7) -> None:
             )
 
 
-def recover(folder: Path, who: str) -> tuple[float, int]:
+def recover(folder: Path) -> tuple[float, int]:
     """Runs the query over what is new. The second time that is ten rows, on top of the state."""
-    source, checkpoint = folder.parent / "payloads", folder / "checkpoint"
+    source, checkpoint = folder / "payloads", folder / "checkpoint"
     if checkpoint.exists():
         write_payloads(source / "part-00001.parquet", SMALL_ROWS, seed=8)
     spark = stream.session()
     spark.range(1).count()  # the session's own start is not what is measured
     frame = spark.readStream.schema(PAYLOADS).parquet(str(source))
     started = time.perf_counter()
-    stream.run(RECOVERY[who](frame), checkpoint=checkpoint, no_data_batches=False)
+    stream.run(last_by_scan(frame), checkpoint=checkpoint, no_data_batches=False)
     seconds = time.perf_counter() - started
     spark.stop()
     size = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
@@ -154,16 +142,14 @@ def recover(folder: Path, who: str) -> tuple[float, int]:
 
 def document(
     small: list[tuple[str, float, float, float]],
-    restarts: list[tuple[str, float, int]],
+    restarted: tuple[float, int],
     options: argparse.Namespace,
 ) -> str:
     lines = [
         f"| {who} | {middle:,.0f} | {most:,.0f} | {commit:,.0f} |"
         for who, middle, most, commit in small
     ]
-    restart_lines = [
-        f"| {who} | {seconds:.1f} | {size / 1e6:,.0f} |" for who, seconds, size in restarts
-    ]
+    seconds, size = restarted
     return (
         "\n\n".join(
             [
@@ -179,7 +165,7 @@ def document(
                 f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time "
                 "from start to end of the query, with the state loaded from the checkpoint.",
                 "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
-                + "\n".join(restart_lines),
+                f"| {contestants.SCAN}, RocksDB | {seconds:.1f} | {size / 1e6:,.0f} |",
             ]
         )
         + "\n"

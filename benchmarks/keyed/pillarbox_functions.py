@@ -11,7 +11,6 @@ from pyspark.sql import Row
 import pillarbox as pb
 from pillarbox.columns import group_last, running_count, running_sum
 
-RETURNS = "k bigint, n bigint, total bigint"
 TIMER_MS = 600_000
 MAP_ENTRIES = 10
 

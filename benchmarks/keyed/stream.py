@@ -91,7 +91,7 @@ def run(
             .start()
         )
         query.awaitTermination()
-        return Ran([json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress])
+        return Ran([json.loads(progress.json) for progress in query.recentProgress])
     finally:
         if checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -107,16 +107,20 @@ def _local_timestamps(column: pa.Array) -> list[Any]:
     micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
     values = micros.fill_null(_FIRST).to_numpy(zero_copy_only=False)
     if len(values) and not _FIRST <= values.min() <= values.max() < _LAST:
-        return [None if value is None else _local(value) for value in micros.to_pylist()]
+        return _one_by_one(micros)
     minutes, places = np.unique(values // _MINUTE, return_inverse=True)
     starts = [_local(minute * _MINUTE) for minute in minutes.tolist()]
     if any(start.fold for start in starts):  # an hour that comes twice: numpy can't tell which
-        return [None if value is None else _local(value) for value in micros.to_pylist()]
+        return _one_by_one(micros)
     offsets = np.array(starts, "datetime64[us]").astype(np.int64) - minutes * _MINUTE
     local = (values + offsets[places]).view("datetime64[us]").tolist()
     for index in micros.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
         local[index] = None
     return local  # type: ignore[no-any-return]
+
+
+def _one_by_one(micros: pa.Array) -> list[Any]:
+    return [None if value is None else _local(value) for value in micros.to_pylist()]
 
 
 def _local(micros: int) -> datetime:

@@ -1,6 +1,21 @@
 """Property tests here run on machines that are busy: how long an example takes means nothing."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
+
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 settings.register_profile("keyed", deadline=None)
 settings.load_profile("keyed")
+
+
+@pytest.fixture
+def quick(spark: SparkSession) -> Iterator[SparkSession]:
+    """Renames of local files start no process."""
+    package = "org.apache.spark.sql.execution.streaming.checkpointing"
+    spark.conf.set(MANAGER, f"{package}.FileSystemBasedCheckpointFileManager")
+    yield spark
+    spark.conf.unset(MANAGER)

@@ -20,7 +20,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 INPUT = "seq bigint, k string, ts timestamp"
 PASSED = "seq bigint, k string, ts timestamp, n bigint"
-MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 class Numbers(pb.KeyedProcessFunction):
@@ -96,15 +95,6 @@ def write(folder: Path) -> str:
         path.write_text("\n".join(lines))
         os.utime(path, (1_000_000 + number, 1_000_000 + number))
     return str(folder)
-
-
-@pytest.fixture
-def quick(spark: SparkSession) -> Any:
-    """Renames of local files start no process."""
-    package = "org.apache.spark.sql.execution.streaming.checkpointing"
-    spark.conf.set(MANAGER, f"{package}.FileSystemBasedCheckpointFileManager")
-    yield spark
-    spark.conf.unset(MANAGER)
 
 
 def rows_of(df: DataFrame) -> list[Any]:

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
@@ -27,16 +26,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 INPUT = "k string, ts timestamp, what string"
 RETURNS = "k string, t bigint, what string, since bigint, seen int"
 END_MS = START_MS + 10_000
-MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-
-
-@pytest.fixture
-def quick(spark: SparkSession) -> Any:
-    """Renames of local files start no process."""
-    package = "org.apache.spark.sql.execution.streaming.checkpointing"
-    spark.conf.set(MANAGER, f"{package}.FileSystemBasedCheckpointFileManager")
-    yield spark
-    spark.conf.unset(MANAGER)
 
 
 def turned(rows: DataFrame, backend: str = "heap") -> DataFrame:

@@ -17,7 +17,11 @@ sealed private trait StoredLayout extends Serializable {
 
   def keys: StructType
 
-  def schema: StructType
+  /** What is told of each key, between the key and the partition. */
+  protected def columns: Seq[StructField]
+
+  final def schema: StructType =
+    StructType(field("key", keys) +: columns :+ field("partition_id", IntegerType))
 
   /**
    * The rows of a partition.
@@ -40,6 +44,10 @@ sealed private trait StoredLayout extends Serializable {
 /** Entries of a state, which are read from a snapshot in the portable format: the same for every backend. */
 sealed abstract private class EntryLayout(state: StoredState) extends StoredLayout {
   @transient protected lazy val value: StoredType = StoredType.of(state.value)
+
+  /** When the entry was written or renewed, and until when it lives. */
+  protected def lifetime: Seq[StructField] =
+    Seq(field("timestamp", TimestampType), field("expires_at", TimestampType))
 
   protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow
 
@@ -65,15 +73,7 @@ sealed abstract private class EntryLayout(state: StoredState) extends StoredLayo
 /** A value or an accumulator a key. */
 final private class ValueLayout(override val keys: StructType, state: StoredState)
     extends EntryLayout(state) {
-  override def schema: StructType = StructType(
-    Seq(
-      field("key", keys),
-      field("value", value.dataType),
-      field("timestamp", TimestampType),
-      field("expires_at", TimestampType),
-      field("partition_id", IntegerType)
-    )
-  )
+  override protected def columns: Seq[StructField] = Seq(field("value", value.dataType)) ++ lifetime
 
   override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
     row(key, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
@@ -81,16 +81,8 @@ final private class ValueLayout(override val keys: StructType, state: StoredStat
 
 /** A row an element, with its place in its list. */
 final private class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
-  override def schema: StructType = StructType(
-    Seq(
-      field("key", keys),
-      field("index", IntegerType),
-      field("value", value.dataType),
-      field("timestamp", TimestampType),
-      field("expires_at", TimestampType),
-      field("partition_id", IntegerType)
-    )
-  )
+  override protected def columns: Seq[StructField] =
+    Seq(field("index", IntegerType), field("value", value.dataType)) ++ lifetime
 
   @transient private var last: InternalRow = _
   @transient private var index = 0
@@ -106,16 +98,8 @@ final private class ListLayout(override val keys: StructType, state: StoredState
 final private class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
   @transient private lazy val mapKey = StoredType.of(state.userKey.get)
 
-  override def schema: StructType = StructType(
-    Seq(
-      field("key", keys),
-      field("map_key", mapKey.dataType),
-      field("value", value.dataType),
-      field("timestamp", TimestampType),
-      field("expires_at", TimestampType),
-      field("partition_id", IntegerType)
-    )
-  )
+  override protected def columns: Seq[StructField] =
+    Seq(field("map_key", mapKey.dataType), field("value", value.dataType)) ++ lifetime
 
   override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow = row(
     key,
@@ -130,14 +114,8 @@ final private class MapLayout(override val keys: StructType, state: StoredState)
 /** The rows of a time-sorted operator that wait for the watermark, with their time. */
 final private class WaitingLayout(override val keys: StructType, state: StoredState)
     extends EntryLayout(state) {
-  override def schema: StructType = StructType(
-    Seq(
-      field("key", keys),
-      field("value", value.dataType),
-      field("timestamp", TimestampType),
-      field("partition_id", IntegerType)
-    )
-  )
+  override protected def columns: Seq[StructField] =
+    Seq(field("value", value.dataType), field("timestamp", TimestampType))
 
   override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
     row(key, value.read(entry.value), micros(TimeSortedRows.timeOf(entry.namespace)), partition)
@@ -145,14 +123,8 @@ final private class WaitingLayout(override val keys: StructType, state: StoredSt
 
 /** A row a timer of the function. */
 final private class TimerLayout(override val keys: StructType) extends StoredLayout {
-  override def schema: StructType = StructType(
-    Seq(
-      field("key", keys),
-      field("kind", StringType),
-      field("timestamp", TimestampType),
-      field("partition_id", IntegerType)
-    )
-  )
+  override protected def columns: Seq[StructField] =
+    Seq(field("kind", StringType), field("timestamp", TimestampType))
 
   /** Timers are small, and gathered in memory: their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
