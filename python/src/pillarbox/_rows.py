@@ -102,8 +102,8 @@ def _plain(column: pa.Array) -> list[Any]:
 
 
 def _local_timestamps(column: pa.Array) -> list[Any]:
-    """Naive datetimes in the local zone. ``to_pylist`` makes an aware one a value, forty times as
-    slow: here the zone is asked once for each minute that occurs, the grid of all its changes."""
+    """Naive datetimes in the local zone. ``to_pylist`` would make an aware one of each value; here
+    the zone is asked once for each minute that occurs, the grid of all its changes."""
     micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
     values = micros.fill_null(_FIRST).to_numpy(zero_copy_only=False)
     if len(values) and not _FIRST <= values.min() <= values.max() < _LAST:

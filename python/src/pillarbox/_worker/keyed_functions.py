@@ -86,10 +86,10 @@ class FunctionCache:
 def _collect_less_often() -> None:
     """A frame makes some 100,000 objects and drops them all; with Python's own thresholds looking
     for cycles among them takes a third of the time. Leaves thresholds that someone has raised."""
-    gc.freeze()  # modules and the function: nothing to be found there
     young, middle, old = gc.get_threshold()
     if 0 < young < _YOUNG_OBJECTS:
         gc.set_threshold(_YOUNG_OBJECTS, middle, old)
+        gc.freeze()  # once: cycles that functions leave behind later must still be found
 
 
 def spec_key(spec: dict[str, Any]) -> Hashable:
