@@ -22,7 +22,7 @@ from ._options import BLOCKED_LOOP_MS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
 from ._rows import RowReader
-from ._worker.process import new_event_loop
+from ._worker.event_loop import new_event_loop
 from ._worker.resources import ResourceCache
 from ._worker.runner import MOST_THREADS, CallRunner
 from ._worker.session import exit_error

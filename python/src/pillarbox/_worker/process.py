@@ -17,21 +17,12 @@ from .._functions import Command
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import stderr
+from .event_loop import new_event_loop
 from .keyed_functions import FunctionCache
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
 _CLOSE_LIMIT_S = 3.0
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop where that is installed, else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 class WorkerProcess:
