@@ -32,6 +32,9 @@ final class MailboxProcessor(
   private[this] var loopRunning = true
   private[this] var loopSuspended = false
   private[this] var suspension: DefaultActionSuspension = _
+
+  /** The loop is to end or the default action is suspended: one field to read in each turn. */
+  private[this] var halted = false
   private[this] val controller = new Controller
 
   /** With a mailbox of its own, bound to the calling thread. */
@@ -60,11 +63,22 @@ final class MailboxProcessor(
   @throws[Exception]
   def runMailboxLoop(): Unit = {
     enterLoop()
-    while (!loopSuspended) {
-      if (mailbox.createBatch()) runBatch()
-      while ((suspension ne null) && !loopSuspended) runWhenMailComes()
-      if (!loopSuspended) defaultAction.runDefaultAction(controller)
-    }
+    val mail = mailbox
+    val action = defaultAction
+    val control = controller
+    while (!halted || awaitAction())
+      if (!mail.createBatchHere() || canActAfterBatch()) action.runDefaultAction(control)
+  }
+
+  private def canActAfterBatch(): Boolean = {
+    runBatch()
+    !halted
+  }
+
+  /** Runs mail, asleep between, until the default action is available; false if the loop ends before that. */
+  private def awaitAction(): Boolean = {
+    while ((suspension ne null) && !loopSuspended) runWhenMailComes()
+    !loopSuspended
   }
 
   /**
@@ -76,7 +90,7 @@ final class MailboxProcessor(
   def runMailboxStep(): Boolean = {
     enterLoop()
     val ranMail = runDueMail()
-    if ((suspension eq null) && !loopSuspended) {
+    if (!halted) {
       defaultAction.runDefaultAction(controller)
       true
     } else ranMail
@@ -102,7 +116,17 @@ final class MailboxProcessor(
       throw new IllegalStateException(
         s"The mailbox loop runs on its mailbox thread only, but this is thread '${Thread.currentThread().getName}'."
       )
-    loopSuspended = !loopRunning
+    suspendLoop(!loopRunning)
+  }
+
+  private def suspendLoop(suspended: Boolean): Unit = {
+    loopSuspended = suspended
+    halted = suspended || (suspension ne null)
+  }
+
+  private def suspendAction(by: DefaultActionSuspension): Unit = {
+    suspension = by
+    halted = loopSuspended || (by ne null)
   }
 
   private def runDueMail(): Boolean = {
@@ -144,14 +168,14 @@ final class MailboxProcessor(
    * Ends the current `runMailboxLoop`; a later call goes on, with the mail that is left. Takes effect after the
    * running mail when called by the mailbox thread, otherwise after the running batch. Any thread.
    */
-  def suspend(): Unit = control(() => loopSuspended = true, "suspend the loop")
+  def suspend(): Unit = control(() => suspendLoop(true), "suspend the loop")
 
   /** Ends the loop for good. Any thread; dropped unless the mailbox is OPEN. */
   def allActionsCompleted(): Unit = control(() => endLoop(), "all actions completed")
 
   private def endLoop(): Unit = {
     loopRunning = false
-    loopSuspended = true
+    suspendLoop(true)
   }
 
   /** Checks the state and puts in one step, so that a concurrent close can't turn this into an exception. */
@@ -225,7 +249,7 @@ final class MailboxProcessor(
       throw new IllegalStateException(
         "The default action is suspended already: resume it before suspending again."
       )
-    suspension = new DefaultActionSuspension(timer)
+    suspendAction(new DefaultActionSuspension(timer))
     timer.markStart()
     suspension
   }
@@ -239,7 +263,7 @@ final class MailboxProcessor(
       else if (asked.compareAndSet(false, true)) control(() => lift(), "resume the default action")
 
     private def lift(): Unit = if (suspension eq this) {
-      suspension = null
+      suspendAction(null)
       timer.markEnd()
     }
   }

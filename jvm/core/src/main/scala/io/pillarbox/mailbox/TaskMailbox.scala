@@ -39,6 +39,9 @@ final class TaskMailbox(mailboxThread: Thread) {
    * has mail at hand, and so does not fight the senders for it at every take.
    */
   @volatile private[this] var urgentPut = false
+
+  /** False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them. */
+  private[this] var atHand = false
   private[this] var overtakes = 0
   private[this] var urgentInARow = 0
 
@@ -71,6 +74,7 @@ final class TaskMailbox(mailboxThread: Thread) {
 
   private def putUrgent(mail: Mail): Unit = if (goesIntoBatch) {
     overtakes += 1
+    atHand = true
     batch.addUrgent(mail)
   } else {
     inbox.push(mail)
@@ -155,8 +159,19 @@ final class TaskMailbox(mailboxThread: Thread) {
   /** Makes a batch of all mail there is, unless one is still in use; true if the batch has mail. */
   def createBatch(): Boolean = {
     checkThread()
-    if (!batch.isEmpty) true else (hasQueued || inbox.mayHaveMail) && fillBatch()
+    createBatchHere()
   }
+
+  /** As `createBatch`, for the loop, which has checked its thread. Without mail two fields are read, one volatile. */
+  private[mailbox] def createBatchHere(): Boolean = (atHand || inbox.mayHaveMail) && gatherBatch()
+
+  private def gatherBatch(): Boolean =
+    if (!batch.isEmpty) true
+    else if (hasQueued || inbox.mayHaveMail) fillBatch()
+    else {
+      atHand = false
+      false
+    }
 
   private def fillBatch(): Boolean = {
     absorb()
@@ -235,6 +250,7 @@ final class TaskMailbox(mailboxThread: Thread) {
   private def absorb(): Unit = sort(inbox.takeAll())
 
   private def sort(newestFirst: Mail): Unit = if (newestFirst ne null) {
+    atHand = true
     var mail = reverse(newestFirst, null)
     while (mail ne null) {
       val following = mail.next
