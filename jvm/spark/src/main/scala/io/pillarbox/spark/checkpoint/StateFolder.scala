@@ -1,10 +1,9 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{FileNotFoundException, InputStream, OutputStream}
+import java.io.{InputStream, OutputStream}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 /**
  * The folder of one partition's state on the checkpoint file system. A file is there as a whole or not at all.
@@ -12,17 +11,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * One object for a task; several folders objects on one path may be used at the same time.
  */
 final class StateFolder(val path: Path, private[checkpoint] val conf: Configuration) {
-  private lazy val files = CheckpointFileManager.create(path, conf)
+  private lazy val files = StateFiles.in(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */
   def list(): Seq[StateFile] = listNames().flatMap(StateFile.parse)
 
   /** The names of all files, whatever they are. */
-  private[checkpoint] def listNames(): Seq[String] =
-    try files.list(path).toSeq.filterNot(_.isDirectory).map(_.getPath.getName)
-    catch { case _: FileNotFoundException => Nil }
+  private[checkpoint] def listNames(): Seq[String] = files.list()
 
-  def exists(file: StateFile): Boolean = files.exists(pathOf(file))
+  def exists(file: StateFile): Boolean = files.exists(file.name)
 
   def pathOf(file: StateFile): Path = pathOfNamed(file.name)
 
@@ -32,7 +29,7 @@ final class StateFolder(val path: Path, private[checkpoint] val conf: Configurat
   def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name)(use)
 
   private[checkpoint] def readNamed[A](name: String)(use: InputStream => A): A = {
-    val in = files.open(pathOfNamed(name))
+    val in = files.open(name)
     try use(in)
     finally in.close()
   }
@@ -40,23 +37,11 @@ final class StateFolder(val path: Path, private[checkpoint] val conf: Configurat
   /** Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it throws. */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
-  private[checkpoint] def writeNamed(name: String)(content: OutputStream => Unit): Long = {
-    files.mkdirs(path)
-    val out = files.createAtomic(pathOfNamed(name), overwriteIfPossible = true)
-    try {
-      content(out)
-      val size = out.getPos
-      out.close()
-      size
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
-  }
+  private[checkpoint] def writeNamed(name: String)(content: OutputStream => Unit): Long =
+    files.write(name)(content)
 
   /** No-op if it is not there. */
   def delete(file: StateFile): Unit = deleteNamed(file.name)
 
-  private[checkpoint] def deleteNamed(name: String): Unit = files.delete(pathOfNamed(name))
+  private[checkpoint] def deleteNamed(name: String): Unit = files.delete(name)
 }

@@ -1,0 +1,134 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.{BufferedOutputStream, FileNotFoundException, InputStream, OutputStream}
+import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
+import java.nio.file.{Files, NoSuchFileException, Path => LocalPath, Paths}
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.internal.SQLConf
+
+/** The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all. */
+private[checkpoint] trait StateFiles {
+
+  /** The names of all files, in no order; empty if the folder is not there. */
+  def list(): Seq[String]
+
+  def exists(name: String): Boolean
+
+  /** @throws java.io.FileNotFoundException if it is not there */
+  def open(name: String): InputStream
+
+  /**
+   * Writes a file, in place of one that has the same name. Nothing is there if it throws.
+   *
+   * @return
+   *   its size in bytes
+   */
+  def write(name: String)(content: OutputStream => Unit): Long
+
+  /** No-op if it is not there. */
+  def delete(name: String): Unit
+}
+
+private[checkpoint] object StateFiles {
+
+  /** With the means of the local file system where the checkpoint is there and nobody chose others. */
+  def in(folder: Path, conf: Configuration): StateFiles =
+    if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
+    else new ManagedStateFiles(folder, CheckpointFileManager.create(folder, conf))
+
+  private def isPlainLocal(folder: Path, conf: Configuration): Boolean =
+    folder.toUri.getScheme == "file" &&
+      conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null &&
+      FileSystem.getFileSystemClass("file", conf) == classOf[LocalFileSystem]
+}
+
+/** Any file system that Spark can have checkpoints on. */
+final private class ManagedStateFiles(folder: Path, files: CheckpointFileManager) extends StateFiles {
+
+  override def list(): Seq[String] =
+    try files.list(folder).toSeq.filterNot(_.isDirectory).map(_.getPath.getName)
+    catch { case _: FileNotFoundException => Nil }
+
+  override def exists(name: String): Boolean = files.exists(path(name))
+
+  override def open(name: String): InputStream = files.open(path(name))
+
+  override def write(name: String)(content: OutputStream => Unit): Long = {
+    files.mkdirs(folder)
+    val out = files.createAtomic(path(name), overwriteIfPossible = true)
+    try {
+      content(out)
+      val size = out.getPos
+      out.close()
+      size
+    } catch {
+      case e: Throwable =>
+        out.cancel()
+        throw e
+    }
+  }
+
+  override def delete(name: String): Unit = files.delete(path(name))
+
+  private def path(name: String) = new Path(folder, name)
+}
+
+/**
+ * The local file system, or one that is mounted into it. Hadoop starts a process for each of some ten questions that one
+ * rename asks there, which takes longer than a small commit; and files of state have checksums of their own, so they
+ * need no second file with one.
+ */
+final private class LocalStateFiles(folder: LocalPath) extends StateFiles {
+
+  override def list(): Seq[String] =
+    try {
+      val files = Files.list(folder)
+      try files.iterator.asScala.filterNot(Files.isDirectory(_)).map(_.getFileName.toString).toList
+      finally files.close()
+    } catch { case _: NoSuchFileException => Nil }
+
+  override def exists(name: String): Boolean = Files.exists(folder.resolve(name))
+
+  override def open(name: String): InputStream =
+    try Files.newInputStream(folder.resolve(name))
+    catch {
+      case e: NoSuchFileException =>
+        throw new FileNotFoundException(s"${e.getFile} does not exist").initCause(e)
+    }
+
+  override def write(name: String)(content: OutputStream => Unit): Long = {
+    Files.createDirectories(folder)
+    val written = folder.resolve(s".$name.${UUID.randomUUID}.tmp")
+    try {
+      val out = new BufferedOutputStream(Files.newOutputStream(written), LocalStateFiles.BufferBytes)
+      try content(out)
+      finally out.close()
+      val size = Files.size(written)
+      Files.deleteIfExists(checksumOf(name))
+      Files.move(written, folder.resolve(name), ATOMIC_MOVE, REPLACE_EXISTING)
+      size
+    } catch {
+      case e: Throwable =>
+        Files.deleteIfExists(written)
+        throw e
+    }
+  }
+
+  override def delete(name: String): Unit = {
+    Files.deleteIfExists(folder.resolve(name))
+    Files.deleteIfExists(checksumOf(name)): Unit
+  }
+
+  /** What Hadoop wrote beside an earlier file of that name. It would find the new one damaged. */
+  private def checksumOf(name: String): LocalPath = folder.resolve(s".$name.crc")
+}
+
+private object LocalStateFiles {
+  private final val BufferBytes = 1 << 16
+}
