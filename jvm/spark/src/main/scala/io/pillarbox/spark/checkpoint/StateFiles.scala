@@ -8,7 +8,8 @@ import java.util.UUID
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, LocalFileSystem, Path}
+import org.apache.hadoop.fs.local.LocalFs
+import org.apache.hadoop.fs.{LocalFileSystem, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 
@@ -42,10 +43,13 @@ private[checkpoint] object StateFiles {
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
     else new ManagedStateFiles(folder, CheckpointFileManager.create(folder, conf))
 
-  private def isPlainLocal(folder: Path, conf: Configuration): Boolean =
+  /** By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its own). */
+  private def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
+    def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
     folder.toUri.getScheme == "file" &&
-      conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null &&
-      FileSystem.getFileSystemClass("file", conf) == classOf[LocalFileSystem]
+    conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null &&
+    is("fs.file.impl", classOf[LocalFileSystem]) && is("fs.AbstractFileSystem.file.impl", classOf[LocalFs])
+  }
 }
 
 /** Any file system that Spark can have checkpoints on. */
