@@ -23,6 +23,9 @@ class Channel:
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
         self._socket = socket.socket(fileno=os.dup(fd))
+        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
+            # A small frame behind another one would wait 40 ms for the JVM's acknowledgement.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop = loop
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
