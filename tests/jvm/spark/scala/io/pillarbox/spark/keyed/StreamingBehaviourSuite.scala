@@ -119,6 +119,38 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
+  test("partitions without rows or due timers are left alone, once their states are known") {
+    withSettings(
+      "spark.sql.shuffle.partitions" -> "4",
+      "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+    )(
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        val result = process(stream.watermarked, Spec(options = Map("timer" -> "5000")))
+        def quiet(query: StreamingQuery, events: Event*): Long = {
+          stream.add(events: _*)
+          query.processAllAvailable()
+          eventually {
+            val progress = query.recentProgress.filter(_.numInputRows > 0).last
+            assert(progress.batchId == stream.batches.lastKey)
+            progress.stateOperators.head.customMetrics.get(KeyedMetrics.QuietPartitions).toLong
+          }
+        }
+        stream.running(result) { query =>
+          assert(quiet(query, (1 to 40).map(i => Event(i.toString, 1, 1000)): _*) == 0)
+          assert(quiet(query, Event("1", 2, 3000)) == 3)
+          assert(quiet(query, Event("late", 2, 100)) == 4)
+          assert(quiet(query, Event("1", 3, 7000)) == 3)
+          // Now the watermark is past the timers of the first batch, which are everywhere.
+          assert(quiet(query, Event("1", 4, 7000)) == 0)
+          assert(stream.rows.count(_.getString(1) == "event") == 40)
+        }
+        stream.running(result)(query => assert(quiet(query, Event("1", 5, 9000)) == 0))
+        assert(rowsOf(stream).takeRight(4) == Seq(2, 3, 4, 5))
+      }
+    )
+  }
+
   test("availableNow ends although a processing-time timer waits") {
     withFolder { folder =>
       val stream = new Stream(folder)

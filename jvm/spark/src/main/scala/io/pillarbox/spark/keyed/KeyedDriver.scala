@@ -55,6 +55,7 @@ final private class KeyedDriver(
       stages = firstStages()
     } catch { case misfit: StateException => throw KeyedErrors.stateMisfit(task.spec.name, misfit) }
     checkStates()
+    state.isClaimed = true
   }
 
   /** State that the function no longer declares would be kept for ever, and a renamed one be empty without a word. */

@@ -71,7 +71,7 @@ final private class DueTimers(
   private var pendingTimer: Timer[UnsafeRow] = _
   private var at = 0L
 
-  override def hasMore: Boolean = state.nextTimer(kind) <= time && time != Long.MinValue
+  override def hasMore: Boolean = state.isDue(kind, time)
 
   override def offerNext(): KeyedEvents.Offer =
     if (!pendingRows.isEmpty) offerRow()

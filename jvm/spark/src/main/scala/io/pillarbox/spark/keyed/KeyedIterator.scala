@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.util.ArrayDeque
 
+import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -10,7 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
  * state is committed.
  *
- * In a batch, nothing is opened for a partition without rows.
+ * In a batch, nothing is opened for a partition without rows; in a stream, the function is not opened for one that has
+ * neither rows nor due timers, once it has been: most partitions of a small micro-batch are like that.
  *
  * @param initial
  *   the rows of the state that the query starts with
@@ -24,6 +26,7 @@ final class KeyedIterator(
 ) extends Iterator[InternalRow] {
   private val ready = new ArrayDeque[InternalRow]
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
+  private var isOpen = false
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
@@ -48,16 +51,28 @@ final class KeyedIterator(
     started = true
     startNanos = System.nanoTime
     if (!task.isBatch || input.hasNext) {
-      driver = new KeyedDriver(task, input, source.open(), ready, taskContext)
-      driver.open()
-      driver.start(initial)
+      val state = source.open()
+      isOpen = true
+      if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
+      else {
+        driver = new KeyedDriver(task, input, state, ready, taskContext)
+        driver.open()
+        driver.start(initial)
+      }
     }
+  }
+
+  private def isQuiet(state: PartitionState): Boolean = state.isClaimed && {
+    state.takeOver()
+    !input.hasNext &&
+    !state.isDue(TimerKind.EventTime, task.watermark) &&
+    !state.isDue(TimerKind.ProcessingTime, task.batchTime)
   }
 
   private def end(): Unit = {
     ended = true
-    if (driver != null) {
-      driver.close()
+    if (driver != null) driver.close()
+    if (isOpen) {
       task.metrics.get("allUpdatesTimeMs").foreach(_ += (System.nanoTime - startNanos) / 1000000)
       source.commit()
     }

@@ -8,6 +8,7 @@ object KeyedMetrics {
   val CommitBytes = "commitBytes"
   val FileBytes = "stateFileBytes"
   val BackendReused = "numBackendsReused"
+  val QuietPartitions = "numQuietPartitions"
 
   val descriptions: Seq[(String, String)] = Seq(
     EventTimersFired -> "number of event-time timers fired",
@@ -15,6 +16,7 @@ object KeyedMetrics {
     LoadMs -> "time to load state (ms)",
     CommitBytes -> "bytes written by commits",
     FileBytes -> "bytes of state in local files",
-    BackendReused -> "number of backends found open"
+    BackendReused -> "number of backends found open",
+    QuietPartitions -> "number of partitions without rows or due timers"
   )
 }

@@ -41,11 +41,17 @@ final class PartitionState(
   /** What the operator keeps from one micro-batch to the next. */
   var kept: AutoCloseable = _
 
+  /** Whether the function of this query was opened on it, and so its states are known and in order. */
+  var isClaimed = false
+
   /** Makes the calling thread the one that uses it. */
   def takeOver(): Unit = backend.takeOwnership()
 
   /** When the next timer of a kind is due; `Long.MaxValue` if there is none. */
   def nextTimer(kind: TimerKind): Long = timers.nextTimestamp(kind)
+
+  /** Whether a timer of a kind is due at `time`; none is at `Long.MinValue`, which stands for no watermark. */
+  def isDue(kind: TimerKind, time: Long): Boolean = time != Long.MinValue && nextTimer(kind) <= time
 
   override def close(): Unit =
     try if (kept != null) kept.close()
