@@ -1,33 +1,38 @@
-"""What a micro-batch costs that has next to nothing to do, a commit, and a restart with much state.
+"""What a micro-batch costs that has nothing to do, or next to nothing, a commit, and a restart with
+much state.
 
 ``python -m benchmarks.keyed.batches``. Each restart is a process of its own, so that no state is
-left open from the run before. Micro-batches are those of a stream of small files behind a large
-one.
+left open from the run before. Micro-batches are those of a stream of small files, and files without
+rows, behind a large one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 
 from .. import report
 from . import contestants, data, jvm_peer, stream
 
-SMALL_FILES, SMALL_ROWS, SKIPPED = 24, 10, 8
+FILES_OF_A_KIND, SMALL_ROWS, SKIPPED = 16, 10, 6
 PAYLOAD_BYTES = 1_000
 PAYLOADS = "k bigint, payload string"
 
@@ -51,15 +56,59 @@ def last_by_scan(df: DataFrame) -> DataFrame:
     return pb.scan(df, by="k", state={"last": ("payload", "payload")}, emit=["k"])
 
 
+class LastPayload(pb.KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.last = ctx.value_state("last", "string")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.last.update(row.payload)
+        yield (ctx.key,)
+
+
+def last_by_row(df: DataFrame) -> DataFrame:
+    return pb.process_keyed(df, LastPayload(), by="k", returns="k bigint")
+
+
+def deduplicate_payloads(df: DataFrame) -> DataFrame:
+    return df.dropDuplicates(["k", "payload"]).select("k")
+
+
+RESTARTED: dict[str, Callable[[DataFrame], DataFrame]] = {
+    contestants.SCAN: last_by_scan,
+    contestants.ROW: last_by_row,
+    contestants.TWS_JVM: jvm_peer.last_payload,
+    "dropDuplicates(), payload in the key": deduplicate_payloads,
+}
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Milliseconds: medians of a micro-batch without rows and of a small one; the large commit."""
+
+    who: str
+    empty: float
+    small: float
+    commit: float
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Seconds from start to end of a query that goes on; bytes of its checkpoint."""
+
+    who: str
+    seconds: float
+    size: int
+
+
 def main() -> None:
     options = arguments()
     if options.child:
-        print(json.dumps(recover(Path(options.child))))
+        print(json.dumps(recover(Path(options.child), options.who)))
         return
     with tempfile.TemporaryDirectory(prefix="keyed-bench-") as name:
         folder = Path(name)
-        small = small_batches(folder, options.keys)
-        restarted = restart(folder, options.megabytes)
+        small = small_batches(folder, options.keys, options.repeats)
+        restarted = restarts(folder, options.megabytes)
     page = document(small, restarted, options)
     print(page)
     if options.output:
@@ -72,42 +121,69 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keys", type=int, default=100_000, help="of the first, large batch")
     parser.add_argument("--megabytes", type=int, default=1_000, help="of state at the restart")
     parser.add_argument("--output", type=Path, help="folder to write keyed-batches.md to")
+    parser.add_argument("--repeats", type=int, default=2, help="of the micro-batches, one warms up")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--who", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def small_batches(folder: Path, keys: int) -> list[tuple[str, float, float, float]]:
-    """Of each: ms of a small micro-batch (median, highest), ms of the commit of the large one."""
+def small_batches(folder: Path, keys: int, repeats: int) -> list[Batches]:
+    """Each way, over a large file and then small and empty ones; the last repeat counts."""
     rows = folder / "small"
     data.write(rows, 2 * keys, keys, files=1)
-    for number in range(SMALL_FILES):
+    for number in range(1, 2 * FILES_OF_A_KIND + 1):
         one = folder / f"one-{number}"
-        data.write(one, SMALL_ROWS, keys, seed=number, files=1)
-        (one / "part-00000.parquet").rename(rows / f"part-{number + 1:05d}.parquet")
+        many = SMALL_ROWS if number <= FILES_OF_A_KIND else 0
+        data.write(one, many, keys, seed=number, files=1, hour=number)
+        file = (one / "part-00000.parquet").rename(rows / f"part-{number:05d}.parquet")
+        os.utime(file, (time.time() + number,) * 2)  # the order in which the stream reads them
     spark = stream.session()
-    found = []
-    for who, transform in [*SMALL.items()] * 2:  # the first time is the warm-up
-        ran = stream.run(
-            transform(stream.read(spark, rows, files_a_batch=1)), no_data_batches=False
-        )
-        times = [p["durationMs"]["triggerExecution"] for p in ran.progress]
-        commit = ran.progress[0]["stateOperators"][0]["commitTimeMs"]
-        found.append((who, statistics.median(times[SKIPPED:]), max(times[SKIPPED:]), commit))
-        print(f"  {found[-1]}", flush=True)
+    found = [
+        one_way(spark, rows, 2 * keys, who, transform)
+        for who, transform in [*SMALL.items()] * repeats
+    ]
     spark.stop()
-    return found[len(SMALL) :]
+    return found[-len(SMALL) :]
 
 
-def restart(folder: Path, megabytes: int) -> tuple[float, int]:
-    """Seconds of the first micro-batch of `pb.scan` after a restart, bytes of the checkpoint."""
+def one_way(
+    spark: SparkSession,
+    rows: Path,
+    large: int,
+    who: str,
+    transform: Callable[[DataFrame], DataFrame],
+) -> Batches:
+    ran = stream.run(transform(stream.read(spark, rows, files_a_batch=1)), no_data_batches=False)
+    counts = [progress["numInputRows"] for progress in ran.progress]
+    if counts != [large] + [SMALL_ROWS] * FILES_OF_A_KIND + [0] * FILES_OF_A_KIND:
+        raise RuntimeError(f"{who} saw micro-batches of {counts} rows")
+    dropped = sum(p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in ran.progress)
+    if dropped:
+        raise RuntimeError(f"{who} dropped {dropped} rows as late")
+    times = [progress["durationMs"]["triggerExecution"] for progress in ran.progress[1:]]
+    small, empty = times[SKIPPED:FILES_OF_A_KIND], times[FILES_OF_A_KIND + SKIPPED :]
+    commit = ran.progress[0]["stateOperators"][0]["commitTimeMs"]
+    one = Batches(who, statistics.median(empty), statistics.median(small), commit)
+    print(f"  {one}", flush=True)
+    return one
+
+
+def restarts(folder: Path, megabytes: int) -> list[Restart]:
+    """Of each way, in processes of their own: the first builds the state, the second goes on."""
+    return [restart(folder / str(n), who, megabytes) for n, who in enumerate(RESTARTED)]
+
+
+def restart(folder: Path, who: str, megabytes: int) -> Restart:
     source = folder / "payloads"
-    source.mkdir()
+    source.mkdir(parents=True)
     write_payloads(source / "part-00000.parquet", megabytes * 1_000_000 // PAYLOAD_BYTES)
-    command = [sys.executable, "-m", __spec__.name, "--child", str(folder)]
+    command = [sys.executable, "-m", __spec__.name, "--child", str(folder), "--who", who]
     for _ in range(2):
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seconds, size = json.loads(done.stdout.strip().splitlines()[-1])
-    return seconds, size
+    shutil.rmtree(folder)
+    print(f"  restart, {who}: {seconds:.1f} s", flush=True)
+    return Restart(who, seconds, size)
 
 
 def write_payloads(path: Path, rows: int, seed: int = 7) -> None:
@@ -124,7 +200,7 @@ def write_payloads(path: Path, rows: int, seed: int = 7) -> None:
             )
 
 
-def recover(folder: Path) -> tuple[float, int]:
+def recover(folder: Path, who: str) -> tuple[float, int]:
     """Runs the query over what is new. The second time that is ten rows, on top of the state."""
     source, checkpoint = folder / "payloads", folder / "checkpoint"
     if checkpoint.exists():
@@ -133,39 +209,37 @@ def recover(folder: Path) -> tuple[float, int]:
     spark.range(1).count()  # the session's own start is not what is measured
     frame = spark.readStream.schema(PAYLOADS).parquet(str(source))
     started = time.perf_counter()
-    stream.run(last_by_scan(frame), checkpoint=checkpoint, no_data_batches=False)
+    stream.run(RESTARTED[who](frame), checkpoint=checkpoint, no_data_batches=False)
     seconds = time.perf_counter() - started
     spark.stop()
     size = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
     return seconds, size
 
 
-def document(
-    small: list[tuple[str, float, float, float]],
-    restarted: tuple[float, int],
-    options: argparse.Namespace,
-) -> str:
-    lines = [
-        f"| {who} | {middle:,.0f} | {most:,.0f} | {commit:,.0f} |"
-        for who, middle, most, commit in small
-    ]
-    seconds, size = restarted
+def document(small: list[Batches], restarted: list[Restart], options: argparse.Namespace) -> str:
+    lines = [f"| {b.who} | {b.empty:,.0f} | {b.small:,.0f} | {b.commit:,.0f} |" for b in small]
+    again = [f"| {r.who} | {r.seconds:.1f} | {r.size / 1e6:,.0f} |" for r in restarted]
     return (
         "\n\n".join(
             [
                 "# Micro-batches, commits and restarts",
                 f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
-                f"A first micro-batch with {options.keys:,} keys, then {SMALL_FILES} with "
-                f"{SMALL_ROWS} rows, two partitions, RocksDB. Times of the small ones (the first "
-                f"{SKIPPED} left out), and of the large one's commit, over all partitions; in ms.",
-                "| how | a small micro-batch, median | highest | commit of the large one |\n"
+                f"A first micro-batch with {options.keys:,} keys, then {FILES_OF_A_KIND} with "
+                f"{SMALL_ROWS} rows and {FILES_OF_A_KIND} with none; two partitions, RocksDB, "
+                f"checkpoint on the local disk. Medians (the first {SKIPPED} of a kind left out); "
+                "the commit is that of the large one, over both partitions; in ms.",
+                "| how | micro-batch without rows | with ten | commit of the large one |\n"
                 "|---|--:|--:|--:|\n" + "\n".join(lines),
+                "State on a local disk is written without Hadoop's classes for it, which start a "
+                "process for each question that a rename asks; on another file system that part of "
+                "the difference does not exist.",
                 "## Restart",
                 f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
-                f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows: the time "
-                "from start to end of the query, with the state loaded from the checkpoint.",
+                f"compress, written by one micro-batch; then a new process runs a micro-batch of "
+                f"{SMALL_ROWS} rows: the time from start to end of the query, with the state "
+                "loaded from the checkpoint, RocksDB.",
                 "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
-                f"| {contestants.SCAN}, RocksDB | {seconds:.1f} | {size / 1e6:,.0f} |",
+                + "\n".join(again),
             ]
         )
         + "\n"

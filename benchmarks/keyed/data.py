@@ -25,13 +25,15 @@ class Rows:
     sum_of_counts: int
 
 
-def write(folder: Path, rows: int, keys: int, seed: int = 7, files: int = TASKS) -> Rows:
-    """Random keys in random order, event times ascending, cut into `files` files."""
+def write(
+    folder: Path, rows: int, keys: int, seed: int = 7, files: int = TASKS, hour: int = 0
+) -> Rows:
+    """Random keys in random order, event times ascending over an hour, cut into `files` files."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     k = random.integers(0, keys, rows)
     v = random.integers(0, 1_000, rows)
-    t = START_MS + np.arange(rows, dtype="int64") * SPAN_MS // rows
+    t = START_MS + hour * SPAN_MS + np.arange(rows, dtype="int64") * SPAN_MS // max(rows, 1)
     for number, part in enumerate(np.array_split(np.arange(rows), files)):
         stamps = pa.array(t[part] * 1_000, pa.timestamp("us", "UTC"))
         table = pa.table({"k": k[part], "v": v[part], "t": stamps})

@@ -37,3 +37,9 @@ def running_count(every_row: bool, ttl_ms: int = 0) -> Callable[[DataFrame], Dat
         return DataFrame(rows, spark)
 
     return run
+
+
+def last_payload(df: DataFrame) -> DataFrame:
+    """transformWithState in Java that keeps the last payload of each key."""
+    spark = df.sparkSession
+    return DataFrame(spark._jvm.peers.LastPayload.apply(df._jdf), spark)
