@@ -4,7 +4,6 @@ import java.io.{FileNotFoundException, InputStream, OutputStream}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 /**
  * The folder of one partition's state on the checkpoint file system. A file is there as a whole or not at all.
@@ -12,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * One object for a task; several folders objects on one path may be used at the same time.
  */
 final class StateFolder(val path: Path, private[checkpoint] val conf: Configuration) {
-  private lazy val files = CheckpointFileManager.create(path, conf)
+  private lazy val files = ReplacingFileManager.create(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */
   def list(): Seq[StateFile] = listNames().flatMap(StateFile.parse)
