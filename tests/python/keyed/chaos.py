@@ -25,6 +25,8 @@ KINDS = ("worker", "task", "job", "executor", "driver")
 APP = Path(__file__).with_name("chaos_app.py")
 SOURCES = str(Path(pb.__file__).parents[1])
 LIMIT_S = 600.0
+# What the application writes when it has killed a task or a job.
+STRUCK = "chaos: killed"
 
 
 def write_input(folder: Path, files: int, seed: int = 1) -> None:
@@ -54,13 +56,17 @@ def write_input(folder: Path, files: int, seed: int = 1) -> None:
         os.utime(path, (1_000_000 + number * 10, 1_000_000 + number * 10))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Process:
-    """One process of the machine, as ``/proc`` shows it."""
+    """One process of the machine, as ``/proc`` shows it.
+
+    The same only if it also started at the same time: the machine uses numbers again.
+    """
 
     pid: int
-    parent: int
-    command: str
+    started: str
+    parent: int = field(compare=False)
+    command: str = field(compare=False)
 
     @classmethod
     def all(cls) -> list[Process]:
@@ -73,7 +79,7 @@ class Process:
                 except (OSError, IndexError):
                     continue
                 if stat[0] != "Z":
-                    found.append(cls(int(entry.name), int(stat[1]), command))
+                    found.append(cls(int(entry.name), stat[19], int(stat[1]), command.strip()))
         return found
 
     @classmethod
@@ -127,7 +133,6 @@ class Chaos:
                 )
                 app = self.strike(app, kind)
             self.wait(app, lambda: app.poll() is not None, "the end")
-            assert app.returncode == 0, self.log()
         finally:
             self.end(app)
         return json.loads((self.folder / "answer.json").read_text())
@@ -155,10 +160,9 @@ class Chaos:
 
     def strike(self, app: subprocess.Popen[str], kind: str) -> subprocess.Popen[str]:
         """Kills one; the application that runs afterwards."""
+        self.note(f"kill {sum(self.done.values()) + 1}: {kind}")
         if kind in ("task", "job"):
-            assert app.stdin is not None
-            app.stdin.write(kind + "\n")
-            app.stdin.flush()
+            self.command(app, kind)
         elif kind == "driver":
             orphans = Process.under(app.pid)
             for one in orphans:
@@ -170,11 +174,22 @@ class Chaos:
             app = self.start()
         else:
             victims = self.victims(app, kind)
-            kill(random.Random(self.seed + len(self.done)).choice(victims).pid)
+            kill(random.Random(self.seed + sum(self.done.values())).choice(victims).pid)
         self.done[kind] += 1
-        with open(self.folder / "log", "a") as log:
-            log.write(f"\n{time.strftime('%H:%M:%S')} killed: {kind}\n")
         return app
+
+    def command(self, app: subprocess.Popen[str], kind: str) -> None:
+        """Has the application kill one, and waits until it has."""
+        assert app.stdin is not None
+        before = self.text().count(STRUCK)
+        app.stdin.write(kind + "\n")
+        app.stdin.flush()
+
+        def struck() -> bool:
+            return self.text().count(STRUCK) > before
+
+        self.wait(app, struck, f"a {kind} to kill")
+        assert struck(), self.told(f"The application ended while a {kind} was looked for")
 
     def victims(self, app: subprocess.Popen[str], kind: str) -> list[Process]:
         """Waits until there is one."""
@@ -195,7 +210,7 @@ class Chaos:
             return bool(found) or app.poll() is not None
 
         self.wait(app, look, f"a {kind}")
-        assert found, f"The application ended while a {kind} was looked for\n{self.log()}"
+        assert found, self.told(f"The application ended while a {kind} was looked for")
         return found
 
     def handed_out(self) -> int:
@@ -207,22 +222,49 @@ class Chaos:
         def ready() -> bool:
             return condition() or app.poll() is not None
 
-        eventually(ready, f"{what} of {self.folder}", LIMIT_S)
-        assert app.poll() in (None, 0), f"The application failed before {what}\n{self.log()}"
+        try:
+            eventually(ready, what, LIMIT_S)
+        except AssertionError as late:
+            raise AssertionError(self.told(str(late))) from None
+        if app.poll() not in (None, 0):
+            raise AssertionError(self.told(f"Exit code {app.returncode} before {what}"))
 
     def end(self, app: subprocess.Popen[str]) -> None:
         """Leaves no process behind."""
         if app.poll() is None:
             self.left += Process.under(app.pid)
 
-        def alive() -> list[Process]:
-            now = {one.pid: one.command for one in Process.all()}
-            return [one for one in self.left if now.get(one.pid) == one.command]
+        def alive() -> set[Process]:
+            return set(self.left).intersection(Process.all())
 
         for one in alive():
             kill(one.pid)
         close(app)
-        eventually(lambda: not alive(), "the end of all processes")
+        try:
+            eventually(lambda: not alive(), "the end of all processes")
+        except AssertionError as late:
+            raise AssertionError(self.told(f"{late}: {alive()}")) from None
 
-    def log(self) -> str:
-        return (self.folder / "log").read_text()[-6000:]
+    def compare(self, rows: list[list[Any]], expected: list[list[Any]]) -> None:
+        """Fails with the first rows that are too many and that are missing."""
+        found, wanted = (Counter(json.dumps(row) for row in some) for some in (rows, expected))
+        if found != wanted:
+            more, less = found - wanted, wanted - found
+            lists = [
+                f"{sum(some.values())} rows {which}:\n" + "\n".join(sorted(some.elements())[:10])
+                for which, some in (("too many", more), ("missing", less))
+            ]
+            raise AssertionError(self.told("The rows differ.\n" + "\n".join(lists)))
+
+    def told(self, what: str) -> str:
+        """What went wrong, where, what was killed, and the end of the driver's log."""
+        kills = [line for line in self.text().splitlines() if " kill " in line[:16]]
+        after = "\n".join(kills) or "nothing"
+        return f"{what}\nIn {self.folder}, after:\n{after}\n...{self.text()[-4000:]}"
+
+    def note(self, what: str) -> None:
+        with open(self.folder / "log", "a") as log:
+            log.write(f"\n{time.strftime('%H:%M:%S')} {what}\n")
+
+    def text(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")

@@ -4,7 +4,8 @@ A file is given to it when all before it is processed, so micro-batches see the 
 every run, and nothing that it puts out tells the wall clock: every run must end with the same rows.
 
 Reads commands on its standard input (``task``: kill a running task; ``job``: cancel the jobs that
-run, which fails the query; it is started again), and leaves the rows of the sink in a file.
+run, which fails the query; it is started again), and leaves the rows of the sink in a file. Tells
+on standard error what it killed and why the query failed.
 """
 
 from __future__ import annotations
@@ -116,9 +117,13 @@ def process_all(query: Any, settings: dict[str, Any]) -> None:
             query.processAllAvailable()
 
 
+def tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} chaos: {what}", file=sys.stderr, flush=True)
+
+
 def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     """Processes all, starting again whenever the query fails; all that is in the sink then."""
-    failures: list[str] = []
+    failures = 0
     os.makedirs(f"{settings['folder']}/in", exist_ok=True)
     while True:
         query = start(spark, settings)
@@ -126,11 +131,14 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
             process_all(query, settings)
             break
         except Exception as problem:
-            failures.append(str(problem)[-3000:])
-            if len(failures) > settings["restarts"]:
-                raise RuntimeError("\n---\n".join(failures)) from None
+            failures += 1
+            tell(f"failure {failures} of the query: {str(problem)[:1500]}")
+            if failures > settings["restarts"]:
+                raise
         finally:
             query.stop()
+    with Orders.lock:
+        Orders.over = True
     reader = spark.read.schema(RETURNS)
     if os.path.exists(f"{settings['folder']}/out/batch-0"):
         reader = reader.option("recursiveFileLookup", True)
@@ -138,30 +146,46 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     return [list(row) for row in out.orderBy(*out.columns).collect()]
 
 
+class Orders:
+    """Whether to kill is over: reading the sink is none of what is tested."""
+
+    lock = threading.Lock()
+    over = False
+
+
 def obey(spark: SparkSession) -> None:
     """Does what the lines on standard input say."""
     for line in sys.stdin:
-        if line.strip() == "job":
-            spark.sparkContext.cancelAllJobs()
-        else:
-            kill_a_task(spark)
+        strike = cancel_jobs if line.strip() == "job" else kill_a_task
+        done = None
+        while done is None and not Orders.over:
+            with Orders.lock:
+                done = None if Orders.over else strike(spark)
+            time.sleep(0.005)
+        tell(f"killed {done}" if done else f"too late for a {line.strip()}")
 
 
-def kill_a_task(spark: SparkSession) -> None:
-    """Kills the first task that is seen running; gives up if there is none for long."""
+def cancel_jobs(spark: SparkSession) -> str | None:
+    """Cancels the jobs that run, if any do; tells which."""
+    jobs = spark.sparkContext.statusTracker().getActiveJobsIds()
+    if not jobs:
+        return None
+    spark.sparkContext.cancelAllJobs()
+    return f"jobs {list(jobs)}"
+
+
+def kill_a_task(spark: SparkSession) -> str | None:
+    """Kills the first task that is seen running, if one is; tells which."""
     sc: Any = spark.sparkContext._jsc.sc()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        stages = sc.statusStore().activeStages()
-        for i in range(stages.size()):
-            stage = stages.apply(i)
-            tasks = sc.statusStore().taskList(stage.stageId(), stage.attemptId(), 100)
-            for j in range(tasks.size()):
-                if tasks.apply(j).status() == "RUNNING" and sc.killTaskAttempt(
-                    tasks.apply(j).taskId(), True, "a test"
-                ):
-                    return
-        time.sleep(0.005)
+    stages = sc.statusStore().activeStages()
+    for i in range(stages.size()):
+        stage = stages.apply(i)
+        tasks = sc.statusStore().taskList(stage.stageId(), stage.attemptId(), 100)
+        for j in range(tasks.size()):
+            task = tasks.apply(j)
+            if task.status() == "RUNNING" and sc.killTaskAttempt(task.taskId(), True, "a test"):
+                return f"task {task.taskId()} of stage {stage.stageId()}"
+    return None
 
 
 def session(settings: dict[str, Any]) -> SparkSession:

@@ -25,6 +25,9 @@ RETURNS = "k string, what string, n bigint"
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing."
 SETTINGS = {
     "spark.pillarbox.state.snapshotEvery": "2",
+    # The only one that knows both formats.
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
+    "state.RocksDBStateStoreProvider",
     # The other one starts a process for every rename of a local file.
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTING
     + "FileSystemBasedCheckpointFileManager",
@@ -72,20 +75,26 @@ class Query:
 
     def run(self, build: Callable[[DataFrame], DataFrame] = counted) -> list[Any]:
         """Processes what is there; all rows that ever came out."""
+        out = self.folder / "out"
+
+        def overwrite(batch: DataFrame, number: int) -> None:
+            batch.write.mode("overwrite").json(str(out / str(number)))
+
         rows = self.spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
         query = (
             build(rows.json(str(self.folder / "in")))
             .writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
-            .format("json")
+            .foreachBatch(overwrite)
             .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
+            .start()
         )
         try:
             assert query.awaitTermination(120)
         finally:
             query.stop()
-        out = self.spark.read.schema(RETURNS).json(str(self.folder / "out")).collect()
-        return sorted(tuple(row) for row in out)
+            self.await_snapshots()
+        found = self.spark.read.schema(RETURNS).option("recursiveFileLookup", True).json(str(out))
+        return sorted(tuple(row) for row in found.collect())
 
     def fails(self, build: Callable[[DataFrame], DataFrame] = counted) -> str:
         with pytest.raises(Exception, match=r".") as caught:
@@ -99,7 +108,26 @@ class Query:
     def files(self, pattern: str) -> list[Path]:
         """Of all partitions, the newest version last."""
         found = [path for path in self.operator.rglob(pattern) if not path.name.startswith(".")]
-        return sorted(found, key=lambda path: int(re.match(r"\d+", path.name).group()))  # type: ignore[union-attr]
+        return sorted(found, key=_version)
+
+    def await_snapshots(self) -> None:
+        """They follow in the background."""
+        jvm: Any = self.spark._jvm
+        maintenance = getattr(jvm.io.pillarbox.spark.checkpoint, "StateMaintenance$")
+        getattr(maintenance, "MODULE$").awaitDone()
+
+    def forget_last_batch(self) -> list[Path]:
+        """As if the query had died before it noted that batch; the deltas that it left."""
+        commits = list((self.folder / "checkpoint" / "commits").iterdir())
+        last = max(int(path.name) for path in commits if path.name.isdigit())
+        for path in commits:
+            if path.name in (str(last), f".{last}.crc"):
+                path.unlink()
+        return [path for path in self.files("*.delta") if _version(path) == last + 1]
+
+
+def _version(path: Path) -> int:
+    return int(re.split(r"[_.-]", path.name)[0])
 
 
 def change(path: Path, content: bytes) -> None:
@@ -115,6 +143,15 @@ def query(spark: SparkSession, tmp_path: Path) -> Any:
     yield Query(spark, tmp_path)
     for name in SETTINGS:
         spark.conf.unset(name)
+
+
+@pytest.fixture(params=["1", "2"])
+def either_format(query: Any, request: pytest.FixtureRequest) -> Any:
+    """Both checkpoint formats of Spark, in turn."""
+    name = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    query.spark.conf.set(name, request.param)
+    yield
+    query.spark.conf.unset(name)
 
 
 @pytest.fixture
@@ -140,33 +177,67 @@ def test_another_backend_goes_on_with_the_state(query: Any, undisturbed: Any, fi
     assert {row[1] for row in rows} == {"row", "timer"}
 
 
-def test_a_snapshot_that_is_damaged_is_passed_over(query: Any, undisturbed: Any) -> None:
+@pytest.mark.usefixtures("either_format")
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_a_snapshot_that_is_damaged_is_passed_over(
+    query: Any, undisturbed: Any, backend: str
+) -> None:
+    full = {"rocksdb": "*.database", "heap": "*.snapshot"}[backend]
     for number in range(5):
         query.add(number)
-        rows = query.run()
-        for path in [*query.files("*.database"), *query.files("*.sst")]:
+        rows = query.run(lambda df: counted(df, backend=backend, timers=backend))
+        for path in [*query.files(full), *query.files("*.sst")]:
             change(path, path.read_bytes()[:-5])
-    assert query.files("*.database")
+    assert query.files(full)
     assert rows == undisturbed
 
 
-@pytest.mark.parametrize("what", ["cut", "empty", "gone", "flipped"])
-def test_a_delta_that_is_damaged_is_named(query: Any, what: str) -> None:
+@pytest.mark.usefixtures("either_format")
+@pytest.mark.parametrize(
+    ("what", "backend"),
+    [("cut", "rocksdb"), ("empty", "heap"), ("gone", "rocksdb"), ("flipped", "heap")],
+)
+def test_a_delta_that_is_damaged_is_named(query: Any, what: str, backend: str) -> None:
+    def build(df: DataFrame) -> DataFrame:
+        return counted(df, backend=backend)
+
     query.add(0)
-    before = query.run()
+    before = query.run(build)
     for delta in query.files("*.delta"):
-        content = delta.read_bytes()
-        flipped = bytearray(content)
-        flipped[len(flipped) // 2] ^= 4
-        if what == "gone":
-            delta.unlink()
-        else:
-            change(delta, {"cut": content[:-3], "empty": b"", "flipped": bytes(flipped)}[what])
+        damage(delta, what)
     query.add(1)
-    message = query.fails()
-    assert re.search(r"state/0/\d/1\.delta", message), message
+    message = query.fails(build)
+    assert re.search(r"state/0/\d/1(_[0-9a-f-]+)?\.delta", message), message
     assert ("STATE_FILE_MISSING" if what == "gone" else "STATE_FILE_CORRUPT") in message
     assert before == [("a", "row", 1), ("b", "row", 1)]
+
+
+@pytest.mark.usefixtures("either_format")
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_a_delta_that_is_damaged_before_its_batch_is_committed_is_written_again(
+    query: Any, undisturbed: Any, backend: str
+) -> None:
+    """A machine that dies while it writes, on a file system that does not rename atomically."""
+    damages = ["cut", "empty", "gone", "flipped", ""]
+    for number, what in enumerate(damages):
+        query.add(number)
+        rows = query.run(lambda df: counted(df, backend=backend, timers=backend))
+        if what:
+            deltas = query.forget_last_batch()
+            assert len(deltas) == 2
+            for delta in deltas:
+                damage(delta, what)
+    assert rows == undisturbed
+
+
+def damage(path: Path, what: str) -> None:
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[len(flipped) // 2] ^= 4
+    if what == "gone":
+        path.unlink()
+    else:
+        change(path, {"cut": content[:-3], "empty": b"", "flipped": bytes(flipped)}[what])
 
 
 def refused(query: Any, build: Callable[[DataFrame], DataFrame]) -> str:

@@ -1,10 +1,15 @@
 package io.pillarbox.spark.checkpoint
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.net.URI
+import java.nio.file.Files
 
 import scala.util.Random
 
 import io.pillarbox.state.StateException
+import org.apache.commons.io.FileUtils
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Path, RawLocalFileSystem}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Files of state without Spark around them: formats, histories, damage. */
@@ -140,6 +145,21 @@ class StateFilesSuite extends AnyFunSuite {
     }
   }
 
+  test(
+    "format 1: the file of a later attempt takes the place of an earlier one's, also where rename refuses to"
+  ) {
+    val local = Files.createTempDirectory("state-files")
+    try {
+      val conf = new Configuration
+      conf.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)
+      val folder = new StateFolder(new Path(s"keeping:$local"), conf)
+      val file = StateFile(StateFileKind.Delta, 1, None)
+      Seq("cut sh", "later", "last").foreach(content => folder.write(file)(_.write(content.getBytes)))
+      assert(folder.read(file)(in => new String(in.readAllBytes())) == "last")
+      assert(folder.listNames() == Seq("1.delta"))
+    } finally FileUtils.deleteDirectory(local.toFile)
+  }
+
   test("format 1: a snapshot of an attempt whose delta was replaced is not used") {
     withPartition(withIds = false) { partition =>
       val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
@@ -149,4 +169,13 @@ class StateFilesSuite extends AnyFunSuite {
       assert(partition.read(partition.load(2, ""), 1L).contains(2L))
     }
   }
+}
+
+/** The local file system under `keeping:`, whose rename does nothing where there is a file already, as that of HDFS. */
+class KeepingFileSystem extends RawLocalFileSystem {
+  override def getUri: URI = URI.create("keeping:///")
+
+  override def getScheme: String = "keeping"
+
+  override def rename(from: Path, to: Path): Boolean = !exists(to) && super.rename(from, to)
 }

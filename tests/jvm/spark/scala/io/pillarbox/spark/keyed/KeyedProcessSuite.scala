@@ -122,7 +122,9 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       val error = intercept[Exception](
         stream.runOnce(process(stream.input, Spec(options = timed, timestamp = Some("ts"))))
       )
-      assert(causes(error).exists(_.contains("Call withWatermark")))
+      assert(
+        causes(error).exists(_.contains("[TIMER_WITHOUT_WATERMARK] test registered an event-time timer"))
+      )
     }
   }
 
@@ -137,7 +139,18 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
     assert(missing.getMessage.contains("'nope'") && missing.getMessage.contains("k, v, ts"))
     val map =
       intercept[IllegalArgumentException](process(df.selectExpr("map(k, v) AS m"), Spec(by = Seq("m"))))
-    assert(map.getMessage.contains("MAP<STRING, BIGINT>"))
+    assert(
+      map.getMessage.startsWith(
+        "[KEY_WITHOUT_EQUALITY] test: The key column m has the type MAP<STRING, BIGINT>"
+      )
+    )
+    val lowered = df.selectExpr("k COLLATE UTF8_LCASE AS c")
+    val collated = intercept[IllegalArgumentException](process(lowered, Spec(by = Seq("c"))))
+    assert(
+      collated.getMessage.contains(
+        "[KEY_COLLATION] test: The key column c has the type STRING COLLATE UTF8_LCASE"
+      )
+    )
     val noClass = intercept[Exception](process(df, Spec(className = "no.such.Class")).collect())
     assert(causes(noClass).exists(_.contains("no.such.Class is not on the executors' class path")))
   }

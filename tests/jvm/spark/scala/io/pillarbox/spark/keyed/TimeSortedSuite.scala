@@ -67,12 +67,21 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
   test("time-sorted input without a watermark, or without a time in a row, is refused") {
     withFolder { folder =>
       val stream = new Stream(folder)
-      val error = intercept[IllegalArgumentException](process(stream.input, spec))
-      assert(error.getMessage.contains("call withWatermark"))
+      val late = intercept[IllegalArgumentException](process(stream.input, spec))
+      assert(late.getMessage.startsWith("[TIME_SORTED_WITHOUT_WATERMARK] test: "))
+      assert(late.getMessage.contains("Call df.withWatermark('ts', delay)"))
+      val timeless = intercept[IllegalArgumentException](process(stream.input, spec.copy(timestamp = None)))
+      assert(timeless.getMessage.startsWith("[TIME_SORTED_WITHOUT_TIMESTAMP] test: "))
     }
     val withNull = frame(Seq(Event("a", 1, 1))).selectExpr("k", "v", "CAST(NULL AS TIMESTAMP) AS ts")
     val error = intercept[Exception](process(withNull, spec).collect())
-    assert(causes(error).exists(_.contains("its event time is null")))
+    assert(
+      causes(error).exists(
+        _.contains(
+          "[TIMESTAMP_MISSING] test: time_sorted=True needs a time in every row, but ts is null in [a, 1, null]"
+        )
+      )
+    )
   }
 
   test("order_by sorts a key's rows within a batch") {

@@ -41,7 +41,7 @@ private[checkpoint] object StateFiles {
   /** With the means of the local file system where the checkpoint is there and nobody chose others. */
   def in(folder: Path, conf: Configuration): StateFiles =
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
-    else new ManagedStateFiles(folder, CheckpointFileManager.create(folder, conf))
+    else new ManagedStateFiles(folder, ReplacingFileManager.create(folder, conf))
 
   /** By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its own). */
   private def isPlainLocal(folder: Path, conf: Configuration): Boolean = {

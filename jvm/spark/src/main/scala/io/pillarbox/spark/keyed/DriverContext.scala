@@ -91,12 +91,12 @@ final private class DriverContext(
     else if (spec.timeSorted) -Math.floorDiv(-row.getLong(timestampOrdinal), DriverContext.MicrosPerMs)
     else Math.floorDiv(row.getLong(timestampOrdinal), DriverContext.MicrosPerMs)
 
-  /** @throws IllegalArgumentException if the row has no event time */
+  /** @throws RuntimeException (TIMESTAMP_MISSING) if the row has no event time */
   def timeToSortBy(row: UnsafeRow): Long = {
     val time = timestampOf(row)
     if (time == Output.NoTimestamp) {
       val text = row.toSeq(inputSchema).map(String.valueOf).mkString("[", ", ", "]")
-      throw KeyedErrors.rowWithoutTime(spec.name, text)
+      throw KeyedErrors.rowWithoutTime(spec.name, task.timestamp.fold("the time")(_.name), text)
     }
     time
   }

@@ -22,7 +22,7 @@ final private class GuardedTimers(
   override def currentWatermark: Long = clock.watermark
 
   override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit = {
-    if (!task.hasEventTime) throw withoutWatermark
+    if (!task.hasEventTime) throw KeyedErrors.withoutWatermark(task.spec.name)
     if (!dropNew) inner.registerEventTimeTimer(namespace, time)
   }
 
@@ -46,6 +46,4 @@ final private class GuardedTimers(
     }
     timers.size
   }
-
-  private def withoutWatermark: IllegalStateException = KeyedErrors.withoutWatermark(task.spec.name)
 }

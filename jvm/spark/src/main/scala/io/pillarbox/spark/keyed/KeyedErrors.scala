@@ -7,26 +7,26 @@ import org.apache.spark.sql.pillarbox.UserErrors
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
 object KeyedErrors {
 
-  def withoutWatermark(operator: String): IllegalStateException = new IllegalStateException(
-    s"[KEYED_TIMER_WITHOUT_WATERMARK] $operator: an event-time timer can never fire, for the stream has no watermark. " +
-      "Call withWatermark on the DataFrame before process_keyed, or register a processing-time timer"
+  def withoutWatermark(operator: String): RuntimeException = UserErrors.failure(
+    "TIMER_WITHOUT_WATERMARK",
+    ErrorCatalogue.text("TIMER_WITHOUT_WATERMARK", "operator" -> operator),
+    null
   )
 
-  def sortedWithoutTime(operator: String): IllegalArgumentException = new IllegalArgumentException(
-    s"[KEYED_TIME_SORTED_WITHOUT_TIME] $operator: time-sorted input needs an event time, and in a stream a watermark. " +
-      "Name the column (timestamp=...) and call withWatermark on the DataFrame before process_keyed"
-  )
+  def sortedWithoutTime(operator: String): IllegalArgumentException =
+    refused("TIME_SORTED_WITHOUT_TIMESTAMP", operator)
 
-  def rowWithoutTime(operator: String, row: String): IllegalArgumentException = new IllegalArgumentException(
-    s"[KEYED_ROW_WITHOUT_TIME] $operator: a row can't be sorted by time, for its event time is null: $row. " +
-      "Filter such rows out, or use time_sorted=False"
-  )
+  def sortedWithoutWatermark(operator: String, column: String): IllegalArgumentException =
+    refused("TIME_SORTED_WITHOUT_WATERMARK", operator, "column" -> column)
 
-  def keyType(operator: String, column: String, dataType: String, why: String): IllegalArgumentException =
-    new IllegalArgumentException(
-      s"[KEYED_KEY_TYPE] $operator: the column $column of type $dataType can't be a key: $why. " +
-        "Choose another column, or derive one (for instance a string or a struct of scalars)"
-    )
+  def rowWithoutTime(operator: String, column: String, row: String): RuntimeException =
+    named("TIMESTAMP_MISSING", operator, "column" -> column, "row" -> row)
+
+  def keyWithoutEquality(operator: String, column: String, dataType: String): IllegalArgumentException =
+    refused("KEY_WITHOUT_EQUALITY", operator, "column" -> column, "data_type" -> dataType)
+
+  def keyCollation(operator: String, column: String, dataType: String): IllegalArgumentException =
+    refused("KEY_COLLATION", operator, "column" -> column, "data_type" -> dataType)
 
   def initialStateUnknown(operator: String, state: String, declared: Seq[String]): RuntimeException =
     named("INITIAL_STATE_UNKNOWN", operator, "state" -> state, "declared" -> quoted(declared))
@@ -56,15 +56,29 @@ object KeyedErrors {
     error
   )
 
+  def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
+    new IllegalStateException(
+      "[KEYED_CHECKPOINT_MISMATCH] " + ErrorCatalogue.text(
+        "KEYED_CHECKPOINT_MISMATCH",
+        "path" -> path,
+        "what" -> what,
+        "found" -> found,
+        "wanted" -> wanted
+      )
+    )
+
+  /** Of a task, for what user code or data caused. */
   private def named(name: String, operator: String, parameters: (String, Any)*): RuntimeException =
     UserErrors.failure(name, s"$operator: ${ErrorCatalogue.text(name, parameters: _*)}", null)
 
+  /** On the driver, before anything runs. */
+  private def refused(
+      name: String,
+      operator: String,
+      parameters: (String, Any)*
+  ): IllegalArgumentException =
+    new IllegalArgumentException(s"[$name] $operator: ${ErrorCatalogue.text(name, parameters: _*)}")
+
   private def quoted(names: Seq[String]): String =
     if (names.isEmpty) "none" else names.mkString("'", "', '", "'")
-
-  def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
-    new IllegalStateException(
-      s"[KEYED_CHECKPOINT_MISMATCH] The checkpoint in $path was written with $what $found, the query now has $wanted. " +
-        "Restart the query as it was, or with a new checkpointLocation"
-    )
 }

@@ -82,15 +82,19 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
       throw new IllegalArgumentException(s"${spec.name}: at least one key column is needed (by=...)")
     keys.foreach(checkKey)
     timestamp.foreach(checkTimestamp)
-    if (spec.timeSorted && (timestamp.isEmpty || (analyzed.isStreaming && !hasWatermark)))
-      throw KeyedErrors.sortedWithoutTime(spec.name)
+    if (spec.timeSorted) {
+      val time = timestamp.getOrElse(throw KeyedErrors.sortedWithoutTime(spec.name))
+      if (analyzed.isStreaming && !hasWatermark)
+        throw KeyedErrors.sortedWithoutWatermark(spec.name, time.name)
+    }
   }
 
   private def checkKey(key: Attribute): Unit = {
-    def refuse(why: String) = throw KeyedErrors.keyType(spec.name, key.name, key.dataType.sql, why)
-    if (SparkAdapter.contains(key.dataType)(_.isInstanceOf[MapType])) refuse("maps can't be compared")
-    if (SparkAdapter.contains(key.dataType)(_.isInstanceOf[VariantType])) refuse("variants can't be compared")
-    if (!SparkAdapter.isBinaryStable(key.dataType)) refuse("its collation takes different strings for equal")
+    def has(wanted: DataType => Boolean) = SparkAdapter.contains(key.dataType)(wanted)
+    if (has(_.isInstanceOf[MapType]) || has(_.isInstanceOf[VariantType]))
+      throw KeyedErrors.keyWithoutEquality(spec.name, key.name, key.dataType.sql)
+    if (!SparkAdapter.isBinaryStable(key.dataType))
+      throw KeyedErrors.keyCollation(spec.name, key.name, key.dataType.sql)
   }
 
   private def checkTimestamp(column: Attribute): Unit =

@@ -1,0 +1,39 @@
+package io.pillarbox.spark.checkpoint
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  CheckpointFileManager,
+  FileSystemBasedCheckpointFileManager
+}
+
+/**
+ * Spark's manager for file systems with `rename` alone. Where that refuses to replace a file (HDFS, Hadoop's local one),
+ * Spark's keeps the old file without a word; this one replaces it.
+ *
+ * Under checkpoint format 1 two attempts of a task write one name, and what the later one goes on with must be what is
+ * in the file. Only there the file is away for a moment, between two renames.
+ */
+final private class ReplacingFileManager(path: Path, conf: Configuration)
+    extends FileSystemBasedCheckpointFileManager(path, conf) {
+
+  override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {
+    super.renameTempFile(from, to, overwriteIfPossible)
+    if (overwriteIfPossible && exists(from)) {
+      delete(to)
+      super.renameTempFile(from, to, overwriteIfPossible)
+      // Another attempt was quicker: this one fails, and is tried again.
+      if (exists(from)) throw new FileAlreadyExistsException(to.toString)
+    }
+  }
+}
+
+private[checkpoint] object ReplacingFileManager {
+
+  /** The manager that the session's settings choose for `path`, one that replaces files. */
+  def create(path: Path, conf: Configuration): CheckpointFileManager = {
+    val chosen = CheckpointFileManager.create(path, conf)
+    if (chosen.getClass == classOf[FileSystemBasedCheckpointFileManager]) new ReplacingFileManager(path, conf)
+    else chosen
+  }
+}
