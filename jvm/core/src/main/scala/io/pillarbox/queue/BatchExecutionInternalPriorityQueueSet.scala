@@ -19,5 +19,5 @@ final class BatchExecutionInternalPriorityQueueSet[T >: Null <: Prioritized](
       "batch execution takes no snapshots; use HeapPriorityQueueSet in a stream"
   )
 
-  override protected def entering(handle: Int, element: T): Unit = ()
+  override protected def entering(element: T): Unit = ()
 }

@@ -7,10 +7,11 @@ import IndexedHeap.NoHandle
 /**
  * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common.
  *
- * Beside the heap stands an open-addressing table with linear probing. A slot is one `Long`: the element's hash
- * above, its handle + 1 below, 0 if empty. So a probe that misses reads one cache line and calls no `equals`, and
- * the table grows and closes its gaps without asking an element for its hash again. Removal moves later entries
- * of a run back instead of leaving tombstones (Knuth, TAOCP vol. 3, 6.4, algorithm R).
+ * Beside the heap stands an open-addressing table with linear probing, at most half full. A slot is one `Int`, 0 if
+ * empty: the handle + 1 takes as many low bits as a slot's number has, and the bits above are those of the hash that
+ * did not choose the slot. So a probe that misses reads one cache line and calls no `equals`. The whole hash is kept by
+ * handle: the table grows, closes its gaps and lets the first element go without looking at an element. Removal
+ * moves later entries of a run back instead of leaving tombstones (Knuth, TAOCP vol. 3, 6.4, algorithm R).
  */
 private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     tieBreak: Comparator[_ >: T],
@@ -20,11 +21,12 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   import HeapElementSet._
 
   private var elements = new Array[AnyRef](handleCapacity)
-  private var table = new Array[Long](tableSizeFor(handleCapacity))
+  private var hashes = new Array[Int](handleCapacity)
+  private var table = new Array[Int](tableSizeFor(handleCapacity))
   private var changes = 0
 
   /** Called once for every element that is about to enter; may refuse it by throwing. */
-  protected def entering(handle: Int, element: T): Unit
+  protected def entering(element: T): Unit
 
   /** Grows with every change of the content, so that something derived from it can be seen to be stale. */
   final protected def changeCount: Int = changes
@@ -36,7 +38,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     if (handle == NoHandle) null
     else {
       val element = elementAt(handle)
-      takeOut(slotOf(handle, spread(element.hashCode)), handle)
+      takeOut(slotOf(handle), handle)
       element
     }
   }
@@ -48,7 +50,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
 
   final override def remove(element: T): Boolean = {
     val slot = find(element, spread(element.hashCode))
-    table(slot) != 0 && takeOut(slot, handleIn(table(slot)))
+    table(slot) != 0 && takeOut(slot, handleAt(slot))
   }
 
   final override def isEmpty: Boolean = entryCount == 0
@@ -76,7 +78,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     changes += 1
     clearHeap()
     val size = tableSizeFor(handleCapacity)
-    if (table.length == size) Arrays.fill(table, 0L) else table = new Array[Long](size)
+    if (table.length == size) Arrays.fill(table, 0) else table = new Array[Int](size)
     Arrays.fill(elements, null)
   }
 
@@ -99,7 +101,11 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   final override protected def compareTies(handle: Int, other: Int): Int =
     tieBreak.compare(elementAt(handle), elementAt(other))
 
-  override protected def handlesGrew(capacity: Int): Unit = elements = Arrays.copyOf(elements, capacity)
+  final override protected def handlesGrew(capacity: Int): Unit = {
+    elements = Arrays.copyOf(elements, capacity)
+    hashes = Arrays.copyOf(hashes, capacity)
+    if (table.length < tableSizeFor(capacity)) rehash(tableSizeFor(capacity))
+  }
 
   final protected def elementAt(handle: Int): T = elements(handle).asInstanceOf[T]
 
@@ -115,23 +121,15 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     val slot = find(element, hash)
     if (table(slot) != 0) NoHandle
     else {
+      entering(element)
+      val asked = table
       val handle = allocate()
-      try entering(handle, element)
-      catch {
-        case refused: Throwable =>
-          discard(handle)
-          throw refused
-      }
       elements(handle) = element
-      insert(slot, hash, handle)
+      hashes(handle) = hash
+      table(if (table eq asked) slot else emptySlot(hash)) = entryOf(hash, handle)
+      changes += 1
       handle
     }
-  }
-
-  private def insert(slot: Int, hash: Int, handle: Int): Unit = {
-    changes += 1
-    table(slot) = entryOf(hash, handle)
-    if (entryCount >= table.length / 2) rehash()
   }
 
   private def takeOut(slot: Int, handle: Int): Boolean = {
@@ -149,27 +147,30 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     val mask = slots.length - 1
     var slot = hash & mask
     var entry = slots(slot)
-    while (entry != 0 && !(hashIn(entry) == hash && elements(handleIn(entry)).equals(element))) {
+    while (entry != 0 && !(((entry ^ hash) & ~mask) == 0 && elements((entry & mask) - 1).equals(element))) {
       slot = (slot + 1) & mask
       entry = slots(slot)
     }
     slot
   }
 
-  private def slotOf(handle: Int, hash: Int): Int = {
+  private def slotOf(handle: Int): Int = {
     val slots = table
     val mask = slots.length - 1
+    val hash = hashes(handle)
     val entry = entryOf(hash, handle)
     var slot = hash & mask
-    while (slots(slot) != entry) {
-      if (slots(slot) == 0) throw new IllegalStateException(changedInside(handle))
-      slot = (slot + 1) & mask
-    }
+    while (slots(slot) != entry) slot = (slot + 1) & mask
     slot
   }
 
-  private def changedInside(handle: Int): String =
-    s"The hash of ${elements(handle)} changed while it was in the queue: elements must not change inside"
+  private def emptySlot(hash: Int): Int = {
+    val slots = table
+    val mask = slots.length - 1
+    var slot = hash & mask
+    while (slots(slot) != 0) slot = (slot + 1) & mask
+    slot
+  }
 
   private def closeGap(from: Int): Unit = {
     val slots = table
@@ -177,7 +178,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     var gap = from
     var slot = (gap + 1) & mask
     while (slots(slot) != 0) {
-      val home = hashIn(slots(slot)) & mask
+      val home = hashes((slots(slot) & mask) - 1) & mask
       if (((slot - home) & mask) >= ((slot - gap) & mask)) {
         slots(gap) = slots(slot)
         gap = slot
@@ -187,18 +188,17 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     slots(gap) = 0
   }
 
-  private def rehash(): Unit = {
-    val old = table
-    table = new Array[Long](old.length * 2)
-    val mask = table.length - 1
-    var index = 0
-    while (index < old.length) {
-      if (old(index) != 0) {
-        var slot = hashIn(old(index)) & mask
-        while (table(slot) != 0) slot = (slot + 1) & mask
-        table(slot) = old(index)
-      }
-      index += 1
+  private def handleAt(slot: Int): Int = (table(slot) & (table.length - 1)) - 1
+
+  private def entryOf(hash: Int, handle: Int): Int = (hash & -table.length) | (handle + 1)
+
+  /** Handles grow only when all are in use. */
+  private def rehash(size: Int): Unit = {
+    table = new Array[Int](size)
+    var handle = 0
+    while (handle < handleLimit) {
+      table(emptySlot(hashes(handle))) = entryOf(hashes(handle), handle)
+      handle += 1
     }
   }
 }
@@ -211,17 +211,12 @@ private[queue] object HeapElementSet {
   /** A queue that was drained gives its arrays back if they hold more than this many elements. */
   private final val ReleaseAbove = 1 << 16
 
-  private def entryOf(hash: Int, handle: Int): Long = (hash.toLong << 32) | (handle + 1)
-
-  private def hashIn(entry: Long): Int = (entry >>> 32).toInt
-
-  private def handleIn(entry: Long): Int = entry.toInt - 1
-
   /** Fibonacci hashing: linear probing needs the low bits to depend on all of them. */
   private def spread(hash: Int): Int = {
     val mixed = hash * 0x9e3779b9
     mixed ^ (mixed >>> 15)
   }
 
+  /** More than the greatest handle + 1, at least twice as many slots as handles, and a power of two. */
   private def tableSizeFor(capacity: Int): Int = Integer.highestOneBit(math.max(capacity, 8) - 1) << 2
 }

@@ -7,8 +7,8 @@ import io.pillarbox.state.KeyGroupRange
 /**
  * A heap of the elements of several key groups with set semantics by `equals`.
  *
- * One heap and one table serve all key groups; the key group of an element is kept beside it. A duplicate add
- * returns false and changes nothing. Equal priorities leave in the order of `tieBreak`, which must agree with
+ * One heap and one table serve all key groups; an element is asked for its own. A duplicate add returns false and
+ * changes nothing. Equal priorities leave in the order of `tieBreak`, which must agree with
  * `equals`, or in any order if it is `null`.
  *
  * @throws IllegalArgumentException from `add` and `addAll`, if an element's key group is outside `keyGroupRange`
@@ -21,8 +21,6 @@ final class HeapPriorityQueueSet[T >: Null <: Prioritized](
 ) extends HeapElementSet[T](tieBreak, initialCapacity)
     with KeyGroupedInternalPriorityQueue[T] {
 
-  /** By handle; the key group's place in the range, which fits a `Char` because a range has at most 32,768. */
-  private var keyGroups = new Array[Char](handleCapacity)
   private var index: KeyGroupIndex = KeyGroupIndex.None
 
   override def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T] = {
@@ -32,27 +30,25 @@ final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     (index.starts(group) until index.starts(group + 1)).map(at => elementAt(index.handles(at)))
   }
 
-  override protected def entering(handle: Int, element: T): Unit = {
+  override protected def entering(element: T): Unit = {
     if (index ne KeyGroupIndex.None) index = KeyGroupIndex.None
     val keyGroup = keyGroupExtractor.keyGroupOf(element)
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
-    keyGroups(handle) = (keyGroup - keyGroupRange.start).toChar
-  }
-
-  override protected def handlesGrew(capacity: Int): Unit = {
-    super.handlesGrew(capacity)
-    keyGroups = Arrays.copyOf(keyGroups, capacity)
   }
 
   /** A counting sort of the live handles by key group. */
   private def indexByKeyGroup(): KeyGroupIndex = {
     val starts = new Array[Int](keyGroupRange.size + 1)
-    forEachLive(handle => starts(keyGroups(handle) + 1) += 1)
+    val groups = new Array[Short](handleLimit)
+    forEachLive { handle =>
+      groups(handle) = (keyGroupExtractor.keyGroupOf(elementAt(handle)) - keyGroupRange.start).toShort
+      starts(groups(handle) + 1) += 1
+    }
     for (group <- 1 until starts.length) starts(group) += starts(group - 1)
     val handles = new Array[Int](size)
     val next = Arrays.copyOf(starts, keyGroupRange.size)
     forEachLive { handle =>
-      val group = keyGroups(handle).toInt
+      val group = groups(handle).toInt
       handles(next(group)) = handle
       next(group) += 1
     }

@@ -154,12 +154,45 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 
   /** Moves the smaller children up into the hole at `from`; the index of the leaf where the hole ends. */
   private def sinkHole(from: Int): Int = {
-    var index = from
+    var index = sinkThroughFull(from)
     var child = smallestChild(index)
     while (child != 0) {
       set(index, priorities(child), handles(child))
-      index = child
+      index = sinkThroughFull(child)
       child = smallestChild(index)
+    }
+    index
+  }
+
+  /**
+   * [[sinkHole]], down to the first node that has fewer than four children or that ties decide.
+   *
+   * Nothing is called in the loop, and no branch depends on which child is smallest: that can't be predicted, and a wrong
+   * guess a level costs more than all the rest. The JIT makes conditional moves of choices between two constants, and
+   * branches of `math.min` and of choices between two variables.
+   */
+  private def sinkThroughFull(from: Int): Int = {
+    val p = priorities
+    val h = handles
+    val places = positions
+    val last = count
+    var index = from
+    var first = (from << 2) - 2
+    while (first > 0 && first + 3 <= last) {
+      val left = first + (if (p(first + 1) < p(first)) 1 else 0)
+      val right = first + (if (p(first + 3) < p(first + 2)) 3 else 2)
+      val l = p(left)
+      val r = p(right)
+      if (hasTieBreak && (p(first) == p(first + 1) || p(first + 2) == p(first + 3) || l == r)) first = 0
+      else {
+        val best = left + ((right - left) & (if (r < l) -1 else 0))
+        val handle = h(best)
+        p(index) = p(best)
+        h(index) = handle
+        places(handle) = index
+        index = best
+        first = (best << 2) - 2
+      }
     }
     index
   }
@@ -167,27 +200,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   /** The index of the smallest child, 0 if `index` is a leaf. */
   private def smallestChild(index: Int): Int = {
     val first = (index << 2) - 2
-    if (first + 3 <= count && first > 0) smallestOfFour(first)
-    else if (first > count || first <= 0) 0
-    else smallestOf(first, count)
-  }
-
-  /**
-   * Without a branch that depends on the priorities: which child is smallest can't be predicted, and a wrong guess a
-   * level costs more than all the rest.
-   */
-  private def smallestOfFour(first: Int): Int = {
-    val p = priorities
-    val p0 = p(first)
-    val p1 = p(first + 1)
-    val p2 = p(first + 2)
-    val p3 = p(first + 3)
-    val left = if (p1 < p0) 1 else 0
-    val right = if (p3 < p2) 3 else 2
-    val leftPriority = math.min(p0, p1)
-    val rightPriority = math.min(p2, p3)
-    if (hasTieBreak && (p0 == p1 | p2 == p3 | leftPriority == rightPriority)) smallestOf(first, first + 3)
-    else first + (if (rightPriority < leftPriority) right else left)
+    if (first > count || first <= 0) 0 else smallestOf(first, math.min(first + 3, count))
   }
 
   private def smallestOf(first: Int, last: Int): Int = {

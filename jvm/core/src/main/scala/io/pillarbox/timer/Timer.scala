@@ -7,43 +7,68 @@ import io.pillarbox.state.Namespace
  * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where keys are equal
  * as their serializer has it.
  *
+ * Almost all timers are in the void namespace, so it takes no field: an object of theirs is 32 bytes, half a cache line.
+ *
  * @param timestamp
  *   in milliseconds since 1970
  */
-final class Timer[K] private[timer] (
-    private[timer] val timerType: TimerType[K],
-    val key: K,
-    private[timer] val keyHash: Int,
-    val namespace: Namespace,
-    val timestamp: Long
+sealed class Timer[K] private[timer] (
+    private[timer] final val timerType: TimerType[K],
+    final val key: K,
+    private[timer] final val keyHash: Int,
+    final val timestamp: Long
 ) extends Prioritized {
 
-  def kind: TimerKind = timerType.kind
+  def namespace: Namespace = Namespace.Void
 
-  def keyGroup: Int = timerType.keyGroupOf(keyHash)
+  final def kind: TimerKind = timerType.kind
 
-  override def priority: Long = timestamp
+  final def keyGroup: Int = timerType.keyGroupOf(keyHash)
+
+  final override def priority: Long = timestamp
 
   /** The same timer with a key that shares nothing mutable with this one's; itself if keys are immutable. */
-  private[timer] def copied: Timer[K] = {
+  private[timer] final def copied: Timer[K] = {
     val copy = timerType.keySerializer.copy(key)
     if (copy.asInstanceOf[AnyRef] eq key.asInstanceOf[AnyRef]) this
-    else new Timer(timerType, copy, keyHash, namespace, timestamp)
+    else Timer(timerType, copy, keyHash, namespace, timestamp)
   }
 
-  private[timer] def isOfKey(hash: Int, other: K): Boolean =
+  private[timer] final def isOfKey(hash: Int, other: K): Boolean =
     keyHash == hash && timerType.keySerializer.equal(key, other)
 
-  override def equals(other: Any): Boolean = other match {
+  final override def equals(other: Any): Boolean = other match {
     case that: Timer[_] =>
       timestamp == that.timestamp && (kind eq that.kind) && namespace == that.namespace &&
       isOfKey(that.keyHash, that.key.asInstanceOf[K])
     case _ => false
   }
 
-  override def hashCode: Int =
+  final override def hashCode: Int =
     (keyHash * 31 + java.lang.Long.hashCode(timestamp)) * 31 + namespace.hashCode
 
-  override def toString: String = s"$kind timer of key $key at $timestamp" +
+  final override def toString: String = s"$kind timer of key $key at $timestamp" +
     (if (namespace.isVoid) "" else s" in namespace $namespace")
+}
+
+private final class NamespacedTimer[K](
+    timerType: TimerType[K],
+    key: K,
+    keyHash: Int,
+    override val namespace: Namespace,
+    timestamp: Long
+) extends Timer[K](timerType, key, keyHash, timestamp)
+
+private[timer] object Timer {
+
+  /** @param keyHash that of the key serializer */
+  def apply[K](
+      timerType: TimerType[K],
+      key: K,
+      keyHash: Int,
+      namespace: Namespace,
+      timestamp: Long
+  ): Timer[K] =
+    if (namespace.isVoid) new Timer(timerType, key, keyHash, timestamp)
+    else new NamespacedTimer(timerType, key, keyHash, namespace, timestamp)
 }

@@ -29,6 +29,6 @@ private[timer] final class TimerSerializer[K](timerType: TimerType[K])
     val keyHash = OrderPreserving.readInt(in)
     val key = timerType.keySerializer.deserialize(in)
     val namespace = if (in.remaining == 0) Namespace.Void else Namespace.of(in.readBytes(in.remaining))
-    new Timer(timerType, key, keyHash, namespace, timestamp)
+    Timer(timerType, key, keyHash, namespace, timestamp)
   }
 }

@@ -11,7 +11,7 @@ final class TimerType[K](
 ) {
 
   def newTimer(key: K, namespace: Namespace, timestamp: Long): Timer[K] =
-    new Timer(this, key, keySerializer.hash(key), namespace, timestamp)
+    Timer(this, key, keySerializer.hash(key), namespace, timestamp)
 
   private[timer] def keyGroupOf(keyHash: Int): Int = KeyGroups.keyGroupOf(keyHash, maxKeyGroups)
 }
