@@ -1,5 +1,6 @@
 package io.pillarbox.state
 
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong}
 import java.util.concurrent.locks.LockSupport
 
 /**
@@ -16,10 +17,11 @@ object CoarseTime {
   private final val IdleTicks = 1000L / TickMillis
   private final val Asleep = Long.MinValue
 
-  @volatile private[this] var now = Asleep
+  /** Read opaquely: whoever asks for the time must not be made to read anything else again. */
+  private[this] val now = new AtomicLong(Asleep)
 
   /** Set by readers, once a tick at most, and taken back by the ticker. */
-  @volatile private[this] var asked = false
+  private[this] val asked = new AtomicBoolean(false)
 
   private[this] val ticker = new Thread(() => tick(), "pillarbox-coarse-time")
   ticker.setDaemon(true)
@@ -27,13 +29,13 @@ object CoarseTime {
 
   /** Milliseconds since the epoch. */
   def millis(): Long = {
-    if (!asked) asked = true
-    val time = now
+    if (!asked.getOpaque) asked.set(true)
+    val time = now.getOpaque
     if (time == Asleep) wake() else time
   }
 
   /** Whether the ticker waits to be asked. */
-  private[state] def isAsleep: Boolean = now == Asleep
+  private[state] def isAsleep: Boolean = now.get == Asleep
 
   private[this] def wake(): Long = {
     val time = System.currentTimeMillis()
@@ -44,10 +46,10 @@ object CoarseTime {
   private[this] def tick(): Unit = {
     var idle = 0L
     while (true) {
-      idle = if (asked) 0L else idle + 1
-      asked = false
+      idle = if (asked.get) 0L else idle + 1
+      asked.set(false)
       if (idle <= IdleTicks) {
-        now = System.currentTimeMillis()
+        now.set(System.currentTimeMillis())
         LockSupport.parkNanos(TickMillis * 1000000L)
       } else sleep()
     }
@@ -55,7 +57,7 @@ object CoarseTime {
 
   /** Nobody may read an old time once the ticker stands still, so the mark comes first. */
   private[this] def sleep(): Unit = {
-    now = Asleep
-    while (!asked) LockSupport.park(this)
+    now.set(Asleep)
+    while (!asked.get) LockSupport.park(this)
   }
 }
