@@ -3,12 +3,12 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of one key's list, in order, each with its number and, under TTL, its timestamp. Not thread-safe.
+ * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not thread-safe.
  *
  * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
  * moves the others.
  */
-private[heap] final class HeapList(hasTimestamps: Boolean) {
+private[heap] final class HeapList {
   import HeapList._
 
   private[this] var elements = new Array[AnyRef](Initial)
@@ -16,7 +16,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   /** Null as long as the numbers are consecutive, which those of elements added together are: then `firstNumber` + position. */
   private[this] var numbers: Array[Long] = null
   private[this] var firstNumber = 0L
-  private[this] var stamps: Array[Long] = if (hasTimestamps) new Array[Long](Initial) else null
+
+  /** Null as long as all are the same, as those of elements added in one micro-batch are: then `commonStamp`. */
+  private[this] var stamps: Array[Long] = null
+  private[this] var commonStamp = 0L
   private[this] var begin = 0
   private[this] var holes = 0
 
@@ -64,10 +67,10 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   def number(at: Int): Long = if (numbers == null) firstNumber + at else numbers(at)
 
   def timestamp(at: Int): Long =
-    if (number(at) < accessedBelow) math.max(stamps(at), accessTime) else stamps(at)
+    if (number(at) < accessedBelow) math.max(ownTimestamp(at), accessTime) else ownTimestamp(at)
 
   /** Its own timestamp, not counting reads of the list. */
-  def ownTimestamp(at: Int): Long = if (stamps == null) 0L else stamps(at)
+  def ownTimestamp(at: Int): Long = if (stamps == null) commonStamp else stamps(at)
 
   /** A lower bound of all timestamps, exact for the first element. */
   def earliest: Long =
@@ -85,17 +88,21 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
 
   def add(element: AnyRef, number: Long, timestamp: Long): Unit = {
     if (end == elements.length) makeRoom()
+    setStamp(timestamp)
+    add(element, number)
+  }
+
+  /** Without TTL. */
+  def add(element: AnyRef, number: Long): Unit = {
+    if (end == elements.length) makeRoom()
     elements(end) = element
     setNumber(number)
-    if (stamps != null) {
-      if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
-      stamps(end) = timestamp
-    }
     end += 1
     changes += 1
   }
 
   def restamp(at: Int, timestamp: Long): Unit = {
+    if (stamps == null) spellStamps()
     stamps(at) = timestamp
     isMonotone = isMonotone && (at == begin || this.timestamp(at - 1) <= this.timestamp(at)) &&
       (at + 1 == end || this.timestamp(at) <= this.timestamp(at + 1))
@@ -178,7 +185,7 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
     if (at == end) add(element, number, timestamp)
     else if (this.number(at) == number && elements(at) != null) {
       elements(at) = element
-      if (stamps != null) restamp(at, timestamp)
+      if (ownTimestamp(at) != timestamp) restamp(at, timestamp)
     } else
       throw new IndexOutOfBoundsException(
         s"Element $number of a list comes behind element ${this.number(end - 1)}"
@@ -193,6 +200,22 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
       spellNumbers()
       numbers(end) = number
     }
+
+  /** Of the element that comes to stand at [[end]]. */
+  private[this] def setStamp(timestamp: Long): Unit = {
+    if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
+    if (stamps != null) stamps(end) = timestamp
+    else if (begin == end) commonStamp = timestamp
+    else if (timestamp != commonStamp) {
+      spellStamps()
+      stamps(end) = timestamp
+    }
+  }
+
+  private[this] def spellStamps(): Unit = {
+    stamps = new Array[Long](elements.length)
+    util.Arrays.fill(stamps, begin, end, commonStamp)
+  }
 
   private[this] def spellNumbers(): Unit = {
     numbers = new Array[Long](elements.length)
@@ -219,14 +242,13 @@ private[heap] final class HeapList(hasTimestamps: Boolean) {
   }
 
   private[this] def reset(): Unit = {
-    if (elements.length > MaxIdle) {
-      elements = new Array[AnyRef](Initial)
-      if (stamps != null) stamps = new Array[Long](Initial)
-    } else util.Arrays.fill(elements, 0, end, null)
+    if (elements.length > MaxIdle) elements = new Array[AnyRef](Initial)
+    else util.Arrays.fill(elements, 0, end, null)
     begin = 0
     end = 0
     holes = 0
     numbers = null
+    stamps = null
     isMonotone = true
   }
 

@@ -96,14 +96,21 @@ private[heap] final class HeapListState[K, T](
 
   private[this] def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
+  private[this] def ownList(at: Int): HeapList = {
+    if (table.value(at) == null) table.setValue(at, new HeapList)
+    list(at)
+  }
+
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
   private[this] def append(at: Int, value: T, now: Long): Unit = {
-    if (list(at) == null) table.setValue(at, new HeapList(policy != null))
-    val stamp = if (policy == null) 0L else policy.stamp(now)
-    list(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
-    if (policy != null) table.timestamps(at) = math.min(table.timestamps(at), stamp)
+    if (policy == null) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
+    else {
+      val stamp = policy.stamp(now)
+      ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
+      if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
+    }
     sequence += 1
     table.touch(at)
   }
@@ -286,8 +293,7 @@ private[heap] final class HeapListState[K, T](
       value: InputView,
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    if (list(at) == null) table.setValue(at, new HeapList(policy != null))
-    val elements = list(at)
+    val elements = ownList(at)
     if (userKey.remaining == 0) loadAccessTime(elements, isPut, value, plan)
     else if (isPut) loadElement(at, elements, userKey.readLong(), value, plan)
     else loadRemoval(elements, userKey.readLong())
@@ -317,7 +323,7 @@ private[heap] final class HeapListState[K, T](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     val stamp = plan.timestamp(value)
-    elements.put(plan.value(value), number, stamp)
+    elements.put(plan.value(value), number, if (policy == null) 0L else stamp)
     if (!plan.sameBytes) {
       elements.rewriteFrom = Long.MinValue
       table.touch(at)
@@ -334,15 +340,16 @@ private[heap] final class HeapListState[K, T](
     private[this] val context = backend.contextVersion
     private[this] val changes = elements.changes
     private[this] var at = elements.firstElement(elements.start)
+    private[this] val end = elements.end
 
-    override def hasNext: Boolean = {
+    override def hasNext: Boolean = at < end || {
       check()
-      at < elements.end
+      false
     }
 
     override def next(): T = {
       check()
-      if (at >= elements.end)
+      if (at >= end)
         throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
       val element = elements.element(at)
       at = elements.firstElement(at + 1)
