@@ -58,7 +58,8 @@ object StateTtlConfig {
    * How expired state that nobody reads goes away. Each backend takes what concerns it.
    *
    * @param inFullSnapshot leave expired entries out of snapshots; the running backend keeps them
-   * @param incrementalEntries heap: how many entries each access to the state looks at; 0 switches it off
+   * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches it off. Up to
+   *   8 accesses share one look, at the first of them
    * @param incrementalEveryRecord heap: also look at that many each time a current key is set
    * @param atCompaction RocksDB: drop expired entries when files are compacted (processing time only)
    */

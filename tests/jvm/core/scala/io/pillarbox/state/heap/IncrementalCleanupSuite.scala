@@ -46,17 +46,36 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     }
   }
 
-  test("an access costs so many entries and no more") {
+  test("eight accesses cost so many entries each and no more, all at the first of them") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config(entries = 3)))
       for (i <- 1 to 100) {
         backend.setCurrentKey(s"k$i")
         v.update("1")
       }
+      for (_ <- 101 to 104) v.update("1")
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
-      v.value()
-      assert(backend.numEntries("value") == 97)
+      for (access <- 1 to 16) {
+        v.value()
+        assert(backend.numEntries("value") == 100 - (if (access <= 8) 24 else 48))
+      }
+    }
+  }
+
+  test("many entries an access are looked at with each") {
+    withState { (backend, clock) =>
+      val v = backend.getOrCreate(value.copy(ttl = config(entries = 50)))
+      for (i <- 1 to 200) {
+        backend.setCurrentKey(s"k$i")
+        v.update("1")
+      }
+      clock.processingTime = 1100L
+      backend.setCurrentKey("other")
+      for (access <- 1 to 4) {
+        v.value()
+        assert(backend.numEntries("value") == 200 - 50 * access)
+      }
     }
   }
 
@@ -125,7 +144,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
       val first = bytesOf(backend.commit())
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
-      for (_ <- 1 to 2) v.value()
+      for (_ <- 1 to 8) v.value()
       val second = backend.commit()
       assert(second.entries == 5)
       withBackend(clock) { again =>

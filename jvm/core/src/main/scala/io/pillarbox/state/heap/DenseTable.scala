@@ -114,16 +114,32 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
    * which may free them.
    */
   final def sweep(count: Int, limit: Long, expire: PositionAction): Unit = {
-    var left = math.min(count, highWater)
-    var at = cursor
+    val all = math.min(count, highWater)
+    val from = if (cursor >= highWater) 0 else cursor
+    val first = math.min(all, highWater - from)
+    sweepRange(from, from + first, limit, expire)
+    if (first < all) sweepRange(0, all - first, limit, expire)
+    cursor = if (first < all) all - first else from + first
+  }
+
+  /** Counts first, as there mostly is nothing: a loop without a branch or a call on what it finds. */
+  private[this] def sweepRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
     val stamps = timestamps
-    while (left > 0) {
-      if (at >= highWater) at = 0
-      if (stamps(at) <= limit) expire(at)
+    var found = 0
+    var at = from
+    while (at < until) {
+      found += (if (stamps(at) <= limit) 1 else 0)
       at += 1
-      left -= 1
     }
-    cursor = at
+    if (found > 0) expireRange(from, until, limit, expire)
+  }
+
+  private[this] def expireRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
+    var at = from
+    while (at < until) {
+      if (timestamps(at) <= limit) expire(at)
+      at += 1
+    }
   }
 
   private[this] def takePosition(): Int =

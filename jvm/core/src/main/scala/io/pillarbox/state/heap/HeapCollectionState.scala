@@ -26,15 +26,14 @@ private[heap] abstract class HeapCollectionState[K](
     if (policy == null) 0L
     else {
       val now = policy.now
-      if (sweepCount > 0) {
-        current = entry()
-        sweep(now, policy.limit(now))
-      }
+      sweepInTurn(now)
       now
     }
 
-  override protected final def sweep(now: Long, limit: Long): Unit = {
+  override protected final def beforeSweep(): Unit = current = entry()
+
+  override protected final def sweep(count: Int, now: Long, limit: Long): Unit = {
     sweepNow = now
-    swept.sweep(sweepCount, limit, expireAction)
+    swept.sweep(count, limit, expireAction)
   }
 }

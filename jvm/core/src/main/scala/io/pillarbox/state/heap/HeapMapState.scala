@@ -64,12 +64,13 @@ private[heap] final class HeapMapState[K, UK, UV](
     val owner = entryForWrite()
     if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val at = place(owner, key, value.asInstanceOf[AnyRef])
-    if (policy != null)
-      slots.timestamps(at) = policy.stamp(
-        now,
-        if (slots.timestamps(at) == Long.MaxValue) StateClock.Unknown else slots.timestamps(at)
-      )
+    if (policy != null) slots.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
     slots.touch(at)
+  }
+
+  private[this] def stampOver(at: Int, now: Long): Long = {
+    val stored = slots.timestamps(at)
+    policy.stamp(now, if (stored == Long.MaxValue) StateClock.Unknown else stored)
   }
 
   override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>

@@ -25,13 +25,13 @@ private[heap] abstract class HeapObjectState[K, V](
   protected final def write(value: V): Unit = {
     val now = if (policy == null) 0L else sweptNow()
     val at = entryForWrite()
-    if (policy != null) {
-      val stored = if (table.value(at) == null) StateClock.Unknown else table.timestamps(at)
-      table.timestamps(at) = policy.stamp(now, stored)
-    }
+    if (policy != null) table.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
     table.setValue(at, value.asInstanceOf[AnyRef])
     table.touch(at)
   }
+
+  private[this] def stampOver(at: Int, now: Long): Long =
+    policy.stamp(now, if (table.value(at) == null) StateClock.Unknown else table.timestamps(at))
 
   override final def timestamp: Long = {
     val at = entry()
@@ -48,10 +48,7 @@ private[heap] abstract class HeapObjectState[K, V](
 
   private[this] def sweptNow(): Long = {
     val now = policy.now
-    if (sweepCount > 0) {
-      backend.checkAccess()
-      sweep(now, policy.limit(now))
-    }
+    sweepInTurn(now)
     now
   }
 
@@ -78,9 +75,9 @@ private[heap] abstract class HeapObjectState[K, V](
     }
   }
 
-  override protected final def sweep(now: Long, limit: Long): Unit = {
+  override protected final def sweep(count: Int, now: Long, limit: Long): Unit = {
     sweepNow = now
-    table.sweep(sweepCount, limit, expireAction)
+    table.sweep(count, limit, expireAction)
   }
 
   /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */

@@ -8,8 +8,8 @@ import io.pillarbox.state.ttl.TtlPolicy
 /**
  * What the heap's handles share: the key table, the position of the current key, TTL, and writing to streams.
  *
- * Handles of TTL state look at the next few entries of the table on each access ([[sweep]]), so what nobody reads any more
- * goes away at a small, fixed cost an access.
+ * Handles of TTL state look at the next few entries of the table for each access ([[sweep]]), so what nobody reads any more
+ * goes away at a small, fixed cost an access. The entries of some accesses are looked at together, at the first of them.
  *
  * @param id of the state in streams
  */
@@ -23,7 +23,11 @@ private[heap] abstract class HeapState[K](
   protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend.clock)
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
-  protected final val sweepCount: Int = if (policy == null) 0 else policy.config.cleanup.incrementalEntries
+  private[this] val sweepCount = if (policy == null) 0 else policy.config.cleanup.incrementalEntries
+  private[this] val sweepAccesses =
+    if (sweepCount == 0) 0
+    else math.max(1, math.min(HeapState.SweepAccesses, HeapState.SweepEntries / sweepCount))
+  private[this] var accessesToSweep = 1
   private[this] val listener = descriptor.onExpire.orNull
 
   private[this] var knownContext = -1L
@@ -33,8 +37,26 @@ private[heap] abstract class HeapState[K](
   if (sweepCount > 0 && policy.config.cleanup.incrementalEveryRecord)
     backend.onEveryRecord { () =>
       val now = policy.now
-      sweep(now, policy.limit(now))
+      sweep(sweepCount, now, policy.limit(now))
     }
+
+  /** Sweeps if it is the turn of this access. */
+  protected final def sweepInTurn(now: Long): Unit = {
+    accessesToSweep -= 1
+    if (accessesToSweep == 0) sweepForAccesses(now)
+  }
+
+  private[this] def sweepForAccesses(now: Long): Unit =
+    if (sweepAccesses == 0) accessesToSweep = Int.MaxValue
+    else {
+      accessesToSweep = 1
+      backend.checkAccess()
+      accessesToSweep = sweepAccesses
+      beforeSweep()
+      sweep(sweepCount * sweepAccesses, now, policy.limit(now))
+    }
+
+  protected def beforeSweep(): Unit = ()
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
   protected final def entry(): Int = {
@@ -59,8 +81,8 @@ private[heap] abstract class HeapState[K](
     known
   }
 
-  /** Looks at a few entries and removes those that are expired. */
-  protected def sweep(now: Long, limit: Long): Unit
+  /** Looks at the next `count` entries and removes those that are expired. */
+  protected def sweep(count: Int, now: Long, limit: Long): Unit
 
   /** Hands an expired value, already removed, to the listener. */
   protected final def tellExpired(key: K, namespace: Namespace, userKey: Any, value: Any): Unit =
@@ -130,4 +152,11 @@ private[heap] abstract class HeapState[K](
       if (entry >= 0) load(entry, cursor.isPut, reader.userKey, reader.value, plan)
     }
   }
+}
+
+private[heap] object HeapState {
+
+  /** So many accesses share a sweep, fewer if it were to look at more than [[SweepEntries]]. */
+  final val SweepAccesses = 8
+  final val SweepEntries = 64
 }

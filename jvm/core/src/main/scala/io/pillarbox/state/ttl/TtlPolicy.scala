@@ -29,9 +29,12 @@ private[state] final class TtlPolicy(val config: StateTtlConfig, clock: StateClo
 
   def isExpired(timestamp: Long, limit: Long): Boolean = timestamp <= limit && timestamp != StateClock.Unknown
 
+  /** Whether a value written at `now` is stamped `now`, whatever its timestamp was. */
+  def replacesStored(now: Long): Boolean = !eventTime && now != StateClock.Unknown
+
   /** The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is known. */
   def stamp(now: Long, stored: Long): Long =
-    if (!eventTime && now != StateClock.Unknown) now
+    if (replacesStored(now)) now
     else if (!eventTime) stored
     else {
       val record = clock.recordTimestamp
