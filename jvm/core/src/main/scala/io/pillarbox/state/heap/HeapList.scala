@@ -130,6 +130,7 @@ private[heap] final class HeapList {
 
   def removeAll(committedBelow: Long): Unit = {
     var i = begin
+    if (removed == null && i < end && number(i) < committedBelow) removed = new Array[Long](size)
     while (i < end && number(i) < committedBelow) {
       if (elements(i) != null) note(number(i))
       i += 1
