@@ -22,8 +22,15 @@ final class RocksDBFixture extends AutoCloseable {
   )
 
   /** Over a new column family, which goes away with [[close]]; [[restart]] doesn't know of it. */
-  def newStoreOfItsOwn(batchBytes: Int = 256): RocksDBOrderedByteStore =
-    new RocksDBOrderedByteStore(open.db, open.addFamily(), open.readOptions, open.writeOptions, batchBytes)
+  def newStoreOfItsOwn(batchBytes: Int = 256, keyGroupWidth: Int = 1): RocksDBOrderedByteStore =
+    new RocksDBOrderedByteStore(
+      open.db,
+      open.addFamily(),
+      open.readOptions,
+      open.writeOptions,
+      batchBytes,
+      keyGroupWidth
+    )
 
   def db: RocksDB = open.db
 

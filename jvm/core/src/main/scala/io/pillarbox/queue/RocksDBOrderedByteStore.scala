@@ -16,36 +16,63 @@ import org.rocksdb.{
 /**
  * A column family of RocksDB as an ordered set of keys; the values are empty.
  *
- * Writes are collected in [[RocksDBWriteBuffer]] and reach the database a batch at a time: when `batchBytes` are
- * full, before a scan, and at `flush`. Scans have an upper bound, so they never walk through what other key groups
- * deleted. Database, column family and options stay the caller's, who closes them after the last use of this.
+ * Writes wait on the heap, those of each key group by themselves, and reach the database in one batch, in order: all of them
+ * when `batchBytes` are full and at `flush`, those of the key groups that a scan is about before it. Scans have
+ * an upper bound, so they never walk through what other key groups deleted. Database, column family and options stay the
+ * caller's, who closes them after the last use of this.
+ *
+ * @param batchBytes
+ *   how much may wait, about
+ * @param keyGroupWidth
+ *   how many bytes (1 or 2) of a key name its group, see [[OrderPreserving.keyGroupWidth]]; counts for speed only
  */
 final class RocksDBOrderedByteStore(
     db: RocksDB,
     columnFamily: ColumnFamilyHandle,
     readOptions: ReadOptions,
     writeOptions: WriteOptions,
-    batchBytes: Int = RocksDBOrderedByteStore.DefaultBatchBytes
+    batchBytes: Int = RocksDBOrderedByteStore.DefaultBatchBytes,
+    keyGroupWidth: Int = 1
 ) extends OrderedByteStore {
-
-  private val buffer = new RocksDBWriteBuffer(columnFamily.getID, batchBytes)
+  private val buffer = new RocksDBWriteBuffer(columnFamily.getID, math.min(batchBytes, 64 << 10))
+  private val waiting = new Array[WaitingWrites](1 << (8 * keyGroupWidth))
+  private var waitingBytes = 0
 
   override def put(key: Array[Byte]): Unit = {
-    buffer.put(key)
-    if (buffer.isFull) flush()
+    waitingBytes += waitingFor(key).put(key)
+    if (waitingBytes >= batchBytes) flush()
   }
 
   override def delete(key: Array[Byte]): Unit = {
-    buffer.delete(key)
-    if (buffer.isFull) flush()
+    waitingBytes += waitingFor(key).delete(key)
+    if (waitingBytes >= batchBytes) flush()
   }
 
-  override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
-    buffer.deleteRange(from, until)
-    if (buffer.isFull) flush()
+  override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit =
+    if (groupOf(from) == lastGroupBefore(until)) {
+      waitingBytes += waitingFor(from).deleteRange(from, until)
+      if (waitingBytes >= batchBytes) flush()
+    } else {
+      flush()
+      buffer.deleteRange(from, until)
+      write()
+    }
+
+  override def flush(): Unit = flush(0, waiting.length - 1)
+
+  private def flush(from: Int, to: Int): Unit = {
+    var group = from
+    while (group <= to) {
+      if (waiting(group) != null && !waiting(group).isEmpty) {
+        waitingBytes -= waiting(group).bytes
+        waiting(group).moveTo(buffer)
+      }
+      group += 1
+    }
+    write()
   }
 
-  override def flush(): Unit = if (!buffer.isEmpty) {
+  private def write(): Unit = if (!buffer.isEmpty) {
     val batch = new WriteBatch(buffer.toByteArray)
     try db.write(writeOptions, batch)
     catch { case e: RocksDBException => throw failed("write a batch to", e) }
@@ -53,8 +80,27 @@ final class RocksDBOrderedByteStore(
     buffer.clear()
   }
 
+  private def waitingFor(key: Array[Byte]): WaitingWrites = {
+    val group = groupOf(key)
+    if (waiting(group) == null) waiting(group) = new WaitingWrites
+    waiting(group)
+  }
+
+  /** Shorter keys are filled up with zeros. */
+  private def groupOf(key: Array[Byte]): Int = {
+    val first = if (key.length > 0) key(0) & 0xff else 0
+    if (keyGroupWidth == 1) first
+    else (first << 8) | (if (key.length > 1) key(1) & 0xff else 0)
+  }
+
+  /** The last group with keys below `until`; what ends with a zero comes after a key that lacks it. */
+  private def lastGroupBefore(until: Array[Byte]): Int = {
+    val isStart = until.length <= keyGroupWidth && (until.length == 0 || until.last != 0)
+    if (isStart) groupOf(until) - 1 else groupOf(until)
+  }
+
   override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
-    flush()
+    flush(groupOf(from), lastGroupBefore(until))
     val upperBound = new Slice(until)
     // A prefix extractor of the column family must not hide keys: the bounds are no prefixes.
     val options = new ReadOptions(readOptions).setIterateUpperBound(upperBound).setTotalOrderSeek(true)
@@ -99,5 +145,5 @@ final class RocksDBOrderedByteStore(
 }
 
 object RocksDBOrderedByteStore {
-  val DefaultBatchBytes: Int = 32 * 1024
+  val DefaultBatchBytes: Int = 1 << 20
 }

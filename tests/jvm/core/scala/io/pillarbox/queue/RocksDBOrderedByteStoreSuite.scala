@@ -1,0 +1,64 @@
+package io.pillarbox.queue
+
+import org.scalacheck.{Gen, Shrink}
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+/** Writes wait and change places on their way to RocksDB; nobody may see that. */
+class RocksDBOrderedByteStoreSuite extends AnyFunSuite with ScalaCheckPropertyChecks with BeforeAndAfterAll {
+  import RocksDBOrderedByteStoreSuite._
+
+  private lazy val database = new RocksDBFixture
+
+  override protected def afterAll(): Unit = database.close()
+
+  private def contentOf(store: OrderedByteStore, from: Array[Byte], until: Array[Byte]): Seq[Seq[Byte]] = {
+    val cursor = store.scan(from, until)
+    try Iterator.continually(cursor).takeWhile(_.advance()).map(_.key.toSeq).toSeq
+    finally cursor.close()
+  }
+
+  for (width <- Seq(1, 2))
+    test(s"every scan sees what a sorted set in memory has, with key groups of $width bytes") {
+      forAll(Gen.listOf(step), minSuccessful(100)) { steps =>
+        val store = database.newStoreOfItsOwn(batchBytes = 600, keyGroupWidth = width)
+        val model = new MemoryOrderedByteStore
+        steps.foreach {
+          case Put(key) => Seq(store, model).foreach(_.put(key))
+          case Delete(key) => Seq(store, model).foreach(_.delete(key))
+          case DeleteRange(from, until) => Seq(store, model).foreach(_.deleteRange(from, until))
+          case Scan(from, until) => assert(contentOf(store, from, until) == contentOf(model, from, until))
+        }
+        store.flush()
+        assert(contentOf(store, First, Last) == contentOf(model, First, Last))
+      }
+    }
+}
+
+object RocksDBOrderedByteStoreSuite {
+  private val First = Array.emptyByteArray
+  private val Last = Array.fill(4)(0xff.toByte)
+
+  private sealed trait Step
+  private final case class Put(key: Array[Byte]) extends Step
+  private final case class Delete(key: Array[Byte]) extends Step
+  private final case class DeleteRange(from: Array[Byte], until: Array[Byte]) extends Step
+  private final case class Scan(from: Array[Byte], until: Array[Byte]) extends Step
+
+  private val key: Gen[Array[Byte]] =
+    Gen.choose(1, 4).flatMap(Gen.listOfN(_, Gen.oneOf(Seq[Byte](0, 1, 2, -1)))).map(_.toArray)
+
+  private val bounds: Gen[(Array[Byte], Array[Byte])] = Gen.zip(key, key).map { case (one, other) =>
+    if (java.util.Arrays.compareUnsigned(one, other) <= 0) (one, other) else (other, one)
+  }
+
+  private val step: Gen[Step] = Gen.frequency(
+    10 -> key.map(Put(_)),
+    5 -> key.map(Delete(_)),
+    2 -> bounds.map { case (from, until) => DeleteRange(from, until) },
+    2 -> bounds.map { case (from, until) => Scan(from, until) }
+  )
+
+  implicit private val noShrink: Shrink[List[Step]] = Shrink.shrinkAny
+}
