@@ -1,20 +1,19 @@
 package io.pillarbox.state.rocksdb
 
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util
 
 import scala.collection.mutable
 
 import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Changed, Unwritten}
 import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
-import org.rocksdb.{ColumnFamilyHandle, RocksDB}
+import org.rocksdb.RocksDB
 
 /**
  * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed since the last
  * commit. Not thread-safe.
  *
- * When the cache is full its writes go to the database in one batch, and the keys of changed entries to a column family of
- * their own; so the memory for a commit is bounded however much changed.
+ * When the cache is full its writes go to the database in one batch, in the order of their keys, and the changed entries to
+ * [[ChangeSpill]]; so the memory for a commit is bounded however much changed.
  */
 private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sharedCache: CacheBudget) {
   private[this] val columns = mutable.ArrayBuffer.empty[StateColumn]
@@ -22,9 +21,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   private[this] var unwritten = new Array[Int](1024)
   private[this] var unwrittenCount = 0
   private[this] val batch = new BatchBuilder(store)
-  private[this] var changedFamily: ColumnFamilyHandle = _
+  private[this] val order = new EntryOrder(cache)
+  private[this] val spilled = new ChangeSpill(store.directory)
+  private[this] val census = new WriteCensus
   private[this] var scratch = new Array[Byte](4096)
-  private[this] val changedKey = new OutputView(128)
 
   /** The value that [[get]] found; valid until the next call. */
   val value = new InputView
@@ -33,8 +33,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   @volatile var misses = 0L
 
   /**
-   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops, and one in a
-   * hundred of those written without being read first, which look to a Bloom filter as if they had been there.
+   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops, and for those
+   * written without being read first while the database may have them, which [[WriteCensus]] estimates.
    */
   @volatile var live = 0L
 
@@ -64,7 +64,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   /** @param isNew whether it is known that there is no such key */
   def put(column: StateColumn, key: OutputView, bytes: OutputView, isNew: Boolean = false): Unit = {
     val entry = entryForWrite(column, key)
-    if (isNew || isAbsent(column, key, entry)) ownLive += 1
+    ownLive += (if (isNew) 1 else countIf(absent = true, column, key, entry))
     cache.setValue(entry, bytes.array, bytes.length)
     noteWrite(column, entry)
   }
@@ -73,7 +73,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   def delete(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column, key)
     if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
-      if (!isAbsent(column, key, entry)) ownLive -= 1
+      ownLive -= countIf(absent = false, column, key, entry)
       cache.setAbsent(entry)
       noteWrite(column, entry)
     }
@@ -97,38 +97,21 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   /** Gives the database all writes that it doesn't have yet. */
   def writeThrough(): Unit = if (unwrittenCount > 0) {
+    order.clear()
     var i = 0
     while (i < unwrittenCount) {
-      writeOne(unwritten(i))
+      order.add(unwritten(i))
       i += 1
     }
-    batch.write()
-    i = 0
-    while (i < unwrittenCount) {
-      cache.unmark(unwritten(i), Unwritten)
-      i += 1
-    }
-    unwrittenCount = 0
+    order.sort()
+    writeInOrder()
   }
 
-  /** Hands every entry of the column that changed since the last [[commitChanges]] to `action`, once. */
-  def forEachChange(column: StateColumn)(action: ChangedEntry): Unit =
-    if (changedFamily == null) {
-      var i = 0
-      while (i < column.changedCount) {
-        val entry = column.changedEntry(i)
-        val length = cache.valueLength(entry)
-        action(
-          cache.bytes,
-          cache.keyOffset(entry),
-          cache.keyLength(entry),
-          if (length == Absent) null else cache.bytes,
-          cache.valueOffset(entry),
-          length
-        )
-        i += 1
-      }
-    } else forEachSpilled(column, action)
+  /** Hands every entry that changed since the last [[commitChanges]] to `action`, once, column by column. */
+  def forEachChange(action: ChangeCursor => Unit): Unit = {
+    val changes = if (spilled.isEmpty) new CachedChanges(cache, columns.toSeq) else mergedChanges()
+    while (changes.advance()) action(changes)
+  }
 
   /** From now on there are so many entries. */
   def assumeLive(count: Long): Unit = {
@@ -146,20 +129,20 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
       }
       column.forgetChanged()
     }
-    if (changedFamily != null) {
-      store.dropColumnFamily(changedFamily)
-      changedFamily = null
-    }
+    spilled.clear()
     publishCounters()
   }
 
   /** Gives the cache's memory back; nothing may be read or written afterwards. */
-  def close(): Unit = cache.close()
+  def close(): Unit = {
+    cache.close()
+    spilled.close()
+  }
 
   private[this] def fetch(column: StateColumn, key: OutputView): Boolean = {
     ownMisses += 1
     if (cache.isFull) spill()
-    val length = read(column, key)
+    val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
     if (length <= EntryStore.MaxCachedValue) {
       val entry = cache.add(column.id, key.array, key.length)
       if (length != RocksDB.NOT_FOUND) cache.setValue(entry, scratch, length)
@@ -182,13 +165,22 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   private[this] def entryForWrite(column: StateColumn, key: OutputView): Int = {
     if (cache.isFull) spill()
-    val entry = cache.find(column.id, key.array, key.length)
-    if (entry >= 0) entry else cache.add(column.id, key.array, key.length)
+    val found = cache.find(column.id, key.array, key.length)
+    if (found >= 0) found
+    else {
+      val added = cache.add(column.id, key.array, key.length)
+      if (!column.isStored) cache.mark(added, WriteBackCache.Known)
+      added
+    }
   }
 
-  private[this] def isAbsent(column: StateColumn, key: OutputView, entry: Int): Boolean =
-    if (cache.isKnown(entry)) cache.valueLength(entry) == Absent
-    else !store.mayHave(column.family, key.array, key.length)
+  /** How many entries this one stands for if it is absent, or present, as asked; 0 if it is not. */
+  private[this] def countIf(absent: Boolean, column: StateColumn, key: OutputView, entry: Int): Int =
+    if (cache.isKnown(entry)) { if ((cache.valueLength(entry) == Absent) == absent) 1 else 0 }
+    else {
+      val weight = census.weight()
+      if (weight > 0 && store.mayHave(column.family, key.array, key.length) != absent) weight else 0
+    }
 
   private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
     if (!cache.isUnwritten(entry)) {
@@ -200,13 +192,31 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     cache.mark(entry, Unwritten | Changed | WriteBackCache.Known)
   }
 
+  /** Writes the entries in `order` that the database doesn't have. */
+  private[this] def writeInOrder(): Unit = {
+    var i = 0
+    while (i < order.size) {
+      if (cache.isUnwritten(order(i))) writeOne(order(i))
+      i += 1
+    }
+    batch.write()
+    i = 0
+    while (i < order.size) {
+      cache.unmark(order(i), Unwritten)
+      i += 1
+    }
+    unwrittenCount = 0
+  }
+
   private[this] def writeOne(entry: Int): Unit = {
-    val family = columns(cache.column(entry)).familyNumber
+    val column = columns(cache.column(entry))
     val length = cache.valueLength(entry)
-    if (length == Absent) batch.delete(family, cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
+    column.isStored = true
+    if (length == Absent)
+      batch.delete(column.familyNumber, cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
     else
       batch.put(
-        family,
+        column.familyNumber,
         cache.bytes,
         cache.keyOffset(entry),
         cache.keyLength(entry),
@@ -218,52 +228,32 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   /** Empties the cache. */
   private[this] def spill(): Unit = {
-    writeThrough()
-    columns.foreach { column =>
-      var i = 0
-      while (i < column.changedCount) {
-        noteSpilled(column, column.changedEntry(i))
-        i += 1
-      }
-      column.forgetChanged()
+    order.clear()
+    var entry = 0
+    while (entry < cache.size) {
+      if (cache.isUnwritten(entry) || cache.isChanged(entry)) order.add(entry)
+      entry += 1
     }
-    batch.write()
+    order.sort()
+    writeInOrder()
+    if (columns.exists(_.changedCount > 0)) spilled.add(new OrderedChanges(cache, order))
+    columns.foreach(_.forgetChanged())
+    order.clear()
     cache.clear()
     publishCounters()
   }
 
-  private[this] def noteSpilled(column: StateColumn, entry: Int): Unit = {
-    if (changedFamily == null) changedFamily = store.createColumnFamily(EntryStore.ChangedName)
-    changedKey.clear()
-    changedKey.writeShort(column.id)
-    changedKey.writeBytes(cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
-    batch.put(changedFamily.getID, changedKey.array, 0, changedKey.length, Array.emptyByteArray, 0, 0)
-  }
-
-  private[this] def forEachSpilled(column: StateColumn, action: ChangedEntry): Unit = {
-    spill()
-    val prefix = Array((column.id >>> 8).toByte, column.id.toByte)
-    val until = EntryStore.successor(prefix)
-    var from = prefix
-    var more = true
-    while (more) {
-      val page = store.scan(changedFamily, from, until, 4096)
-      for (i <- 0 until page.size) {
-        changedKey.clear()
-        changedKey.writeBytes(page.key(i), 2, page.key(i).length - 2)
-        val length = read(column, changedKey)
-        action(
-          page.key(i),
-          2,
-          changedKey.length,
-          if (length == RocksDB.NOT_FOUND) null else scratch,
-          0,
-          length
-        )
+  private[this] def mergedChanges(): ChangeCursor = {
+    order.clear()
+    columns.foreach { column =>
+      var i = 0
+      while (i < column.changedCount) {
+        order.add(column.changedEntry(i))
+        i += 1
       }
-      more = !page.isLast
-      if (more) from = EntryStore.after(page.key(page.size - 1))
     }
+    order.sort()
+    new MergedChanges(spilled.cursors :+ new OrderedChanges(cache, order))
   }
 
   /** Lets other threads see how it stands. */
@@ -275,21 +265,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   }
 }
 
-/** Sees one changed entry; `value` is null if it was removed. The arrays are only valid during the call. */
-private[rocksdb] trait ChangedEntry {
-  def apply(
-      key: Array[Byte],
-      keyOffset: Int,
-      keyLength: Int,
-      value: Array[Byte],
-      valueOffset: Int,
-      valueLength: Int
-  ): Unit
-}
-
 private[rocksdb] object EntryStore {
   final val PageSize = 128
-  val ChangedName: Array[Byte] = "changed".getBytes(UTF_8)
 
   /** Larger values are not kept in the cache once they are read. */
   private final val MaxCachedValue = 64 << 10
@@ -308,35 +285,4 @@ private[rocksdb] object EntryStore {
 
   /** The least key behind this one. */
   def after(key: Array[Byte]): Array[Byte] = util.Arrays.copyOf(key, key.length + 1)
-}
-
-/** Walks over entries in the order of their keys. Holds no native object between two calls, so it needn't be closed. */
-private[rocksdb] final class EntryScan(
-    entries: EntryStore,
-    store: RocksDBStore,
-    column: StateColumn,
-    prefix: Array[Byte],
-    pageSize: Int
-) {
-  private[this] val until = EntryStore.successor(prefix)
-  private[this] var page: ScanPage = _
-  private[this] var at = -1
-
-  /** Moves to the next entry; false at the end. */
-  def next(): Boolean = {
-    at += 1
-    while (page == null || (at >= page.size && !page.isLast)) load()
-    at < page.size
-  }
-
-  def key: Array[Byte] = page.key(at)
-
-  def value: Array[Byte] = page.value(at)
-
-  private[this] def load(): Unit = {
-    entries.writeThrough()
-    val from = if (page == null) prefix else EntryStore.after(page.key(page.size - 1))
-    page = store.scan(column.family, from, until, pageSize)
-    at = 0
-  }
 }

@@ -107,9 +107,21 @@ final class RocksDBKeyedStateBackend[K](
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
-    columns.values.foreach { column =>
-      writer.beginState(column.id)
-      entries.forEachChange(column)(writer.record(_, _, _, _, _, _))
+    var column = -1
+    entries.forEachChange { change =>
+      if (change.column != column) {
+        column = change.column
+        writer.beginState(column)
+      }
+      val value = if (change.valueLength < 0) null else change.bytes
+      writer.record(
+        change.bytes,
+        change.keyOffset,
+        change.keyLength,
+        value,
+        change.valueOffset,
+        change.valueLength
+      )
     }
     val summary = writer.finish()
     entries.commitChanges()
@@ -178,6 +190,7 @@ final class RocksDBKeyedStateBackend[K](
       columns.getOrElse(meta.name, addColumn(ColumnName(meta.name, 0, ttlSeconds), compacts = false))
     val sequence = if (column.meta == null) 0L else column.meta.nextSequence
     column.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
+    column.isStored = true
     column
   }
 
@@ -207,9 +220,6 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def adopt(header: StreamHeader): Unit = {
     currentVersion =
       StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
-    store.columnFamilies
-      .filter(_.getName.sameElements(EntryStore.ChangedName))
-      .foreach(store.dropColumnFamily)
     val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )
@@ -219,6 +229,7 @@ final class RocksDBKeyedStateBackend[K](
         .collect { case (state, found) if state == meta.name => found }
         .maxBy(_._2.generation)
       column.use(family, name)
+      column.isStored = true
       column.meta = meta
       columns(meta.name) = column
     }

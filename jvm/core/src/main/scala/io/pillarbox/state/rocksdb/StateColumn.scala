@@ -16,6 +16,9 @@ private[rocksdb] final class StateColumn(val id: Int) {
   var name: ColumnName = _
   var meta: StateMeta = _
 
+  /** Whether the database may have entries of it. */
+  var isStored = false
+
   private[this] var changed = new Array[Int](16)
   private[this] var count = 0
 
