@@ -29,6 +29,7 @@ private[rocksdb] object ColumnMigration {
     if (plan.sameBytes && CompactionTtl.fits(column.name.ttlSeconds, ttlSeconds))
       store.enableCompaction(column.family)
     else {
+      entries.writeThrough()
       val old = column.family
       val name = column.name.copy(generation = column.name.generation + 1, ttlSeconds = ttlSeconds)
       column.use(store.createColumnFamily(name.toBytes, ttlSeconds), name)
@@ -58,22 +59,17 @@ private[rocksdb] object ColumnMigration {
       descriptor: StateDescriptor[_],
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
-    val (parts, in) = (new KeyParts, new InputView)
-    val (newKey, newValue) = (new OutputView, new OutputView)
-    forEach(store, from) { (key, value) =>
-      newKey.clear()
-      newKey.writeBytes(key)
-      in.wrap(value, 0, value.length)
-      val isAccessTime = descriptor.kind == StateKind.List && parts.open(key).userKeyLength == 0
-      newValue.clear()
-      if (!isAccessTime) {
-        val stamp = plan.timestamp(in)
-        if (descriptor.hasTtl) newValue.writeLong(stamp)
-        serializer.serialize(plan.value(in), newValue)
-      } else newValue.writeBytes(value)
-      if (isAccessTime && !plan.keepsTimestamps) entries.delete(to, newKey)
-      else entries.put(to, newKey, newValue)
+    val newKey = new OutputView
+    if (descriptor.kind == StateKind.List) {
+      val lists = new ListRewriter(entries, to, descriptor, plan)
+      forEach(store, from)(lists.rewrite(_, _))
+    } else {
+      val values = new ValueRewriter(descriptor, plan)
+      forEach(store, from) { (key, value) =>
+        newKey.clear()
+        newKey.writeBytes(key)
+        entries.put(to, newKey, values.rewritten(value, 0, value.length))
+      }
     }
   }
 
@@ -88,5 +84,58 @@ private[rocksdb] object ColumnMigration {
       more = !page.isLast
       if (more) from = EntryStore.after(page.key(page.size - 1))
     }
+  }
+}
+
+/** Writes values again, as the descriptor wants them. */
+private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestorePlan[AnyRef, AnyRef]) {
+  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
+  private[this] val in = new InputView
+  private[this] val out = new OutputView
+
+  /** Valid until the next call. */
+  def rewritten(value: Array[Byte], offset: Int, length: Int): OutputView = {
+    in.wrap(value, offset, length)
+    out.clear()
+    val stamp = plan.timestamp(in)
+    if (descriptor.hasTtl) out.writeLong(stamp)
+    serializer.serialize(plan.value(in), out)
+    out
+  }
+}
+
+/** The same for the elements of lists. */
+private final class ListRewriter(
+    entries: EntryStore,
+    to: StateColumn,
+    descriptor: StateDescriptor[_],
+    plan: RestorePlan[AnyRef, AnyRef]
+) {
+  private[this] val values = new ValueRewriter(descriptor, plan)
+  private[this] val builder = new ListChunkBuilder
+  private[this] val parts = new KeyParts
+  private[this] val newKey = new OutputView
+
+  def rewrite(key: Array[Byte], value: Array[Byte]): Unit = {
+    val prefix = parts.open(key).prefixLength
+    val chunk = new ListChunk().open(value)
+    val keepsAccess = plan.keepsTimestamps || (chunk.access eq ListAccess.Never)
+    builder.begin(chunk.isSplit, if (keepsAccess) chunk.access else ListAccess.Never)
+    while (chunk.next()) {
+      val element = values.rewritten(chunk.array, chunk.valueOffset, chunk.valueLength)
+      builder.add(chunk.number, element.array, 0, element.length)
+      setKey(key, prefix)
+      newKey.writeLong(chunk.number)
+      entries.tellPut(to, newKey, element)
+    }
+    setKey(key, prefix)
+    if (!keepsAccess) entries.tellRemoved(to, newKey)
+    setKey(key, key.length)
+    entries.put(to, newKey, builder.finish())
+  }
+
+  private[this] def setKey(key: Array[Byte], length: Int): Unit = {
+    newKey.clear()
+    newKey.writeBytes(key, 0, length)
   }
 }

@@ -44,10 +44,13 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   private[this] var ownHits = 0L
   private[this] var ownMisses = 0L
 
-  def newColumn(): StateColumn = {
-    val column = new StateColumn(columns.size)
-    columns += column
-    column
+  /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
+  def newColumn(isPacked: Boolean): StateColumn = {
+    val id = columns.size
+    val log = if (isPacked) new StateColumn(id + 1, id, null) else null
+    columns += new StateColumn(id, id, log)
+    if (isPacked) columns += log
+    columns(id)
   }
 
   /** Finds the value of a key and opens [[value]] on it. */
@@ -61,10 +64,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     } else fetch(column, key)
   }
 
-  /** @param isNew whether it is known that there is no such key */
-  def put(column: StateColumn, key: OutputView, bytes: OutputView, isNew: Boolean = false): Unit = {
+  def put(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
     val entry = entryForWrite(column, key)
-    ownLive += (if (isNew) 1 else countIf(absent = true, column, key, entry))
+    if (column.isKept && column.isTold) ownLive += countIf(absent = true, column, key, entry)
     cache.setValue(entry, bytes.array, bytes.length)
     noteWrite(column, entry)
   }
@@ -73,11 +75,31 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   def delete(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column, key)
     if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
-      ownLive -= countIf(absent = false, column, key, entry)
+      if (column.isTold) ownLive -= countIf(absent = false, column, key, entry)
       cache.setAbsent(entry)
       noteWrite(column, entry)
     }
   }
+
+  /** Adds to the end of the value that [[get]] has just found. */
+  def append(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
+    val entry = cache.find(column.id, key.array, key.length)
+    cache.append(entry, bytes.array, bytes.length)
+    noteWrite(column, entry)
+  }
+
+  /** Notes for the next commit what a packed column has under this key now. */
+  def tellPut(column: StateColumn, key: OutputView, bytes: OutputView): Unit = put(column.log, key, bytes)
+
+  /** Notes for the next commit that a packed column has nothing under this key any more. */
+  def tellRemoved(column: StateColumn, key: OutputView): Unit = {
+    val entry = entryForWrite(column.log, key)
+    cache.setAbsent(entry)
+    noteWrite(column.log, entry)
+  }
+
+  /** So many more entries lie in a packed column. */
+  def countLive(more: Int): Unit = ownLive += more
 
   /** Replaces the first eight bytes of the value that [[get]] has just found. */
   def restamp(column: StateColumn, key: OutputView, timestamp: Long): Unit = {
@@ -108,9 +130,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   }
 
   /** Hands every entry that changed since the last [[commitChanges]] to `action`, once, column by column. */
-  def forEachChange(action: ChangeCursor => Unit): Unit = {
+  def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
     val changes = if (spilled.isEmpty) new CachedChanges(cache, columns.toSeq) else mergedChanges()
-    while (changes.advance()) action(changes)
+    while (changes.advance()) action(columns(changes.column), changes)
   }
 
   /** From now on there are so many entries. */
@@ -183,13 +205,13 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     }
 
   private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
-    if (!cache.isUnwritten(entry)) {
+    if (column.isKept && !cache.isUnwritten(entry)) {
       if (unwrittenCount == unwritten.length) unwritten = util.Arrays.copyOf(unwritten, unwrittenCount * 2)
       unwritten(unwrittenCount) = entry
       unwrittenCount += 1
     }
-    if (!cache.isChanged(entry)) column.noteChanged(entry)
-    cache.mark(entry, Unwritten | Changed | WriteBackCache.Known)
+    if (column.isTold && !cache.isChanged(entry)) column.noteChanged(entry)
+    cache.mark(entry, column.marks)
   }
 
   /** Writes the entries in `order` that the database doesn't have. */

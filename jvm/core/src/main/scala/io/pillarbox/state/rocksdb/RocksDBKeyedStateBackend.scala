@@ -60,7 +60,8 @@ final class RocksDBKeyedStateBackend[K](
       case Some(column) =>
         ColumnMigration.run(store, entries, column, descriptor, clock, ttlSeconds)
         column
-      case None => addColumn(ColumnName(descriptor.name, 0, ttlSeconds), compacts = true)
+      case None =>
+        addColumn(ColumnName(descriptor.name, 0, ttlSeconds), descriptor.kind, compacts = true)
     }
     column.meta = StateMeta.of(column.id, descriptor, restored.fold(0L)(_.meta.nextSequence))
     val state = make(descriptor, column)
@@ -68,8 +69,8 @@ final class RocksDBKeyedStateBackend[K](
     state.asInstanceOf[S]
   }
 
-  private[this] def addColumn(name: ColumnName, compacts: Boolean): StateColumn = {
-    val column = entries.newColumn()
+  private[this] def addColumn(name: ColumnName, kind: StateKind, compacts: Boolean): StateColumn = {
+    val column = entries.newColumn(isPacked = kind == StateKind.List)
     column.use(store.createColumnFamily(name.toBytes, name.ttlSeconds, compacts), name)
     columns(name.state) = column
     column
@@ -88,16 +89,15 @@ final class RocksDBKeyedStateBackend[K](
 
   override def keys(stateName: String): Iterator[K] = {
     val state = find(stateName)
-    new DistinctPrefixes(entries.scan(state.column, Array.emptyByteArray, 1024), state.isEntry)
+    new DistinctPrefixes(entries.scan(state.column, Array.emptyByteArray, 1024), state.holdsKey)
       .map(parts => keySerializer.deserialize(parts))
   }
 
   override def numEntries(stateName: String): Long = {
     val state = find(stateName)
     val scan = entries.scan(state.column, Array.emptyByteArray, 1024)
-    val parts = new KeyParts
     var count = 0L
-    while (scan.next()) if (state.isEntry(parts.open(scan.key).userKeyLength)) count += 1
+    while (scan.next()) count += state.entriesIn(scan.value)
     count
   }
 
@@ -107,18 +107,17 @@ final class RocksDBKeyedStateBackend[K](
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
-    var column = -1
-    entries.forEachChange { change =>
-      if (change.column != column) {
-        column = change.column
-        writer.beginState(column)
+    var state = -1
+    entries.forEachChange { (column, change) =>
+      if (column.streamId != state) {
+        state = column.streamId
+        writer.beginState(state)
       }
-      val value = if (change.valueLength < 0) null else change.bytes
       writer.record(
         change.bytes,
         change.keyOffset,
         change.keyLength,
-        value,
+        if (change.valueLength < 0) null else change.bytes,
         change.valueOffset,
         change.valueLength
       )
@@ -134,11 +133,13 @@ final class RocksDBKeyedStateBackend[K](
     val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
     columns.values.foreach { column =>
       writer.beginState(column.id)
-      val filter = new SnapshotFilter(states.get(column.name.state).map(_.descriptor), clock)
+      val descriptor = states.get(column.name.state).map(_.descriptor)
+      val filter =
+        if (column.isTold) new EntrySnapshot(writer, descriptor, clock)
+        else new ListSnapshot(writer, descriptor, clock)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
-      while (scan.next())
-        if (filter.keeps(scan.key, scan.value))
-          writer.record(scan.key, 0, scan.key.length, scan.value, 0, scan.value.length)
+      while (scan.next()) filter.write(scan.key, scan.value)
+      filter.finish()
     }
     writer.finish()
   }
@@ -166,12 +167,18 @@ final class RocksDBKeyedStateBackend[K](
 
   override protected def doRestore(in: InputStream, source: String): Unit = {
     var targets = Map.empty[Int, StateColumn]
+    val lists = mutable.Map.empty[StateColumn, ListLoader]
     val batch = new BatchBuilder(store)
     var restored = 0L
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
-    } { block => targets.get(block.state).foreach(restored += load(_, block, batch)) }
+    } { block =>
+      targets.get(block.state).foreach { column =>
+        val list = if (column.isTold) null else lists.getOrElseUpdate(column, new ListLoader(entries, column))
+        restored += load(column, list, block, batch)
+      }
+    }
     batch.write()
     entries.assumeLive(entries.live + restored)
   }
@@ -187,7 +194,10 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def columnFor(meta: StateMeta): StateColumn = {
     val ttlSeconds = CompactionTtl.seconds(meta, config.compactionMargin)
     val column =
-      columns.getOrElse(meta.name, addColumn(ColumnName(meta.name, 0, ttlSeconds), compacts = false))
+      columns.getOrElse(
+        meta.name,
+        addColumn(ColumnName(meta.name, 0, ttlSeconds), meta.kind, compacts = false)
+      )
     val sequence = if (column.meta == null) 0L else column.meta.nextSequence
     column.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
     column.isStored = true
@@ -195,26 +205,21 @@ final class RocksDBKeyedStateBackend[K](
   }
 
   /** How many more were put than deleted. */
-  private[this] def load(column: StateColumn, block: RecordBlock, batch: BatchBuilder): Long = {
+  private[this] def load(column: StateColumn, list: ListLoader, block: RecordBlock, batch: BatchBuilder): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())
       if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset))) {
         count += (if (c.isPut) 1 else -1)
-        if (c.isPut)
-          batch.put(
-            column.familyNumber,
-            c.array,
-            c.keyOffset,
-            c.keyLength,
-            c.array,
-            c.valueOffset,
-            c.valueLength
-          )
-        else batch.delete(column.familyNumber, c.array, c.keyOffset, c.keyLength)
+        if (list != null) list.load(c) else load(column.familyNumber, c, batch)
       }
     count
   }
+
+  private[this] def load(family: Int, c: RecordCursor, batch: BatchBuilder): Unit =
+    if (!c.isPut) batch.delete(family, c.array, c.keyOffset, c.keyLength)
+    else
+      batch.put(family, c.array, c.keyOffset, c.keyLength, c.array, c.valueOffset, c.valueLength)
 
   /** Takes over the column families of a checkpoint. */
   private[this] def adopt(header: StreamHeader): Unit = {
@@ -224,7 +229,7 @@ final class RocksDBKeyedStateBackend[K](
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )
     header.states.foreach { meta =>
-      val column = entries.newColumn()
+      val column = entries.newColumn(isPacked = meta.kind == StateKind.List)
       val (family, name) = families
         .collect { case (state, found) if state == meta.name => found }
         .maxBy(_._2.generation)
@@ -256,7 +261,7 @@ final class RocksDBKeyedStateBackend[K](
 }
 
 /** The keys of a scan, each once, as views on their bytes. */
-private[rocksdb] final class DistinctPrefixes(scan: EntryScan, isEntry: Int => Boolean)
+private[rocksdb] final class DistinctPrefixes(scan: EntryScan, holdsKey: Int => Boolean)
     extends Iterator[InputView] {
   private[this] val parts = new KeyParts
   private[this] var last: Array[Byte] = Array.emptyByteArray
@@ -264,7 +269,7 @@ private[rocksdb] final class DistinctPrefixes(scan: EntryScan, isEntry: Int => B
 
   override def hasNext: Boolean = {
     while (!ready && scan.next())
-      if (isEntry(parts.open(scan.key).userKeyLength) && !isRepeated) {
+      if (holdsKey(parts.open(scan.key).userKeyLength) && !isRepeated) {
         last = java.util.Arrays.copyOf(scan.key, parts.prefixLength)
         ready = true
       }

@@ -8,8 +8,8 @@ import io.pillarbox.state._
 import io.pillarbox.state.serialization.{Bytes, OutputView}
 
 /**
- * One entry an element, named by a number that grows over all lists of the state: adding needs no read, removing
- * one element touches no other. Under OnReadAndWrite one more entry, without number, holds when the list was read last.
+ * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under which a commit
+ * tells of it: so a commit tells of single elements, and what expires or is renewed costs its chunk, not the list.
  */
 private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
@@ -19,6 +19,9 @@ private[rocksdb] final class RocksDBListState[K, T](
 ) extends RocksDBState[K, T](backend, descriptor, column)
     with ListState[T]
     with TimestampedList {
+  private[this] val lists = new PackedLists(table, column)
+  private[this] val builder = new ListChunkBuilder
+  private[this] val counted = new ListChunk
   private[this] var sequence = firstSequence
 
   /** Grows with every change of any list. */
@@ -26,7 +29,10 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def nextSequence: Long = sequence
 
-  override def isEntry(userKeyLength: Int): Boolean = userKeyLength == java.lang.Long.BYTES
+  /** Every list has one head. */
+  override def holdsKey(userKeyLength: Int): Boolean = userKeyLength == 0
+
+  override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
   override def add(value: T): Unit = {
     requireValue(value)
@@ -50,8 +56,19 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def clear(): Unit = {
     backend.checkAccess()
-    val scan = table.scan(column, prefixBytes())
-    while (scan.next()) table.delete(column, keyOf(scan))
+    val head = lists.head(openKey())
+    if (head != null) {
+      if (head.isSplit) {
+        val others = lists.others(openKey())
+        while (others.next()) {
+          tellRemoved(others.chunk)
+          lists.remove(keyOf(others))
+        }
+      }
+      tellRemoved(head)
+      if (head.access ne ListAccess.Never) table.tellRemoved(column, openKey())
+      lists.remove(openKey())
+    }
     changes += 1
   }
 
@@ -62,14 +79,13 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def timestamps: Iterator[Long] = {
     backend.checkAccess()
-    val prefixLength = openKey().length
-    val access = if (policy == null) ListAccess.Never else readAccess()
+    val head = lists.head(openKey())
     val found = mutable.ArrayBuffer.empty[Long]
-    val scan = table.scan(column, prefixBytes())
-    while (scan.next())
-      if (scan.key.length > prefixLength)
+    if (head != null) forEachChunk(head) { (chunk, _) =>
+      while (chunk.next())
         found += (if (policy == null) StateClock.Unknown
-                  else access.timestamp(numberOf(scan), viewOn(scan.value).readLong()))
+                  else head.access.timestamp(chunk.number, stampOf(chunk)))
+    }
     found.iterator
   }
 
@@ -83,84 +99,152 @@ private[rocksdb] final class RocksDBListState[K, T](
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
   private[this] def append(value: T, time: Long): Unit = {
-    val at = openKey()
-    at.writeLong(sequence)
+    out.clear()
+    if (policy != null) out.writeLong(policy.stamp(time))
+    serializer.serialize(value, out)
+    lists.append(openKey(), sequence, out.array, 0, out.length)
+    table.tellPut(column, numbered(sequence), out)
+    table.countLive(1)
+    out.shrinkTo(RocksDBState.MaxIdleBuffer)
     sequence += 1
     changes += 1
-    store(at, value, if (policy == null) 0L else policy.stamp(time), isNew = true)
   }
 
-  private[this] def keyOf(scan: EntryScan): OutputView = {
+  /** The oldest chunk first, the head last; with the key of the chunk, null for the head. */
+  private[this] def forEachChunk(head: ListChunk)(action: (ListChunk, Array[Byte]) => Unit): Unit = {
+    if (head.isSplit) {
+      val others = lists.others(openKey())
+      while (others.next()) action(others.chunk, others.key)
+    }
+    action(head, null)
+  }
+
+  private[this] def numbered(number: Long): OutputView = {
     val at = openKey()
-    val prefix = at.length
-    at.writeBytes(scan.key, prefix, scan.key.length - prefix)
+    at.writeLong(number)
     at
+  }
+
+  private[this] def keyOf(others: OtherChunks): OutputView = keyOf(others.key)
+
+  private[this] def keyOf(bytes: Array[Byte]): OutputView = {
+    val at = openKey()
+    if (bytes != null) at.writeBytes(bytes, at.length, bytes.length - at.length)
+    at
+  }
+
+  private[this] def stampOf(chunk: ListChunk): Long = Bytes.getLong(chunk.array, chunk.valueOffset)
+
+  private[this] def valueOf(chunk: ListChunk): T = {
+    val stamp = if (policy == null) 0 else java.lang.Long.BYTES
+    serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
+  }
+
+  private[this] def tellRemoved(chunk: ListChunk): Unit = while (chunk.next()) tellRemoved(chunk.number)
+
+  private[this] def tellRemoved(number: Long): Unit = {
+    table.tellRemoved(column, numbered(number))
+    table.countLive(-1)
   }
 
   /** Removes what is expired, renews the rest by one write if reading renews, and returns what may be seen. */
   private[this] def readAlive(time: Long): Iterator[T] = {
-    val limit = policy.limit(time)
-    val prefixLength = openKey().length
-    val access = readAccess()
-    val stamp = if (policy.renewsOnRead) policy.stamp(time) else StateClock.Unknown
-    val (seen, expired) = (mutable.ArrayBuffer.empty[T], mutable.ArrayBuffer.empty[T])
-    var alive = 0
-    val scan = table.scan(column, prefixBytes())
-    while (scan.next()) if (scan.key.length > prefixLength) {
-      val view = viewOn(scan.value)
-      val own = view.readLong()
-      val value = serializer.deserialize(view)
-      if (policy.isExpired(access.timestamp(numberOf(scan), own), limit)) {
-        table.delete(column, keyOf(scan))
+    val head = lists.head(openKey())
+    if (head == null) new Seen(mutable.ArrayBuffer.empty[T])
+    else {
+      val pass = new Pass(head, time)
+      forEachChunk(head)((chunk, key) => if (key == null) pass.readHead() else pass.read(chunk, key))
+      if (pass.expired.nonEmpty) changes += 1
+      pass.expired.foreach(tellExpired(null, _))
+      new Seen(pass.seen)
+    }
+  }
+
+  /** One reading of a list under TTL. */
+  private final class Pass(head: ListChunk, time: Long) {
+    private[this] val limit = policy.limit(time)
+    private[this] val access = head.access
+    private[this] val stamp = if (policy.renewsOnRead) policy.stamp(time) else StateClock.Unknown
+    private[this] var alive = 0
+    private[this] var othersAlive = 0
+    private[this] var changed = false
+    private[this] var headIsDue = false
+    val seen = mutable.ArrayBuffer.empty[T]
+    val expired = mutable.ArrayBuffer.empty[T]
+
+    def read(chunk: ListChunk, key: Array[Byte]): Unit = {
+      changed = false
+      builder.begin(isSplit = false, ListAccess.Never)
+      readElements(chunk)
+      othersAlive = alive
+      if (builder.count == 0) lists.remove(keyOf(key))
+      else if (changed) {
+        lists.replace(keyOf(key), builder)
+        // Compaction must not drop the head before a chunk that was written after it.
+        headIsDue = true
+      }
+    }
+
+    def readHead(): Unit = {
+      changed = headIsDue
+      builder.begin(head.isSplit, access)
+      readElements(head)
+      val renewed = newAccess()
+      if (alive == 0) {
+        if (access ne ListAccess.Never) table.tellRemoved(column, openKey())
+        lists.remove(openKey())
+      } else if (changed || (renewed ne access) || head.isSplit != (othersAlive > 0)) rewriteHead(renewed)
+    }
+
+    private[this] def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
+      val own = stampOf(chunk)
+      val value = valueOf(chunk)
+      if (policy.isExpired(access.timestamp(chunk.number, own), limit)) {
+        tellRemoved(chunk.number)
+        changed = true
         expired += value
         if (policy.returnsExpired) seen += value
       } else {
         alive += 1
         seen += value
-        renewOne(scan, own, access, stamp, time)
+        renew(chunk, own)
+        builder.add(chunk.number, chunk.array, chunk.valueOffset, chunk.valueLength)
       }
     }
-    settle(alive, access, stamp)
-    if (expired.nonEmpty) changes += 1
-    expired.foreach(tellExpired(null, _))
-    new Seen(seen)
-  }
 
-  private[this] def numberOf(scan: EntryScan): Long =
-    Bytes.getLong(scan.key, scan.key.length - java.lang.Long.BYTES)
+    /** Stamps one element: its first timestamp, or one that the access time can't express since the record is late. */
+    private[this] def renew(chunk: ListChunk, own: Long): Unit = {
+      val first = own == StateClock.Unknown && time != StateClock.Unknown
+      val late = stamp < access.time && stamp > own && chunk.number >= access.below
+      if (first || late) {
+        changed = true
+        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.stamp(time))
+        out.clear()
+        out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)
+        table.tellPut(column, numbered(chunk.number), out)
+      }
+    }
 
-  private[this] def readAccess(): ListAccess =
-    if (table.get(column, openKey())) ListAccess(table.value.readLong(), table.value.readLong())
-    else ListAccess.Never
+    /** The access time that is in line with the elements that are left. */
+    private[this] def newAccess(): ListAccess = {
+      val isNewer =
+        stamp != StateClock.Unknown && stamp >= access.time && (stamp > access.time || access.below < sequence)
+      if (alive > 0 && isNewer) ListAccess(stamp, sequence) else access
+    }
 
-  /** Stamps one element: its first timestamp, or one that the access time can't express since the record is late. */
-  private[this] def renewOne(
-      scan: EntryScan,
-      own: Long,
-      access: ListAccess,
-      stamp: Long,
-      time: Long
-  ): Unit = {
-    val first = own == StateClock.Unknown && time != StateClock.Unknown
-    val late = stamp < access.time && stamp > own && numberOf(scan) >= access.below
-    if (first || late) {
-      val at = keyOf(scan)
-      if (table.get(column, at)) table.restamp(column, at, if (late) stamp else policy.stamp(time))
+    private[this] def rewriteHead(renewed: ListAccess): Unit = {
+      val body = new ListChunk().open(builder.finish().toByteArray)
+      builder.begin(othersAlive > 0, renewed)
+      if (!body.isEmpty) builder.addAll(body)
+      lists.replace(openKey(), builder)
+      if (renewed ne access) {
+        out.clear()
+        out.writeLong(renewed.time)
+        out.writeLong(renewed.below)
+        table.tellPut(column, openKey(), out)
+      }
     }
   }
-
-  /** Brings the access time in line with the elements that are left. */
-  private[this] def settle(alive: Int, access: ListAccess, stamp: Long): Unit =
-    if (alive == 0) {
-      if (access ne ListAccess.Never) table.delete(column, openKey())
-    } else if (
-      stamp != StateClock.Unknown && stamp >= access.time && (stamp > access.time || access.below < sequence)
-    ) {
-      out.clear()
-      out.writeLong(stamp)
-      out.writeLong(sequence)
-      table.put(column, openKey(), out)
-    }
 
   /** Fails once the list or the key isn't that of the call to `get` any more. */
   private abstract class Guarded extends Iterator[T] {
@@ -172,27 +256,36 @@ private[rocksdb] final class RocksDBListState[K, T](
         throw new ConcurrentModificationException(
           s"List state '${descriptor.name}' or its key changed while it was read"
         )
+
+    protected def ended: NoSuchElementException =
+      new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
   }
 
   private final class Elements extends Guarded {
-    private[this] val prefixLength = openKey().length
-    private[this] val scan = table.scan(column, prefixBytes())
+    private[this] var head = lists.head(openKey())
+    private[this] val others = if (head != null && head.isSplit) lists.others(openKey()) else null
+    private[this] var current: ListChunk = _
     private[this] var ready = false
-    private[this] var ended = false
 
     override def hasNext: Boolean = {
       check()
-      while (!ready && !ended)
-        if (scan.next()) ready = scan.key.length > prefixLength
-        else ended = true
+      while (!ready && (current != null || head != null))
+        if (current != null && current.next()) ready = true else moveOn()
       ready
     }
 
     override def next(): T = {
-      if (!hasNext) throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      if (!hasNext) throw ended
       ready = false
-      serializer.deserialize(viewOn(scan.value))
+      valueOf(current)
     }
+
+    private[this] def moveOn(): Unit =
+      if (others != null && head != null && others.next()) current = others.chunk
+      else {
+        current = head
+        head = null
+      }
   }
 
   private final class Seen(values: mutable.ArrayBuffer[T]) extends Guarded {
@@ -204,18 +297,9 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      if (!hasNext) throw ended
       at += 1
       values(at - 1)
     }
   }
-}
-
-/** When a list was read last under OnReadAndWrite, and which elements were there: those with a number below `below`. */
-private[rocksdb] final case class ListAccess(time: Long, below: Long) {
-  def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own
-}
-
-private[rocksdb] object ListAccess {
-  val Never: ListAccess = ListAccess(StateClock.Unknown, Long.MinValue)
 }

@@ -26,8 +26,11 @@ private[rocksdb] abstract class RocksDBState[K, V](
   /** Of lists: the number of the next element. */
   def nextSequence: Long = 0L
 
-  /** Whether an entry with so much behind key and namespace counts as one. */
-  def isEntry(userKeyLength: Int): Boolean = true
+  /** Whether an entry with so much behind key and namespace says that the key is there. */
+  def holdsKey(userKeyLength: Int): Boolean = true
+
+  /** How many entries of the state lie in one of RocksDB. */
+  def entriesIn(value: Array[Byte]): Int = 1
 
   /** The key of the current context, to which a user key can be appended. */
   protected final def openKey(): OutputView = {
@@ -42,12 +45,12 @@ private[rocksdb] abstract class RocksDBState[K, V](
 
   protected final def prefixBytes(): Array[Byte] = openKey().toByteArray
 
-  /** Writes a value under TTL or not; `stamp` only counts under TTL. `isNew`: nothing can be there. */
-  protected final def store(at: OutputView, value: V, stamp: Long, isNew: Boolean = false): Unit = {
+  /** Writes a value under TTL or not; `stamp` only counts under TTL. */
+  protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
     out.clear()
     if (policy != null) out.writeLong(stamp)
     serializer.serialize(value, out)
-    table.put(column, at, out, isNew)
+    table.put(column, at, out)
     out.shrinkTo(RocksDBState.MaxIdleBuffer)
   }
 
@@ -100,7 +103,10 @@ private[rocksdb] abstract class RocksDBState[K, V](
   }
 
   /** A view on stored bytes; one a state. */
-  protected final def viewOn(bytes: Array[Byte]): InputView = stored.wrap(bytes, 0, bytes.length)
+  protected final def viewOn(bytes: Array[Byte]): InputView = viewOn(bytes, 0, bytes.length)
+
+  protected final def viewOn(bytes: Array[Byte], offset: Int, length: Int): InputView =
+    stored.wrap(bytes, offset, length)
 }
 
 private[rocksdb] object RocksDBState {

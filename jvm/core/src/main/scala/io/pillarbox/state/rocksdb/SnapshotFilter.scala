@@ -1,33 +1,85 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.serialization.{Bytes, InputView}
+import io.pillarbox.state.changelog.StateStreamWriter
+import io.pillarbox.state.serialization.{Bytes, OutputView}
 import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.state.{StateClock, StateDescriptor, StateKind}
+import io.pillarbox.state.{StateClock, StateDescriptor}
 
-/** Leaves expired entries out of a full snapshot, if the state's TTL asks for it. Sees entries in the order of their keys. */
-private[rocksdb] final class SnapshotFilter(descriptor: Option[StateDescriptor[_]], clock: StateClock) {
+/**
+ * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. Sees entries in the
+ * order of their keys.
+ *
+ * @param descriptor of the state, if it is registered
+ */
+private[rocksdb] abstract class SnapshotFilter(descriptor: Option[StateDescriptor[_]], clock: StateClock) {
   private[this] val policy = TtlPolicy.of(descriptor.flatMap(_.ttl).filter(_.cleanup.inFullSnapshot), clock)
   private[this] val limit = if (policy == null) StateClock.Unknown else policy.limit(policy.now)
-  private[this] val isList = descriptor.exists(_.kind == StateKind.List)
-  private[this] val parts = new KeyParts
-  private[this] val in = new InputView
-  private[this] var access = ListAccess.Never
-  private[this] var listKey: Array[Byte] = Array.emptyByteArray
 
-  def keeps(key: Array[Byte], value: Array[Byte]): Boolean = policy == null || {
-    val timestamp = in.wrap(value, 0, value.length).readLong()
-    if (isList && parts.open(key).userKeyLength == 0) {
-      access = ListAccess(timestamp, in.readLong())
-      listKey = key
-      true
-    } else !policy.isExpired(accessOf(key).timestamp(numberOf(key), timestamp), limit)
+  def write(key: Array[Byte], value: Array[Byte]): Unit
+
+  /** Writes what waits for the end. */
+  def finish(): Unit = ()
+
+  /** Whether entries with a timestamp of this are in the snapshot. */
+  protected final def keeps(value: Array[Byte], offset: Int, access: ListAccess, number: Long): Boolean =
+    policy == null || !policy.isExpired(access.timestamp(number, Bytes.getLong(value, offset)), limit)
+}
+
+/** One record an entry. */
+private[rocksdb] final class EntrySnapshot(
+    writer: StateStreamWriter,
+    descriptor: Option[StateDescriptor[_]],
+    clock: StateClock
+) extends SnapshotFilter(descriptor, clock) {
+
+  override def write(key: Array[Byte], value: Array[Byte]): Unit =
+    if (keeps(value, 0, ListAccess.Never, 0L))
+      writer.record(key, 0, key.length, value, 0, value.length)
+}
+
+/** One record an element, and before them that of a list's access time. */
+private[rocksdb] final class ListSnapshot(
+    writer: StateStreamWriter,
+    descriptor: Option[StateDescriptor[_]],
+    clock: StateClock
+) extends SnapshotFilter(descriptor, clock) {
+  private[this] val parts = new KeyParts
+  private[this] val chunk = new ListChunk
+  private[this] val out = new OutputView(128)
+
+  /** The head comes first, its elements last. */
+  private[this] var headKey: Array[Byte] = _
+  private[this] var head: ListChunk = _
+
+  override def write(key: Array[Byte], value: Array[Byte]): Unit =
+    if (parts.open(key).userKeyLength == 0) {
+      finish()
+      headKey = key
+      head = new ListChunk().open(value)
+      if (head.access ne ListAccess.Never) writeAccess()
+    } else if (isBeside(key)) writeElements(chunk.open(value))
+
+  /** Compaction may have dropped a head before the chunks that were older; nothing in them is alive. */
+  private[this] def isBeside(key: Array[Byte]): Boolean = head != null && head.isSplit &&
+    headKey.length == parts.prefixLength && key.startsWith(headKey)
+
+  override def finish(): Unit = if (head != null) {
+    writeElements(head)
+    head = null
   }
 
-  private[this] def numberOf(key: Array[Byte]): Long =
-    if (isList) Bytes.getLong(key, key.length - java.lang.Long.BYTES) else 0L
+  private[this] def writeAccess(): Unit = {
+    out.clear()
+    out.writeLong(head.access.time)
+    out.writeLong(head.access.below)
+    writer.record(headKey, 0, headKey.length, out.array, 0, out.length)
+  }
 
-  /** The access time of a list comes right before its elements. */
-  private[this] def accessOf(key: Array[Byte]): ListAccess =
-    if (isList && listKey.length == key.length - java.lang.Long.BYTES && key.startsWith(listKey)) access
-    else ListAccess.Never
+  private[this] def writeElements(from: ListChunk): Unit = while (from.next())
+    if (keeps(from.array, from.valueOffset, head.access, from.number)) {
+      out.clear()
+      out.writeBytes(headKey)
+      out.writeLong(from.number)
+      writer.record(out.array, 0, out.length, from.array, from.valueOffset, from.valueLength)
+    }
 }

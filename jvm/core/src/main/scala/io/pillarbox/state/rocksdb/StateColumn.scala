@@ -8,9 +8,23 @@ import org.rocksdb.ColumnFamilyHandle
 /**
  * The column family of one state, and which entries of the cache a commit must tell of.
  *
- * @param id short name in the cache and in streams
+ * @param id short name in the cache
+ * @param streamId that of the state in streams
+ * @param log
+ *   where it is noted what a commit must tell, if that isn't the entries themselves, which are a list's chunks: a column
+ *   without family, of which nothing reaches the database; null otherwise
  */
-private[rocksdb] final class StateColumn(val id: Int) {
+private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log: StateColumn) {
+
+  /** Whether its entries go to the database. */
+  val isKept: Boolean = id == streamId
+
+  /** Whether commits tell of its entries. */
+  val isTold: Boolean = log == null
+
+  /** The flags of an entry that was written. */
+  val marks: Int = WriteBackCache.Known | (if (isKept) WriteBackCache.Unwritten else 0) |
+    (if (isTold) WriteBackCache.Changed else 0)
   var family: ColumnFamilyHandle = _
   var familyNumber = 0
   var name: ColumnName = _

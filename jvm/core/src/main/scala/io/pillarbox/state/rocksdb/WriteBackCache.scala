@@ -103,6 +103,24 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     valueLengths(entry) = length
   }
 
+  /** Adds to the end of the value. */
+  def append(entry: Int, bytes: Array[Byte], length: Int): Unit = {
+    val old = valueLengths(entry)
+    if (old + length > valueRoom(entry)) makeRoom(entry, 2 * (old + length))
+    System.arraycopy(bytes, 0, arena.array, valueAt(entry) + old, length)
+    valueLengths(entry) = old + length
+  }
+
+  /** Moves the value to where it has room. */
+  private[this] def makeRoom(entry: Int, room: Int): Unit = {
+    val at = arena.length
+    arena.reserve(room)
+    arena.writeBytes(arena.array, valueAt(entry), valueLengths(entry))
+    arena.skip(room - valueLengths(entry))
+    valueAt(entry) = at
+    valueRoom(entry) = room
+  }
+
   def setAbsent(entry: Int): Unit = valueLengths(entry) = Absent
 
   def clear(): Unit = {

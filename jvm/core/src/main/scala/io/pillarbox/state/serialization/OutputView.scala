@@ -24,6 +24,12 @@ final class OutputView(initialCapacity: Int = 256) {
   /** Forgets what was written behind `length`. */
   def truncate(length: Int): Unit = position = length
 
+  /** Leaves out so many bytes, to be written later; what they are until then is not defined. */
+  def skip(count: Int): Unit = {
+    reserve(count)
+    position += count
+  }
+
   def toByteArray: Array[Byte] = util.Arrays.copyOf(bytes, position)
 
   /**

@@ -1,0 +1,101 @@
+package io.pillarbox.state.rocksdb
+
+import java.util
+
+import io.pillarbox.state.serialization.{InputView, OutputView}
+
+/**
+ * The lists of a state as chunks: reading a short list is one lookup, and no write touches more than a chunk however long
+ * the list is.
+ *
+ * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk they move to an
+ * entry of their own, named by the number of its first element, for good. A list has a head as long as it has anything.
+ *
+ * Keys are passed as views that end with the namespace, and are left so. What a commit tells of single elements is the caller's.
+ */
+private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn) {
+  private[this] val builder = new ListChunkBuilder
+  private[this] val chunk = new ListChunk
+  private[this] val element = new OutputView(256)
+
+  /** A copy of the list's head; null if there is no list. */
+  def head(key: OutputView): ListChunk =
+    if (table.get(column, key)) new ListChunk().open(PackedLists.copyOf(table.value)) else null
+
+  /** Adds an element whose number is greater than that of any other. */
+  def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit =
+    if (!table.get(column, key)) putHead(key, isSplit = false, ListAccess.Never, number, value, offset, length)
+    else {
+      chunk.open(table.value.array, table.value.position, table.value.remaining)
+      if (chunk.isEmpty) putHead(key, chunk.isSplit, chunk.access, number, value, offset, length)
+      else if (chunk.bodyLength >= ListChunk.FullBytes || number - chunk.first > Int.MaxValue) {
+        val access = chunk.access
+        moveAside(key)
+        putHead(key, isSplit = true, access, number, value, offset, length)
+      } else {
+        element.clear()
+        builder.writeElement(element, number - chunk.first, value, offset, length)
+        table.append(column, key, element)
+        element.shrinkTo(RocksDBState.MaxIdleBuffer)
+      }
+    }
+
+  /** The chunks beside the head, the oldest first; `chunk` of the result changes with each step. */
+  def others(key: OutputView): OtherChunks = new OtherChunks(
+    table.scan(column, key.toByteArray, PackedLists.PageSize),
+    key.length
+  )
+
+  /** Makes these elements the chunk under `key`, which may have a number at its end. */
+  def replace(key: OutputView, content: ListChunkBuilder): Unit = table.put(column, key, content.finish())
+
+  def remove(key: OutputView): Unit = table.delete(column, key)
+
+  private[this] def putHead(
+      key: OutputView,
+      isSplit: Boolean,
+      access: ListAccess,
+      number: Long,
+      value: Array[Byte],
+      offset: Int,
+      length: Int
+  ): Unit = {
+    builder.begin(isSplit, access)
+    builder.add(number, value, offset, length)
+    replace(key, builder)
+  }
+
+  /** Gives the elements of the open head an entry of their own. */
+  private[this] def moveAside(key: OutputView): Unit = {
+    val prefix = key.length
+    key.writeLong(chunk.first)
+    builder.begin(isSplit = false, ListAccess.Never)
+    builder.addAll(chunk)
+    replace(key, builder)
+    key.truncate(prefix)
+  }
+}
+
+private[rocksdb] object PackedLists {
+
+  /** A page has up to so many chunks. */
+  private final val PageSize = 32
+
+  private def copyOf(view: InputView): Array[Byte] =
+    util.Arrays.copyOfRange(view.array, view.position, view.position + view.remaining)
+}
+
+/** Walks over the chunks of one list but its head. */
+private[rocksdb] final class OtherChunks(scan: EntryScan, prefixLength: Int) {
+  val chunk = new ListChunk
+
+  /** Of the chunk that [[next]] found. */
+  def key: Array[Byte] = scan.key
+
+  def next(): Boolean = {
+    var found = scan.next()
+    if (found && scan.key.length == prefixLength) found = scan.next()
+    if (found) chunk.open(scan.value)
+    found
+  }
+}
