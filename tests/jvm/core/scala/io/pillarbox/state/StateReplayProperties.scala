@@ -155,7 +155,12 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
       if (!rocksDB) openBackend(Serializers.string, clock)
       else {
         directories += TestDisk.newDirectory("pillarbox-replay")
-        val config = RocksDBConfig(directories.last, memoryLimit = 32L << 20, cacheBytes = 16 << 10)
+        val config = RocksDBConfig(
+          directories.last,
+          memoryLimit = 32L << 20,
+          cacheBytes = 16 << 10,
+          listChunkBytes = 1 + directories.size * 16
+        )
         new RocksDBKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), clock, config)
       }
   }

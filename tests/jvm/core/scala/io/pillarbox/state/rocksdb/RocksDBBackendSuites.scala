@@ -18,6 +18,8 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
 
   protected def sharedCache: CacheBudget = CacheBudget.None
 
+  protected def listChunkBytes: Int = 4096
+
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
@@ -34,7 +36,13 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
     128,
     range,
     clock,
-    RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = cacheBytes, sharedCache = sharedCache)
+    RocksDBConfig(
+      directory,
+      memoryLimit = 32L << 20,
+      cacheBytes = cacheBytes,
+      sharedCache = sharedCache,
+      listChunkBytes = listChunkBytes
+    )
   )
 
   override protected def afterAll(): Unit = TestDisk.delete(root)
@@ -42,9 +50,11 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
 
 class RocksDBKeyedStateSuite extends KeyedStateContract with RocksDBFixture
 
-/** With a cache so small that it is emptied all the time. */
+/** With a cache so small that it is emptied all the time, and lists of many chunks. */
 class RocksDBTinyCacheSuite extends KeyedStateContract with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10
+
+  override protected def listChunkBytes: Int = 8
 }
 
 /** With a cache that takes what it can from a budget, and is emptied when nothing is left. */
@@ -76,9 +86,16 @@ class RocksDBSharedCacheSuite extends KeyedStateContract with RocksDBFixture {
 
 class RocksDBTtlSuite extends TtlContract with RocksDBFixture
 
-/** With a cache so small that changes are spilled before they are committed. */
+/** With chunks that an element fills. */
+class RocksDBTinyChunksTtlSuite extends TtlContract with RocksDBFixture {
+  override protected def listChunkBytes: Int = 1
+}
+
+/** With a cache so small that changes are spilled before they are committed, and lists of several chunks. */
 class RocksDBPersistenceSuite extends PersistenceContract with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10
+
+  override protected def listChunkBytes: Int = 1
 
   override protected def fresh(): KeyedStateBackend[String] =
     new HeapKeyedStateBackend[String](Serializers.string, 128, KeyGroupRange(0, 127), new ManualClock)

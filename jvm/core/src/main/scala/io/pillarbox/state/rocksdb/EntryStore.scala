@@ -15,9 +15,9 @@ import org.rocksdb.RocksDB
  * When the cache is full its writes go to the database in one batch, in the order of their keys, and the changed entries to
  * [[ChangeSpill]]; so the memory for a commit is bounded however much changed.
  */
-private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sharedCache: CacheBudget) {
+private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConfig) {
   private[this] val columns = mutable.ArrayBuffer.empty[StateColumn]
-  private[this] val cache = new WriteBackCache(cacheBytes, sharedCache)
+  private[this] val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
   private[this] var unwritten = new Array[Int](1024)
   private[this] var unwrittenCount = 0
   private[this] val batch = new BatchBuilder(store)
@@ -25,6 +25,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   private[this] val spilled = new ChangeSpill(store.directory)
   private[this] val census = new WriteCensus
   private[this] var scratch = new Array[Byte](4096)
+
+  /** A list's chunk of so many bytes takes no further element. */
+  val listChunkBytes: Int = math.min(config.listChunkBytes, EntryStore.MaxCachedValue / 2)
 
   /** The value that [[get]] found; valid until the next call. */
   val value = new InputView
@@ -44,6 +47,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   private[this] var ownHits = 0L
   private[this] var ownMisses = 0L
 
+  /** The cache's entry that [[get]] found. */
+  private[this] var found = -1
+
   /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
   def newColumn(isPacked: Boolean): StateColumn = {
     val id = columns.size
@@ -57,6 +63,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   def get(column: StateColumn, key: OutputView): Boolean = {
     val entry = cache.find(column.id, key.array, key.length)
     if (entry >= 0) {
+      found = entry
       ownHits += 1
       val length = cache.valueLength(entry)
       if (length != Absent) value.wrap(cache.bytes, cache.valueOffset(entry), length)
@@ -66,7 +73,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   def put(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
     val entry = entryForWrite(column, key)
-    if (column.isKept && column.isTold) ownLive += countIf(absent = true, column, key, entry)
+    if (column.isKept && !column.isPacked) ownLive += countIf(absent = true, column, key, entry)
     cache.setValue(entry, bytes.array, bytes.length)
     noteWrite(column, entry)
   }
@@ -75,17 +82,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
   def delete(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column, key)
     if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
-      if (column.isTold) ownLive -= countIf(absent = false, column, key, entry)
+      if (!column.isPacked) ownLive -= countIf(absent = false, column, key, entry)
       cache.setAbsent(entry)
       noteWrite(column, entry)
     }
   }
 
-  /** Adds to the end of the value that [[get]] has just found. */
-  def append(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
-    val entry = cache.find(column.id, key.array, key.length)
-    cache.append(entry, bytes.array, bytes.length)
-    noteWrite(column, entry)
+  /** Adds to the end of the value that [[get]] has just found, if that is of [[listChunkBytes]] or less. */
+  def append(column: StateColumn, bytes: OutputView): Unit = {
+    cache.append(found, bytes.array, bytes.length)
+    noteWrite(column, found)
   }
 
   /** Notes for the next commit what a packed column has under this key now. */
@@ -129,9 +135,13 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     writeInOrder()
   }
 
-  /** Hands every entry that changed since the last [[commitChanges]] to `action`, once, column by column. */
+  /**
+   * Hands every entry that changed since the last [[commitChanges]] to `action`, once, column by column; chunks of lists, and
+   * whatever has been spilled, in the order of their keys.
+   */
   def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
-    val changes = if (spilled.isEmpty) new CachedChanges(cache, columns.toSeq) else mergedChanges()
+    val areOrdered = !spilled.isEmpty || columns.exists(column => column.isPacked && column.changedCount > 0)
+    val changes = if (areOrdered) orderedChanges() else new CachedChanges(cache, columns.toSeq)
     while (changes.advance()) action(columns(changes.column), changes)
   }
 
@@ -169,6 +179,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
       val entry = cache.add(column.id, key.array, key.length)
       if (length != RocksDB.NOT_FOUND) cache.setValue(entry, scratch, length)
       cache.mark(entry, WriteBackCache.Known)
+      found = entry
     }
     if (length != RocksDB.NOT_FOUND) value.wrap(scratch, 0, length)
     length != RocksDB.NOT_FOUND
@@ -187,8 +198,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
 
   private[this] def entryForWrite(column: StateColumn, key: OutputView): Int = {
     if (cache.isFull) spill()
-    val found = cache.find(column.id, key.array, key.length)
-    if (found >= 0) found
+    val present = cache.find(column.id, key.array, key.length)
+    if (present >= 0) present
     else {
       val added = cache.add(column.id, key.array, key.length)
       if (!column.isStored) cache.mark(added, WriteBackCache.Known)
@@ -210,8 +221,11 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
       unwritten(unwrittenCount) = entry
       unwrittenCount += 1
     }
-    if (column.isTold && !cache.isChanged(entry)) column.noteChanged(entry)
-    cache.mark(entry, column.marks)
+    if (!column.isLoading) {
+      if (!cache.isChanged(entry)) column.noteChanged(entry)
+      cache.mark(entry, Changed)
+    }
+    cache.mark(entry, if (column.isKept) Unwritten | WriteBackCache.Known else WriteBackCache.Known)
   }
 
   /** Writes the entries in `order` that the database doesn't have. */
@@ -265,7 +279,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
     publishCounters()
   }
 
-  private[this] def mergedChanges(): ChangeCursor = {
+  private[this] def orderedChanges(): ChangeCursor = {
     order.clear()
     columns.foreach { column =>
       var i = 0
@@ -275,7 +289,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, cacheBytes: Int, sh
       }
     }
     order.sort()
-    new MergedChanges(spilled.cursors :+ new OrderedChanges(cache, order))
+    val cached = new OrderedChanges(cache, order)
+    if (spilled.isEmpty) cached else new MergedChanges(spilled.cursors :+ cached)
   }
 
   /** Lets other threads see how it stands. */

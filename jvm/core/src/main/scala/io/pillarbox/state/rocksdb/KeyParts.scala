@@ -13,14 +13,16 @@ private[rocksdb] final class KeyParts {
   var prefixLength = 0
   var userKeyLength = 0
 
-  def open(bytes: Array[Byte]): this.type = {
-    whole.wrap(bytes, 0, bytes.length)
+  def open(bytes: Array[Byte]): this.type = open(bytes, 0, bytes.length)
+
+  def open(bytes: Array[Byte], offset: Int, keyLength: Int): this.type = {
+    whole.wrap(bytes, offset, keyLength)
     whole.skip(2)
     val length = whole.readVarInt()
     key.wrap(bytes, whole.position, length)
     whole.skip(length)
     whole.skip(whole.readVarInt())
-    prefixLength = whole.position
+    prefixLength = whole.position - offset
     userKeyLength = whole.remaining
     this
   }

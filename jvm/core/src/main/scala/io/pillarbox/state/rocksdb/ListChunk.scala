@@ -85,9 +85,6 @@ private[rocksdb] final class ListChunk {
 private[rocksdb] object ListChunk {
   final val Split = 1
   final val Access = 2
-
-  /** A chunk of so many bytes takes no further element. */
-  final val FullBytes = 4096
 }
 
 /** Writes what [[ListChunk]] reads. */

@@ -24,18 +24,19 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
 
   /** Adds an element whose number is greater than that of any other. */
   def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit =
-    if (!table.get(column, key)) putHead(key, isSplit = false, ListAccess.Never, number, value, offset, length)
+    if (!table.get(column, key))
+      putHead(key, isSplit = false, ListAccess.Never, number, value, offset, length)
     else {
       chunk.open(table.value.array, table.value.position, table.value.remaining)
       if (chunk.isEmpty) putHead(key, chunk.isSplit, chunk.access, number, value, offset, length)
-      else if (chunk.bodyLength >= ListChunk.FullBytes || number - chunk.first > Int.MaxValue) {
+      else if (chunk.bodyLength >= table.listChunkBytes || number - chunk.first > Int.MaxValue) {
         val access = chunk.access
         moveAside(key)
         putHead(key, isSplit = true, access, number, value, offset, length)
       } else {
         element.clear()
         builder.writeElement(element, number - chunk.first, value, offset, length)
-        table.append(column, key, element)
+        table.append(column, element)
         element.shrinkTo(RocksDBState.MaxIdleBuffer)
       }
     }

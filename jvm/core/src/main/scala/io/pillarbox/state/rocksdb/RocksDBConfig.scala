@@ -12,6 +12,7 @@ import java.nio.file.Path
  * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in milliseconds:
  *   RocksDB measures age by the wall clock, state by its own clock
  * @param diskLimit the files of this database may not take more, in bytes; 0 for no limit
+ * @param listChunkBytes how much of a list lies in one entry of the database, and so is written at once, about
  * @param statistics whether cache hits and compaction are counted, at a few percent of the speed
  */
 final case class RocksDBConfig(
@@ -21,8 +22,10 @@ final case class RocksDBConfig(
     sharedCache: CacheBudget = CacheBudget.None,
     compactionMargin: Long = 3600L * 1000,
     diskLimit: Long = 0L,
+    listChunkBytes: Int = 4096,
     statistics: Boolean = false
 ) {
   require(cacheBytes >= (16 << 10), s"The write-back cache needs 16 KiB or more, found $cacheBytes bytes")
+  require(listChunkBytes > 0, s"A list's chunk needs a byte or more, found $listChunkBytes")
   require(compactionMargin >= 0, s"compactionMargin must be 0 or more, found $compactionMargin ms")
 }

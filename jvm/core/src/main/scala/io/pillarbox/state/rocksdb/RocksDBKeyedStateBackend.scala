@@ -26,7 +26,7 @@ final class RocksDBKeyedStateBackend[K](
 
   /** The database, for structures that keep column families of their own in it. */
   val store: RocksDBStore = new RocksDBStore(config)
-  private[rocksdb] val entries = new EntryStore(store, config.cacheBytes, config.sharedCache)
+  private[rocksdb] val entries = new EntryStore(store, config)
   private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
   private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
   private[this] val prefixView = new OutputView(128)
@@ -107,23 +107,22 @@ final class RocksDBKeyedStateBackend[K](
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
-    var state = -1
+    val lists = new ListChanges(writer)
+    var last: StateColumn = null
     entries.forEachChange { (column, change) =>
-      if (column.streamId != state) {
-        state = column.streamId
-        writer.beginState(state)
+      if (column ne last) {
+        if (last != null) lists.endChunks(last)
+        writer.beginState(column.streamId)
+        last = column
       }
-      writer.record(
-        change.bytes,
-        change.keyOffset,
-        change.keyLength,
-        if (change.valueLength < 0) null else change.bytes,
-        change.valueOffset,
-        change.valueLength
-      )
+      if (column.isPacked) lists.writeChunk(column, change)
+      else if (column.isKept) lists.write(change)
+      else lists.writeLogged(change)
     }
+    if (last != null) lists.endChunks(last)
     val summary = writer.finish()
     entries.commitChanges()
+    states.values.foreach(state => state.column.toldBelow = state.nextSequence)
     currentVersion += 1
     summary
   }
@@ -135,8 +134,8 @@ final class RocksDBKeyedStateBackend[K](
       writer.beginState(column.id)
       val descriptor = states.get(column.name.state).map(_.descriptor)
       val filter =
-        if (column.isTold) new EntrySnapshot(writer, descriptor, clock)
-        else new ListSnapshot(writer, descriptor, clock)
+        if (column.isPacked) new ListSnapshot(writer, descriptor, clock)
+        else new EntrySnapshot(writer, descriptor, clock)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
       while (scan.next()) filter.write(scan.key, scan.value)
       filter.finish()
@@ -175,11 +174,13 @@ final class RocksDBKeyedStateBackend[K](
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
     } { block =>
       targets.get(block.state).foreach { column =>
-        val list = if (column.isTold) null else lists.getOrElseUpdate(column, new ListLoader(entries, column))
+        val list =
+          if (!column.isPacked) null else lists.getOrElseUpdate(column, new ListLoader(entries, column))
         restored += load(column, list, block, batch)
       }
     }
     batch.write()
+    lists.keys.foreach(_.isLoading = false)
     entries.assumeLive(entries.live + restored)
   }
 
@@ -205,7 +206,12 @@ final class RocksDBKeyedStateBackend[K](
   }
 
   /** How many more were put than deleted. */
-  private[this] def load(column: StateColumn, list: ListLoader, block: RecordBlock, batch: BatchBuilder): Long = {
+  private[this] def load(
+      column: StateColumn,
+      list: ListLoader,
+      block: RecordBlock,
+      batch: BatchBuilder
+  ): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())

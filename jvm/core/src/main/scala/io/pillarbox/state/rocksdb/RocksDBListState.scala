@@ -22,6 +22,7 @@ private[rocksdb] final class RocksDBListState[K, T](
   private[this] val lists = new PackedLists(table, column)
   private[this] val builder = new ListChunkBuilder
   private[this] val counted = new ListChunk
+  column.toldBelow = firstSequence
   private[this] var sequence = firstSequence
 
   /** Grows with every change of any list. */
@@ -103,7 +104,6 @@ private[rocksdb] final class RocksDBListState[K, T](
     if (policy != null) out.writeLong(policy.stamp(time))
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
-    table.tellPut(column, numbered(sequence), out)
     table.countLive(1)
     out.shrinkTo(RocksDBState.MaxIdleBuffer)
     sequence += 1
@@ -140,10 +140,22 @@ private[rocksdb] final class RocksDBListState[K, T](
     serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
   }
 
-  private[this] def tellRemoved(chunk: ListChunk): Unit = while (chunk.next()) tellRemoved(chunk.number)
+  /** Of elements that no commit has told of, none needs to know. */
+  private[this] def tellRemoved(chunk: ListChunk): Unit = {
+    val told = builder.begin(isSplit = false, ListAccess.Never)
+    while (chunk.next()) {
+      if (chunk.number < column.toldBelow) told.add(chunk.number, chunk.array, 0, 0)
+      table.countLive(-1)
+    }
+    if (told.count > 0) {
+      val at = openKey()
+      ListChanges.writeRemovedKey(at, chunk.first)
+      table.tellPut(column, at, told.finish())
+    }
+  }
 
   private[this] def tellRemoved(number: Long): Unit = {
-    table.tellRemoved(column, numbered(number))
+    if (number < column.toldBelow) table.tellRemoved(column, numbered(number))
     table.countLive(-1)
   }
 
@@ -219,9 +231,11 @@ private[rocksdb] final class RocksDBListState[K, T](
       if (first || late) {
         changed = true
         Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.stamp(time))
-        out.clear()
-        out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)
-        table.tellPut(column, numbered(chunk.number), out)
+        if (chunk.number < column.toldBelow) {
+          out.clear()
+          out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)
+          table.tellPut(column, numbered(chunk.number), out)
+        }
       }
     }
 

@@ -11,20 +11,22 @@ import org.rocksdb.ColumnFamilyHandle
  * @param id short name in the cache
  * @param streamId that of the state in streams
  * @param log
- *   where it is noted what a commit must tell, if that isn't the entries themselves, which are a list's chunks: a column
- *   without family, of which nothing reaches the database; null otherwise
+ *   of a list's chunks: what else a commit must tell of its elements ([[ListChanges]]), a column without family, of which
+ *   nothing reaches the database; null otherwise
  */
 private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log: StateColumn) {
 
   /** Whether its entries go to the database. */
   val isKept: Boolean = id == streamId
 
-  /** Whether commits tell of its entries. */
-  val isTold: Boolean = log == null
+  /** Whether its entries are chunks of lists. */
+  val isPacked: Boolean = log != null
 
-  /** The flags of an entry that was written. */
-  val marks: Int = WriteBackCache.Known | (if (isKept) WriteBackCache.Unwritten else 0) |
-    (if (isTold) WriteBackCache.Changed else 0)
+  /** Of lists: commits have told of elements with a number below this. */
+  var toldBelow = 0L
+
+  /** Whether what is written now is read from what commits have told. */
+  var isLoading = false
   var family: ColumnFamilyHandle = _
   var familyNumber = 0
   var name: ColumnName = _
