@@ -84,6 +84,33 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     assert(error.condition == "STATE_DIRECTORY_UNCLEAN" && error.getMessage.contains(directory.toString))
   }
 
+  test("a database of a newer or older format is refused as such") {
+    for ((format, condition) <- Seq(9 -> "STATE_FORMAT_NEWER", 1 -> "STATE_FORMAT_OLDER")) {
+      val checkpoint = checkpointOf(0 until 3)
+      val header = checkpoint.resolve("pillarbox-header")
+      Files.write(header, Files.readAllBytes(header).updated(7, format.toByte))
+      val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+      assert(error.condition == condition && error.getMessage.contains(checkpoint.toString))
+    }
+  }
+
+  test("a checkpoint whose header is damaged, cut off or missing is refused") {
+    val checkpoint = checkpointOf(0 until 3)
+    val header = checkpoint.resolve("pillarbox-header")
+    val sound = Files.readAllBytes(header)
+    val damaged = (sound.indices by 9)
+      .filter(at => at < 4 || at >= 8)
+      .map(at => sound.updated(at, (sound(at) ^ 1).toByte))
+    for (content <- damaged ++ Seq(sound.take(3), sound.dropRight(1))) {
+      Files.write(header, content)
+      val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+      assert(error.condition == "STATE_FILE_CORRUPT" && error.getMessage.contains(header.toString))
+    }
+    Files.delete(header)
+    val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+    assert(error.condition == "STATE_DIRECTORY_UNCLEAN")
+  }
+
   test("a damaged SST file is an error that names it, never a wrong value") {
     val checkpoint = checkpointOf(0 until 3000)
     val files = Files.list(checkpoint)

@@ -1,64 +1,106 @@
 package io.pillarbox.state.rocksdb
 
-import java.nio.charset.StandardCharsets.UTF_8
+import java.io.IOException
+import java.nio.file.{Files, Path}
+import java.util.zip.CRC32C
 
-import io.pillarbox.state.StateRestoreException
 import io.pillarbox.state.changelog.StreamHeader
 import io.pillarbox.state.serialization.{InputView, OutputView}
-import org.rocksdb.RocksDB
+import io.pillarbox.state.{StateBackendException, StateRestoreException}
 
 /**
- * The mark that makes a directory a complete checkpoint: what its column families hold, in the default column family.
+ * The mark that makes a directory a complete checkpoint: a file that says what its column families hold.
  *
- * It is taken away as soon as a backend works in the directory, so one that a crash left behind has none.
+ * {{{
+ * file = "PBX2":int format:int crc32c:int header
+ * }}}
+ *
+ * It is written when all else is there, and taken away as soon as a backend works in the directory, so one that a crash left
+ * behind has none.
  */
 private[rocksdb] object DirectoryHeader {
-  private val Key = "header".getBytes(UTF_8)
+  final val Name = "pillarbox-header"
+
+  /** Of the entries and this file; in 1 each element of a list was an entry. */
+  final val Format = 2
+  private final val Magic = 0x50425832
+  private final val PreludeBytes = 12
 
   /**
    * Reads and removes the header; None if the database is new.
    *
-   * @throws StateRestoreException if there are column families but no header
+   * @throws StateRestoreException
+   *   if there are column families but no header, it is damaged, or entries are kept in another format
    */
-  def take(store: RocksDBStore): Option[StreamHeader] =
-    if (store.columnFamilies.forall(_.getID == 0) && read(store) == null) None
+  def take(store: RocksDBStore): Option[StreamHeader] = {
+    val file = store.directory.resolve(Name)
+    if (Files.exists(file)) {
+      val header = read(file)
+      guarded("remove", file)(Files.delete(file))
+      Some(header)
+    } else if (store.columnFamilies.forall(_.getID == 0)) None
     else
-      read(store) match {
-        case null =>
-          throw new StateRestoreException(
-            "STATE_DIRECTORY_UNCLEAN",
-            s"${store.directory} holds a database that is no complete checkpoint, perhaps left by a crash: delete the " +
-              "directory, and restore from a snapshot"
-          )
-        case bytes =>
-          remove(store)
-          Some(StreamHeader.readFrom(new InputView(bytes)))
-      }
+      throw new StateRestoreException(
+        "STATE_DIRECTORY_UNCLEAN",
+        s"${store.directory} holds a database that is no complete checkpoint, perhaps left by a crash: delete the " +
+          "directory, and restore from a snapshot"
+      )
+  }
 
-  def put(store: RocksDBStore, header: StreamHeader): Unit = {
+  def write(directory: Path, header: StreamHeader): Unit = {
+    val content = new OutputView
+    header.writeTo(content)
     val out = new OutputView
-    header.writeTo(out)
-    val batch = new BatchBuilder(store)
-    batch.put(0, Key, 0, Key.length, out.array, 0, out.length)
-    batch.write()
+    out.writeInt(Magic)
+    out.writeInt(Format)
+    out.writeInt(checksum(content.array, 0, content.length))
+    out.writeBytes(content.array, 0, content.length)
+    val file = directory.resolve(Name)
+    guarded("write", file)(Files.write(file, out.toByteArray)): Unit
   }
 
-  def remove(store: RocksDBStore): Unit = {
-    val batch = new BatchBuilder(store)
-    batch.delete(0, Key, 0, Key.length)
-    batch.write()
-    store.flush()
+  private def read(file: Path): StreamHeader = {
+    val bytes = guarded("read", file)(Files.readAllBytes(file))
+    val in = new InputView(bytes)
+    if (bytes.length < PreludeBytes || in.readInt() != Magic) throw damaged(file)
+    checkFormat(in.readInt(), file)
+    if (in.readInt() != checksum(bytes, PreludeBytes, bytes.length - PreludeBytes)) throw damaged(file)
+    StreamHeader.readFrom(in)
   }
 
-  private def read(store: RocksDBStore): Array[Byte] = {
-    val small = new Array[Byte](1 << 16)
-    val length = store.get(store.defaultColumnFamily, Key, Key.length, small)
-    if (length == RocksDB.NOT_FOUND) null
-    else if (length <= small.length) java.util.Arrays.copyOf(small, length)
-    else {
-      val large = new Array[Byte](length)
-      store.get(store.defaultColumnFamily, Key, Key.length, large): Unit
-      large
+  private def checkFormat(format: Int, file: Path): Unit =
+    if (format < Format)
+      throw new StateRestoreException(
+        "STATE_FORMAT_OLDER",
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a portable snapshot " +
+          "with the release that wrote it, and restore that"
+      )
+    else if (format > Format)
+      throw new StateRestoreException(
+        "STATE_FORMAT_NEWER",
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: use the release that " +
+          "wrote it, or newer"
+      )
+
+  private def checksum(bytes: Array[Byte], offset: Int, length: Int): Int = {
+    val checksum = new CRC32C
+    checksum.update(bytes, offset, length)
+    checksum.getValue.toInt
+  }
+
+  private def damaged(file: Path): StateRestoreException = new StateRestoreException(
+    "STATE_FILE_CORRUPT",
+    s"$file is damaged. Restore from another snapshot; this one can't be trusted"
+  )
+
+  private def guarded[A](what: String, file: Path)(action: => A): A =
+    try action
+    catch {
+      case e: IOException =>
+        throw new StateBackendException(
+          "STATE_STORE_FAILED",
+          s"Could not $what $file: ${e.getMessage}. Check that the directory is there and is not full",
+          e
+        )
     }
-  }
 }

@@ -151,9 +151,8 @@ final class RocksDBKeyedStateBackend[K](
   def checkpoint(target: Path): Unit = {
     checkThread()
     entries.writeThrough()
-    DirectoryHeader.put(store, header(isSnapshot = true, currentVersion))
-    try store.checkpoint(target)
-    finally DirectoryHeader.remove(store)
+    store.checkpoint(target)
+    DirectoryHeader.write(target, header(isSnapshot = true, currentVersion))
   }
 
   private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {

@@ -138,8 +138,6 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     finally checkpoint.close()
   }
 
-  def defaultColumnFamily: ColumnFamilyHandle = db.getDefaultColumnFamily
-
   /** Sum of a numeric property over the column families, 0 once closed. Any thread. */
   def property(name: String): Long = families.synchronized {
     if (isOpen) families.keys.map(db.getLongProperty(_, name)).sum else 0L
