@@ -119,6 +119,8 @@ class RowRunner:
         self._read_rows = struct_reader(command.input_schema)
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
+        self._keys = _HeldKeys(self._load_keys)
+        self._held = 0
         self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
 
     def run(self, frame: KeyedFrame) -> bytes:
@@ -135,12 +137,15 @@ class RowRunner:
 
     def _bind(self, frame: KeyedFrame) -> None:
         runtime = self._runtime
+        if frame.held != self._held:
+            raise error("PROTOCOL_ERROR", reason=f"{frame.held} held keys instead of {self._held}")
         runtime.set_clocks(frame.watermark, frame.processing_time)
-        runtime.begin(_LazyKeys(lambda: self._keys(frame)))
+        self._keys.add(frame)
+        runtime.begin(self._keys)
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
         runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            wire.bind(blob, frame.key_count, self._asker(frame.id, index))
+            wire.bind(blob, frame.held, frame.new_keys, self._asker(frame.id, index))
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
         return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
@@ -150,8 +155,8 @@ class RowRunner:
             self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)
         )
 
-    def _keys(self, frame: KeyedFrame) -> list[Any]:
-        return self._read_keys(keyed_frames.decode_batch(frame.keys, self._key_schema))
+    def _load_keys(self, blob: memoryview) -> list[Any]:
+        return self._read_keys(keyed_frames.decode_batch(blob, self._key_schema))
 
     def _process(self, frame: KeyedFrame) -> None:
         runtime = self._runtime
@@ -179,7 +184,8 @@ class RowRunner:
         except ResultTypeMismatch:
             self._blame(rows, ends)
             raise
-        states = [wire.changes() for wire in self._wires]
+        states = [None if frame.keeps else wire.changes() for wire in self._wires]
+        self._held = frame.key_count if frame.keeps else 0
         timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
         return keyed_frames.encode_update(
             KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
@@ -203,18 +209,28 @@ class RowRunner:
         )
 
 
-class _LazyKeys:
-    """The keys of a frame, made to Python objects when one is asked for."""
+class _HeldKeys:
+    """The keys that the worker holds, made to Python objects when one is asked for."""
 
-    __slots__ = ("_keys", "_load")
+    __slots__ = ("_blobs", "_keys", "_load")
 
-    def __init__(self, load: Callable[[], list[Any]]) -> None:
+    def __init__(self, load: Callable[[memoryview], list[Any]]) -> None:
         self._load = load
-        self._keys: list[Any] | None = None
+        self._keys: list[Any] = []
+        self._blobs: list[memoryview] = []
+
+    def add(self, frame: KeyedFrame) -> None:
+        """Adds the frame's new keys; if it goes on from none, the others are forgotten."""
+        if not frame.held:
+            self._keys, self._blobs = [], []
+        if frame.new_keys:
+            self._blobs.append(frame.keys)
 
     def __getitem__(self, slot: int) -> Any:
-        if self._keys is None:
-            self._keys = self._load()
+        if self._blobs:
+            for blob in self._blobs:
+                self._keys.extend(self._load(blob))
+            self._blobs.clear()
         return self._keys[slot]
 
 

@@ -56,9 +56,15 @@ class StateWire:
         self._has_ttl = declaration.ttl is not None
         self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        """The state's cells are those of ``blob`` now; nothing is decoded before it is touched."""
-        self.state.bind(count, lambda: self._load(blob, count))
+    def bind(self, blob: memoryview, held: int, count: int, ask: Ask) -> None:
+        """The state's cells are those of ``blob`` now, behind the ``held`` ones that are known.
+
+        Nothing is decoded before it is touched.
+        """
+        if not held:
+            self.state.bind(count, lambda: self._load(blob, count))
+        elif count:
+            self.state.extend(count, lambda: self._load(blob, count))
 
     def changes(self) -> pa.RecordBatch | None:
         """What the function changed, encoded. None if nothing."""
@@ -94,8 +100,8 @@ class ListWire(StateWire):
 
     state: ListState
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        super().bind(blob, count, ask)
+    def bind(self, blob: memoryview, held: int, count: int, ask: Ask) -> None:
+        super().bind(blob, held, count, ask)
         self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
 
     def changes(self) -> pa.RecordBatch | None:
@@ -126,7 +132,7 @@ class ListWire(StateWire):
                 cell = cells[slot] = ListCell()
             cell.values.append(value)
             cell.stamps.append(stamp)
-        return cells, None
+        return cells, []
 
     def _fetched(self, blob: memoryview) -> tuple[list[Any], list[int]]:
         return self._entries(decode_batch(blob, self._schema))
@@ -147,8 +153,8 @@ class MapWire(StateWire):
         self._normalise = key_type.normalise
         self._keys = _Structs(key_type, schema.field(1).type)
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        super().bind(blob, count, ask)
+    def bind(self, blob: memoryview, held: int, count: int, ask: Ask) -> None:
+        super().bind(blob, held, count, ask)
         self.state.fetch = lambda slot, key: self._fetched(
             ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
         )
@@ -184,7 +190,7 @@ class MapWire(StateWire):
                 cell = cells[slot] = MapCell()
             cell.values[key] = value
             cell.stamps[key] = stamp
-        return cells, None
+        return cells, []
 
     def _fetched(self, blob: memoryview) -> Iterable[tuple[Any, Any, int]]:
         return self._entries(decode_batch(blob, self._schema))

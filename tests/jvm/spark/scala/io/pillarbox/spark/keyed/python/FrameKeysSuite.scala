@@ -19,7 +19,7 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
     val model = mutable.LinkedHashMap.empty[Option[Long], Int]
     val numbers = wanted.forall(key => keys.slotOf(row(key)) == model.getOrElseUpdate(key, model.size))
     val found = mutable.ArrayBuffer.empty[UnsafeRow]
-    keys.foreach(found += _)
+    keys.foreachFrom(0)(found += _)
     numbers && found == model.keys.map(row(_).copy()).toSeq && keys.size == model.size &&
     model.forall { case (key, slot) =>
       keys.key(slot) == row(key) && keys.hash(slot) == row(key).hashCode

@@ -28,8 +28,8 @@ final private class FrameKeys {
     if (table(at) != 0) table(at) - 1 else add(key.copy(), hash, at)
   }
 
-  def foreach(action: UnsafeRow => Unit): Unit = {
-    var slot = 0
+  def foreachFrom(first: Int)(action: UnsafeRow => Unit): Unit = {
+    var slot = first
     while (slot < count) {
       action(keys(slot))
       slot += 1

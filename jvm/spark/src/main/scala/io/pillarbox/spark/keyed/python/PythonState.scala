@@ -29,11 +29,11 @@ abstract private class PythonState(
   /** Of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
 
-  /** Adds what the current key, number `slot` of the frame, holds. */
-  def addCells(slot: Int): Unit
+  /** Adds what the current key, the frame's new key number `index`, holds; gives the bytes of it. */
+  def addCells(index: Int): Long
 
   /** Adds a key of which nothing is stored. */
-  def addNothing(slot: Int): Unit
+  def addNothing(index: Int): Unit
 
   /** What was added, as the bytes of a blob; starts anew. */
   def finishCells(): Seq[ByteBuffer] = Seq(message())
