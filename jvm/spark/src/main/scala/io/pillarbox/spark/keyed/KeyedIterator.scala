@@ -1,7 +1,5 @@
 package io.pillarbox.spark.keyed
 
-import java.util.ArrayDeque
-
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -24,7 +22,7 @@ final class KeyedIterator(
     taskContext: TaskContext,
     initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
-  private val ready = new ArrayDeque[InternalRow]
+  private val ready = new ReadyRows
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
   private var isOpen = false
   private var driver: KeyedDriver = _

@@ -227,12 +227,15 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     if (isKept) applyTimers(body)
   }
 
-  private def collect(blob: ByteBuffer): Unit = if (blob.hasRemaining) {
-    val batch = results.read(blob)
-    var i = 0
-    while (i < batch.numRows) {
-      context.collect(toResult(batch.getRow(i)))
-      i += 1
+  /** The rows are read as they are pulled, which is over before the next frame, or else is done with by then. */
+  private def collect(blob: ByteBuffer): Unit = {
+    context.settleRows()
+    if (blob.hasRemaining) {
+      val rows = results.read(blob).rowIterator
+      context.collectAll(new Iterator[UnsafeRow] {
+        override def hasNext: Boolean = rows.hasNext
+        override def next(): UnsafeRow = toResult(rows.next())
+      })
     }
   }
 
