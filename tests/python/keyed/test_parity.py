@@ -22,9 +22,7 @@ def harness(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
     )  # fmt: skip
 
 
-def worker(
-    script: Script, play: Callable[[Any], list[Any]], held_frames: int = 3
-) -> list[Any]:
+def worker(script: Script, play: Callable[[Any], list[Any]], held_frames: int = 3) -> list[Any]:
     """A worker under a small operator; big states are only given on demand."""
     columns = [column.split()[0] for column in script.input.split(", ")]
     types = dict(column.split() for column in script.input.split(", "))

@@ -37,7 +37,7 @@ class Declaration:
         }
 
 
-# Gives the cells of some keys, and a list of their stamps (empty if cells have stamps of their own).
+# Gives the cells of some keys and a list of their stamps (empty if cells have their own).
 Load = Callable[[], tuple[Any, Any]]
 
 

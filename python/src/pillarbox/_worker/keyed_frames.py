@@ -61,8 +61,8 @@ Rules:
 
 - Key indexes count the keys that the worker holds: 0 to h - 1 are those of the frames before, h to
   h + k - 1 the new ones of this frame. After a frame with keep it holds them all, with their state
-  and what changed of it, for the next one; after any other it holds none, and h is 0. The JVM ends a
-  stage (the rows of a micro-batch, its timers) with a frame without keep, of no events if need be.
+  and what changed of it, for the next one; after any other it holds none, and h is 0. The JVM ends
+  a stage (the rows of a micro-batch, its timers) with a frame without keep, even one of no events.
 - State travels raw. The worker alone judges TTL and renews timestamps; the JVM must neither hide
   nor stamp what it reads and writes for a frame. Its own clean-up of what is expired has to go by a
   clock that no event still to come is behind: for event time, the late-event watermark.
@@ -197,7 +197,7 @@ def decode_frame(body: memoryview) -> KeyedFrame:
     )  # fmt: skip
 
 
-def decode_batch(blob: memoryview, schema: pa.Schema) -> pa.RecordBatch:
+def decode_batch(blob: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
     """An Arrow blob; an empty one is a batch without rows."""
     if not len(blob):
         return _no_rows(schema)

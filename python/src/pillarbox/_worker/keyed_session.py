@@ -129,11 +129,15 @@ class RowRunner:
         self._bind(frame)
         try:
             self._process(frame)
-            return self._update(frame)
+            update = self._update(frame)
         except Exception as problem:
             raise self._failed(problem) from problem
         finally:
             runtime.end()
+        self._held = frame.key_count if frame.keeps else 0
+        if not frame.keeps:
+            self._release()
+        return update
 
     def _bind(self, frame: KeyedFrame) -> None:
         runtime = self._runtime
@@ -145,7 +149,9 @@ class RowRunner:
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
         runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            wire.bind(blob, frame.held, frame.new_keys, self._asker(frame.id, index))
+            # A copy, where the next frames may still want it: the frame's own memory is free again.
+            cells = bytes(blob) if frame.keeps else blob
+            wire.bind(cells, frame.held, frame.new_keys, self._asker(frame.id, index))
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
         return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
@@ -155,7 +161,7 @@ class RowRunner:
             self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)
         )
 
-    def _load_keys(self, blob: memoryview) -> list[Any]:
+    def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
         return self._read_keys(keyed_frames.decode_batch(blob, self._key_schema))
 
     def _process(self, frame: KeyedFrame) -> None:
@@ -185,11 +191,16 @@ class RowRunner:
             self._blame(rows, ends)
             raise
         states = [None if frame.keeps else wire.changes() for wire in self._wires]
-        self._held = frame.key_count if frame.keeps else 0
         timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
         return keyed_frames.encode_update(
             KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
         )
+
+    def _release(self) -> None:
+        """Frees what was held: the function may wait for its next task for long."""
+        for state in self._runtime.registry.states.values():
+            state.bind(0, lambda: ([], []))
+        self._keys.clear()
 
     def _blame(self, rows: list[Any], ends: list[int]) -> None:
         """Makes the event whose row doesn't fit the current one, for the message."""
@@ -214,17 +225,19 @@ class _HeldKeys:
 
     __slots__ = ("_blobs", "_keys", "_load")
 
-    def __init__(self, load: Callable[[memoryview], list[Any]]) -> None:
+    def __init__(self, load: Callable[[bytes | memoryview], list[Any]]) -> None:
         self._load = load
         self._keys: list[Any] = []
-        self._blobs: list[memoryview] = []
+        self._blobs: list[bytes | memoryview] = []
 
     def add(self, frame: KeyedFrame) -> None:
-        """Adds the frame's new keys; if it goes on from none, the others are forgotten."""
-        if not frame.held:
-            self._keys, self._blobs = [], []
+        """Adds the frame's new keys."""
         if frame.new_keys:
-            self._blobs.append(frame.keys)
+            self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
+
+    def clear(self) -> None:
+        """Forgets all keys."""
+        self._keys, self._blobs = [], []
 
     def __getitem__(self, slot: int) -> Any:
         if self._blobs:

@@ -25,6 +25,7 @@ final class KeyedIterator(
   private val ready = new ReadyRows
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
   private var isOpen = false
+  private val outputRows = task.metrics("numOutputRows")
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
@@ -38,7 +39,7 @@ final class KeyedIterator(
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
-    task.metrics("numOutputRows") += 1
+    outputRows += 1
     ready.poll() match {
       case unsafe: UnsafeRow => unsafe
       case other => toUnsafe(other)

@@ -131,13 +131,19 @@ private object FrameLimits {
   /** Of rows, keys and state, from which they are sent, however few. */
   val MaxBytes: Long = 32L << 20
 
-  /** A row becomes Python objects, so frames are small; what functions leave behind a row stays until it is given back. */
-  private val Rows = FrameLimits(events = 1 << 15, heldEvents = 1 << 18, keys = 1 << 17)
+  /** A row becomes Python objects, so frames are small. Values are as cheap to send again as to hold. */
+  private val Rows = FrameLimits(events = 1 << 15, heldEvents = 1 << 15, keys = 1 << 15)
+
+  /** A list or map is to be looked for in the backend, entry by entry: the worker had better hold it. */
+  private val RowsWithCollections = Rows.copy(heldEvents = 1 << 18, keys = 1 << 17)
 
   /** Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its state. */
   private val Columns = FrameLimits(events = 1 << 19, heldEvents = 1 << 19, keys = 1 << 19)
 
-  def of(form: String): FrameLimits = if (form == "batch") Columns else Rows
+  def of(form: String, states: Seq[DeclaredState]): FrameLimits =
+    if (form == "batch") Columns
+    else if (states.exists(state => state.kind == "list" || state.kind == "map")) RowsWithCollections
+    else Rows
 }
 
 private object FrameEvents {

@@ -46,9 +46,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), FrameLimits.of(factory.form))
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
-    states = DeclaredState.fromReady(ready).map(stateOf).toArray
+    val declared = DeclaredState.fromReady(ready)
+    val limits = FrameLimits.of(factory.form, declared)
+    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits)
+    states = declared.map(stateOf).toArray
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
 
@@ -123,7 +125,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   /**
    * Sends a full frame. In a batch its last key may go on, and so its keys can't be finished: they stay, without events,
-   * for the frame that finishes them. In a stream the worker holds them, so that their state goes to and fro once.
+   * for the frame that finishes them. In a stream the worker may hold them, so that their state goes to and fro once.
    */
   private def sendUnfinished(): Unit =
     if (context.isBatch) {

@@ -60,11 +60,18 @@ final private class PythonListState(
   override def clear(): Unit = state.clear()
 
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =
-    if (declared.ttl.isEmpty) elements.foreach(element => writer.write(row(index, element, 0L)))
+    if (declared.ttl.isEmpty) elements.foreach(write(index, _, 0L))
     else
       elements.zip(stamps.timestamps).foreach { case (element, stamp) =>
-        writer.write(row(index, element, stamp))
+        write(index, element, stamp)
       }
+
+  private def write(index: Int, element: UnsafeRow, stamp: Long): Unit = {
+    cell.update(0, index)
+    cell.update(1, element)
+    cell.update(2, stamp)
+    writer.write(cell)
+  }
 
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)

@@ -82,8 +82,13 @@ final private class PythonMapState(
 
   override def clear(): Unit = state.clear()
 
-  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow): Unit =
-    writer.write(row(index, key, value, if (declared.ttl.isEmpty) 0L else stamps.timestampOf(key)))
+  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow): Unit = {
+    cell.update(0, index)
+    cell.update(1, key)
+    cell.update(2, value)
+    cell.update(3, if (declared.ttl.isEmpty) 0L else stamps.timestampOf(key))
+    writer.write(cell)
+  }
 
   private def keyOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toKey(row.getStruct(ordinal, declared.keyType.length)).copy()

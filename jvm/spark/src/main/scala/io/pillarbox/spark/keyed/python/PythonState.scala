@@ -23,6 +23,9 @@ abstract private class PythonState(
     protected val clock: RawClock
 ) extends AutoCloseable {
   protected val writer = new ArrowBatchWriter(arrow(cells))
+
+  /** The row that is written next; the writer copies it. */
+  protected val cell = new GenericInternalRow(cells.length)
   private val reader = new ArrowBatchReader(arrow(changes))
   private val toValue = UnsafeProjection.create(declared.valueType)
 
@@ -91,8 +94,6 @@ private object PythonState {
 
   /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
   val InlineEntries = 256
-
-  def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
 
   def schema(fields: (String, DataType)*): StructType =
     StructType(fields.map { case (name, dataType) => StructField(name, dataType) })
