@@ -142,8 +142,16 @@ private object FrameLimits {
 
   def of(form: String, states: Seq[DeclaredState]): FrameLimits =
     if (form == "batch") Columns
-    else if (states.exists(state => state.kind == "list" || state.kind == "map")) RowsWithCollections
+    else if (states.exists(isCollection) && !states.exists(isListThatExpires)) RowsWithCollections
     else Rows
+
+  private def isCollection(state: DeclaredState): Boolean = state.kind == "list" || state.kind == "map"
+
+  /**
+   * Its elements are renewed by a log that the backend carries out. Until it has, the backend's own clean-up may take
+   * away what the worker has renewed; values and entries of maps come back whole.
+   */
+  private def isListThatExpires(state: DeclaredState): Boolean = state.kind == "list" && state.ttl.nonEmpty
 }
 
 private object FrameEvents {
