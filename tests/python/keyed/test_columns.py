@@ -30,6 +30,14 @@ def test_running_count(index, start):
     assert found.type == pa.int64()
 
 
+@given(st.lists(st.sampled_from([0, 1, 65535, 65536, 65537, 131072, 2**31 - 1]), max_size=60))
+def test_running_count_of_any_number_of_keys(index):
+    seen = {}
+    expected = [seen.setdefault(key, []).append(0) or len(seen[key]) for key in index]
+    assert columns.running_count(np.array(index, np.int32)).to_pylist() == expected
+    assert columns.running_count(np.array(index, np.int64)).to_pylist() == expected
+
+
 @given(st.data(), INDEX)
 def test_running_sum_of_doubles_is_that_of_adding_in_order(data, index):
     values = data.draw(st.lists(st.none() | FLOATS, min_size=len(index), max_size=len(index)))

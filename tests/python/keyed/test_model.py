@@ -152,14 +152,16 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, re
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(TTLS, scripts(), st.integers(1, 4), st.booleans())
-def test_the_worker_does_what_the_model_says_however_frames_are_cut(ttl, steps, frame_rows, big):
+@given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(
+    ttl, steps, frame_rows, held_frames, big
+):
     worker = KeyedInProcess()
     try:
         inputs, returns = OPTIONS["input"], OPTIONS["returns"]
         worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
-        operator = Operator(worker, [0], 1, False, frame_rows)
+        operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
         for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
             assert by_key(play(operator, step, what)) == expected
     finally:

@@ -22,7 +22,7 @@ def harness(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
     )  # fmt: skip
 
 
-def worker(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
+def worker(script: Script, play: Callable[[Any], list[Any]], held_frames: int = 3) -> list[Any]:
     """A worker under a small operator; big states are only given on demand."""
     columns = [column.split()[0] for column in script.input.split(", ")]
     types = dict(column.split() for column in script.input.split(", "))
@@ -35,14 +35,22 @@ def worker(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
         one.big = frozenset(state["name"] for state in one.states)
         by = [columns.index(name) for name in script.by]
         at = None if script.timestamp is None else columns.index(script.timestamp)
-        rows = play(Operator(one, by, at, script.options.get("time_sorted", False)))
+        is_sorted = script.options.get("time_sorted", False)
+        rows = play(Operator(one, by, at, is_sorted, held_frames=held_frames))
         assert one.end()
         return rows
     finally:
         one.close()
 
 
-@pytest.fixture(params=[harness, worker], ids=["harness", "worker"])
+def worker_alone(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
+    """A worker that gives the state of its keys back after each frame."""
+    return worker(script, play, held_frames=1)
+
+
+@pytest.fixture(
+    params=[harness, worker, worker_alone], ids=["harness", "worker", "worker, frame by frame"]
+)
 def runner(request: pytest.FixtureRequest) -> Any:
     """Plays a script: ``runner(script, play)``, where ``play`` drives what it is given."""
     return request.param

@@ -19,6 +19,7 @@ from pillarbox._keyed.output import wire_schema
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
+KEEP = 16
 
 
 def arrow(schema: StructType) -> pa.Schema:
@@ -134,20 +135,24 @@ class Keyed:
 
     def send_frame(
         self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
-        watermark: int = NONE, processing_time: int = 0, flags: int = 0,
+        watermark: int = NONE, processing_time: int = 0, flags: int = 0, held: int = 0,
     ) -> int:  # fmt: skip
-        """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time)."""
+        """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time).
+
+        ``keys`` and ``cells`` are those of the new keys only, behind the ``held`` ones.
+        """
         self.frame_id += 1
         n, t = len(events), len(timers)
         key_rows = [key if isinstance(key, tuple) else (key,) for key in keys]
         rows = [event[3] for event in events if event[0] == 0]
         parts = [
             struct.pack(
-                "<QqqBII",
+                "<QqqBIII",
                 self.frame_id,
                 watermark,
                 processing_time,
                 flags,
+                held,
                 len(keys),
                 n,
             ),
@@ -222,7 +227,10 @@ class KeyedOwnProcess(Keyed, OwnProcess):
 
 
 class Store:
-    """Keeps what a worker sends back; gives it along with the next frame, or when asked."""
+    """Keeps what a worker sends back; gives it along with the next frame, or when asked.
+
+    After frames that are ``run`` with the flag 16 the worker holds the keys.
+    """
 
     def __init__(self, worker: Any, timers_on_demand: bool = False) -> None:
         self.worker = worker
@@ -230,18 +238,27 @@ class Store:
         self.cells: dict[tuple[str, Any], Any] = {}
         self.timers: set[tuple[Any, int, int]] = set()
         self.queries: list[tuple[str, int]] = []
+        self.sent: list[list[Any]] = []  # of each frame its new keys
+        self.held: list[Any] = []
         self.fired = 0
 
     def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
         keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
+        held = len(self.held)
+        keys = self.held + [key for key in keys if key not in self.held]
+        new = keys[held:]
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
         listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
         if self.timers_on_demand and not clocks.get("flags", 0):
             listed, clocks["flags"] = [], 8
+        elif self.timers_on_demand and clocks["flags"] == KEEP:
+            listed, clocks["flags"] = [], KEEP | 8
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
-        frame = self.worker.send_frame(keys, sent, self._blobs(keys), listed, **clocks)
+        frame = self.worker.send_frame(new, sent, self._blobs(new), listed, held=held, **clocks)
+        self.sent.append(new)
+        self.held = keys if clocks.get("flags", 0) & KEEP else []
         kind, body = self.worker.receive()
         while kind == "Q":
             self._answer(keys, frame, body)
@@ -250,6 +267,8 @@ class Store:
             return [(kind, body)]
         update = self.worker.parse_update(body)
         assert update["id"] == frame
+        if self.held:
+            assert not any(update["changes"])
         self._apply(keys, update)
         return update["rows"]
 

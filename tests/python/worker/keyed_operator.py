@@ -1,7 +1,8 @@
 """A keyed operator in a few lines of Python, over a worker: what the JVM's does with frames.
 
 It cuts micro-batches into frames of ``frame_rows`` rows, keeps state, timers and waiting rows, and
-sends due timers until there are none. Parity suites hold it against the harness.
+sends due timers until there are none. The worker holds the keys of up to ``held_frames`` frames.
+Parity suites hold it against the harness.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pillarbox._keyed.memory import hashable
-from worker.keyed_driver import NONE, KeyedInProcess, Store
+from worker.keyed_driver import KEEP, NONE, KeyedInProcess, Store
 
 ROW, EVENT, PROCESSING = 0, 1, 2
 END_OF_KEYS = 4
@@ -21,11 +22,11 @@ class Operator:
 
     def __init__(
         self, worker: KeyedInProcess, by: list[int], timestamp: int | None, time_sorted: bool,
-        frame_rows: int = 3,
+        frame_rows: int = 3, held_frames: int = 3,
     ) -> None:  # fmt: skip
         self.store = Store(worker, timers_on_demand=True)
         self.by, self.timestamp, self.sorted = by, timestamp, time_sorted
-        self.frame_rows = frame_rows
+        self.frame_rows, self.held_frames = frame_rows, held_frames
         self.watermark, self.processing_time = NONE, 0
         self.waiting: list[tuple[int, Any, tuple[Any, ...]]] = []
         self.late = 0
@@ -90,9 +91,10 @@ class Operator:
 
     def _frames(self, events: list[Any]) -> list[Any]:
         out = []
-        for start in range(0, len(events), self.frame_rows):
-            out += self._send(events[start : start + self.frame_rows])
-        return out
+        for number, start in enumerate(range(0, len(events), self.frame_rows), 1):
+            flags = KEEP if number % self.held_frames else 0
+            out += self._send(events[start : start + self.frame_rows], flags)
+        return out + (self._send([]) if self.store.held else [])
 
     def _timers(self) -> list[Any]:
         out = []

@@ -10,7 +10,7 @@ import pytest
 
 import pillarbox as pb
 from pillarbox import columns
-from worker.keyed_driver import NONE, KeyedInProcess, KeyedOwnProcess, Store
+from worker.keyed_driver import KEEP, NONE, KeyedInProcess, KeyedOwnProcess, Store
 
 LOG: list[str] = []
 
@@ -57,6 +57,51 @@ def test_state_goes_out_and_comes_back_changed(keyed):
     assert store.cells == {("n", "a"): ({"value": 6}, 0), ("n", "b"): ({"value": 6}, 0)}
     assert store.run([row(None, 1), row("b", 1)]) == [(None, 1), ("b", 7)]
     assert keyed.end()
+
+
+def test_held_keys_come_once_and_their_state_goes_back_at_the_end(keyed):
+    class Keys(Count):
+        def process(self, row, ctx):
+            yield ctx.key, next(super().process(row, ctx))[1]
+
+    store = Store(keyed.start_keyed(Keys()))
+    store.cells = {("n", "b"): ({"value": 10}, 0)}
+    assert store.run([row("a", 1), row(None, 2)], flags=KEEP) == [("a", 1), (None, 2)]
+    assert store.run([row("b", 1), row(None, 2)], flags=KEEP) == [("b", 11), (None, 4)]
+    assert store.cells == {("n", "b"): ({"value": 10}, 0)}
+    assert store.run([row("a", 4)]) == [("a", 5)]
+    assert store.sent == [["a", None], ["b"], []]
+    assert store.cells == {
+        ("n", "a"): ({"value": 5}, 0),
+        ("n", None): ({"value": 4}, 0),
+        ("n", "b"): ({"value": 11}, 0),
+    }
+    assert store.run([row("c", 1), row("a", 1)]) == [("c", 1), ("a", 6)]
+    assert store.sent[-1] == ["c", "a"]
+
+
+def test_the_end_of_a_stage_may_be_a_frame_without_events(keyed):
+    class Adds(pb.KeyedProcessFunction):
+        def open(self, ctx):
+            self.seen = ctx.list_state("seen", "bigint")
+
+        def process(self, row, ctx):
+            self.seen.add(row.x)
+
+    store = Store(keyed.start_keyed(Adds()))
+    store.run([row("a", 1)], flags=KEEP)
+    store.run([row("b", 2), row("a", 3)], flags=KEEP)
+    assert store.run([]) == []
+    values = {key: [value["value"] for value, _ in cell] for (_, key), cell in store.cells.items()}
+    assert values == {"a": [1, 3], "b": [2]}
+
+
+def test_frames_that_do_not_fit_to_what_is_held_are_refused(keyed):
+    keyed.start_keyed(Count())
+    keyed.send_frame([], [(0, 0, NONE, ("a", 1))], [b""], [], held=1)
+    kind, failure = keyed.receive()
+    assert kind == "T"
+    assert "1 held keys instead of 0" in str(failure)
 
 
 def test_what_is_not_touched_is_not_sent_back(keyed):

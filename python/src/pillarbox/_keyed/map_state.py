@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from .context import UNKNOWN
-from .state import State
+from .context import UNKNOWN, Context
+from .state import Declaration, State
 
 Entries = Iterable[tuple[Any, Any, int]]
 
@@ -36,15 +36,26 @@ class MapState(State):
     all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
     """
 
-    __slots__ = ("fetch", "some")
+    __slots__ = ("_accept", "_accept_key", "_copy", "fetch", "some")
 
     fetch: Callable[[int, Any], Entries]
     some: Callable[[int], Entries]
 
+    def __init__(self, declaration: Declaration, at: Context) -> None:
+        super().__init__(declaration, at)
+        assert declaration.key_type is not None
+        self._accept_key = declaration.key_type.accept
+        self._accept = declaration.type.accept
+        self._copy = declaration.type.copy
+
     def get(self, key: Any) -> Any:
         """The value of ``key``; None if there is none, or it is expired."""
-        key = self._key(key)
-        slot = self._slot()
+        if key is None:
+            self._refuse_none("a map key")
+        key = self._accept_key(key)
+        slot = self._at._slot
+        if slot is None or self._cells is None:
+            slot = self._slot()
         cell = self._cells[slot]
         if cell is None:
             return None
@@ -57,16 +68,20 @@ class MapState(State):
                 return None
         if self._policy is not None:
             value = self._alive(slot, cell, key, value)
-        copy = self.declaration.type.copy
+        copy = self._copy
         return value if copy is None or value is None else copy(value)
 
     def put(self, key: Any, value: Any) -> None:
         """Makes ``value`` the value of ``key``. ``ResultTypeMismatch`` if either doesn't fit."""
-        key = self._key(key)
+        if key is None:
+            self._refuse_none("a map key")
+        key = self._accept_key(key)
         if value is None:
             self._refuse_none("a map value")
-        value = self.declaration.type.accept(value)
-        slot = self._slot()
+        value = self._accept(value)
+        slot = self._at._slot
+        if slot is None or self._cells is None:
+            slot = self._slot()
         cell = self._cells[slot]
         if cell is None:
             cell = self._cells[slot] = MapCell()
@@ -118,7 +133,7 @@ class MapState(State):
         if self._policy is not None:
             alive = [(key, self._alive(slot, cell, key, value)) for key, value in pairs]
             pairs = [pair for pair in alive if pair[1] is not None]
-        copy = self.declaration.type.copy
+        copy = self._copy
         return iter(pairs if copy is None else [(key, copy(value)) for key, value in pairs])
 
     def keys(self) -> Iterator[Any]:
@@ -141,9 +156,7 @@ class MapState(State):
     def _key(self, key: Any) -> Any:
         if key is None:
             self._refuse_none("a map key")
-        key_type = self.declaration.key_type
-        assert key_type is not None
-        return key_type.accept(key)
+        return self._accept_key(key)
 
     def _has_living(self, cell: MapCell) -> bool:
         policy = self._policy

@@ -37,6 +37,10 @@ class Declaration:
         }
 
 
+# Gives the cells of some keys and a list of their stamps (empty if cells have their own).
+Load = Callable[[], tuple[Any, Any]]
+
+
 class TtlPolicy:
     """The decisions of one TTL over timestamps; ``at`` tells the time.
 
@@ -85,12 +89,12 @@ class TtlPolicy:
 class State:
     """One state of the function; always that of the current key.
 
-    A runtime binds it to the cells of some keys: ``bind`` for a frame (they are loaded when first
-    touched), or ``bind`` once and ``grow`` with every new key. ``changed[slot]`` tells which cells
-    have something to write back.
+    A runtime binds it to the cells of some keys: ``bind`` for a frame and ``extend`` for one that
+    goes on from it (cells are loaded when first touched), or ``bind`` once and ``grow`` with every
+    new key. ``changed[slot]`` tells which cells have something to write back.
     """
 
-    __slots__ = ("_at", "_cells", "_load", "_policy", "_stamps", "changed", "declaration")
+    __slots__ = ("_at", "_cells", "_loads", "_policy", "_stamps", "changed", "declaration")
 
     def __init__(self, declaration: Declaration, at: Context) -> None:
         self.declaration = declaration
@@ -98,7 +102,7 @@ class State:
         self._policy = None if declaration.ttl is None else TtlPolicy(declaration.ttl, at)
         self._cells: Any = None
         self._stamps: Any = None
-        self._load: Callable[[], tuple[Any, Any]] = lambda: (None, None)
+        self._loads: list[Load] = []
         self.changed = bytearray()
 
     @property
@@ -106,11 +110,18 @@ class State:
         """The name that the state was declared under."""
         return self.declaration.name
 
-    def bind(self, count: int, load: Callable[[], tuple[Any, Any]]) -> None:
+    def bind(self, count: int, load: Load) -> None:
         """From now on the cells are those of ``count`` keys; ``load`` gives cells and stamps."""
         self._cells = self._stamps = None
-        self._load = load
+        self._loads = [load]
         self.changed = bytearray(count)
+
+    def extend(self, count: int, load: Load) -> None:
+        """``count`` more keys, behind the others; ``load`` gives their cells and stamps."""
+        self._loads.append(load)
+        self.changed.extend(bytes(count))
+        if self._cells is not None:
+            self._load()
 
     def grow(self) -> None:
         """One more key, without state."""
@@ -122,7 +133,7 @@ class State:
     def cells(self) -> tuple[Any, Any]:
         """All cells and their stamps, loaded if they weren't."""
         if self._cells is None:
-            self._cells, self._stamps = self._load()
+            self._load()
         return self._cells, self._stamps
 
     def drop(self, slot: int) -> None:
@@ -134,8 +145,19 @@ class State:
         """The current slot, with the cells loaded. Raises ``NoCurrentKey``."""
         slot = self._at.slot()
         if self._cells is None:
-            self._cells, self._stamps = self._load()
+            self._load()
         return slot
+
+    def _load(self) -> None:
+        """Loads what was not loaded yet."""
+        for load in self._loads:
+            cells, stamps = load()
+            if self._cells is None:
+                self._cells, self._stamps = cells, stamps
+            else:
+                self._cells.extend(cells)
+                self._stamps.extend(stamps)
+        self._loads = []
 
     def _refuse_none(self, what: str) -> None:
         raise error("NULL_STATE_VALUE", state=self.name, what=what)

@@ -17,12 +17,13 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
                                i64 watermark (Long.MIN_VALUE: none), i64 processing time, in ms
-                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys, 8 timers on demand
-                               u32 k keys, u32 n events
+                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys,
+                               8 timers on demand, 16 keep
+                               u32 h held keys, u32 k new keys, u32 n events
                                n x u8 kind: 0 row, 1 event-time timer, 2 processing-time timer
                                n x u32 key index
                                n x i64 time in ms: a timer's, or a row's (Long.MIN_VALUE: none)
-                               Arrow blob: the k keys;  Arrow blob: the rows, in event order
+                               Arrow blob: the k new keys;  Arrow blob: the rows, in event order
                                u32 states, then one blob each (below)
                                u32 t timers, t x u32 key index, t x u8 kind, t x i64 time
     Q QUERY    Python -> JVM   u64 frame id, u32 state, u32 key index,
@@ -39,7 +40,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
                                u32 how many timers fired
 
-Cells of a state in FRAME:
+Cells of a state in FRAME, of its new keys, here counted from 0:
 
 - value, reducing, aggregating: Arrow blob of k rows ``[value struct (null: absent), ts int64]``;
 - list and map: k x u8, where 1 says that the content of this key is too large and is asked for,
@@ -47,7 +48,7 @@ Cells of a state in FRAME:
   ``[key index int32, value struct, ts int64]`` for lists (in the order of the list) and
   ``[key index int32, map key struct, value struct, ts int64]`` for maps.
 
-Changes in UPDATE, only of keys that changed:
+Changes in UPDATE, only of keys that changed (since the worker holds them), none after keep:
 
 - value, reducing, aggregating: ``[key index int32, value struct (null: cleared), ts int64]``;
 - list: ``[key index int32, op int8, value struct, ts int64]``, a log to be applied in order:
@@ -58,6 +59,10 @@ Changes in UPDATE, only of keys that changed:
 
 Rules:
 
+- Key indexes count the keys that the worker holds: 0 to h - 1 are those of the frames before, h to
+  h + k - 1 the new ones of this frame. After a frame with keep it holds them all, with their state
+  and what changed of it, for the next one; after any other it holds none, and h is 0. The JVM ends
+  a stage (the rows of a micro-batch, its timers) with a frame without keep, even one of no events.
 - State travels raw. The worker alone judges TTL and renews timestamps; the JVM must neither hide
   nor stamp what it reads and writes for a frame. Its own clean-up of what is expired has to go by a
   clock that no event still to come is behind: for event time, the late-event watermark.
@@ -79,7 +84,8 @@ Rules:
   timers in between, and after the rows up to the watermark, whether they come as events or are
   listed.
 - End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
-- Several frames may be under way; they must not share keys. They are answered in order.
+- Several frames may be under way; they must not share keys, nor follow one with keep. They are
+  answered in order.
 """
 
 from __future__ import annotations
@@ -97,11 +103,11 @@ from .frames import READY, _numbers, _packed, encode
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 
-BATCH, TIME_SORTED, END_OF_KEYS, TIMERS_ON_DEMAND = 1, 2, 4, 8
+BATCH, TIME_SORTED, END_OF_KEYS, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8, 16
 TIMERS = 0xFFFFFFFF
 ALL, ONE, SOME = 0, 1, 2
 
-_FRAME = struct.Struct("<QqqBII")
+_FRAME = struct.Struct("<QqqBIII")
 _QUERY = struct.Struct("<QIIB")
 _TIMER = struct.Struct("<Bq")
 _EMPTY = b"\0\0\0\0"
@@ -115,7 +121,8 @@ class KeyedFrame:
     watermark: int
     processing_time: int
     flags: int
-    key_count: int
+    held: int
+    new_keys: int
     kinds: bytes
     slots: array[int]
     times: array[int]
@@ -123,6 +130,16 @@ class KeyedFrame:
     rows: memoryview
     states: list[memoryview]
     timers: list[tuple[int, int, int]]
+
+    @property
+    def key_count(self) -> int:
+        """The keys that the worker holds, those of the frame included."""
+        return self.held + self.new_keys
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the next frame goes on with the keys of this one."""
+        return bool(self.flags & KEEP)
 
 
 class _Reader:
@@ -163,7 +180,8 @@ def decode_schemas(body: memoryview) -> list[pa.Schema]:
 def decode_frame(body: memoryview) -> KeyedFrame:
     """The parts of FRAME; nothing of Arrow is decoded yet."""
     reader = _Reader(body)
-    frame_id, watermark, processing, flags, keys, events = _FRAME.unpack(reader.take(_FRAME.size))
+    *clocks, flags, held, keys, events = _FRAME.unpack(reader.take(_FRAME.size))
+    frame_id, watermark, processing = clocks
     kinds = bytes(reader.take(events))
     slots = reader.numbers("I", 4, events)
     times = reader.numbers("q", 8, events)
@@ -174,12 +192,12 @@ def decode_frame(body: memoryview) -> KeyedFrame:
     timer_kinds = reader.take(count)
     timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
     return KeyedFrame(
-        frame_id, watermark, processing, flags, keys, kinds, slots, times, key_blob, row_blob,
-        states, timers,
+        frame_id, watermark, processing, flags, held, keys, kinds, slots, times, key_blob,
+        row_blob, states, timers,
     )  # fmt: skip
 
 
-def decode_batch(blob: memoryview, schema: pa.Schema) -> pa.RecordBatch:
+def decode_batch(blob: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
     """An Arrow blob; an empty one is a batch without rows."""
     if not len(blob):
         return _no_rows(schema)

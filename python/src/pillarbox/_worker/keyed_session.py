@@ -119,6 +119,8 @@ class RowRunner:
         self._read_rows = struct_reader(command.input_schema)
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
+        self._keys = _HeldKeys(self._load_keys)
+        self._held = 0
         self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
 
     def run(self, frame: KeyedFrame) -> bytes:
@@ -127,20 +129,29 @@ class RowRunner:
         self._bind(frame)
         try:
             self._process(frame)
-            return self._update(frame)
+            update = self._update(frame)
         except Exception as problem:
             raise self._failed(problem) from problem
         finally:
             runtime.end()
+        self._held = frame.key_count if frame.keeps else 0
+        if not frame.keeps:
+            self._release()
+        return update
 
     def _bind(self, frame: KeyedFrame) -> None:
         runtime = self._runtime
+        if frame.held != self._held:
+            raise error("PROTOCOL_ERROR", reason=f"{frame.held} held keys instead of {self._held}")
         runtime.set_clocks(frame.watermark, frame.processing_time)
-        runtime.begin(_LazyKeys(lambda: self._keys(frame)))
+        self._keys.add(frame)
+        runtime.begin(self._keys)
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
         runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            wire.bind(blob, frame.key_count, self._asker(frame.id, index))
+            # A copy, where the next frames may still want it: the frame's own memory is free again.
+            cells = bytes(blob) if frame.keeps else blob
+            wire.bind(cells, frame.held, frame.new_keys, self._asker(frame.id, index))
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
         return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
@@ -150,8 +161,8 @@ class RowRunner:
             self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)
         )
 
-    def _keys(self, frame: KeyedFrame) -> list[Any]:
-        return self._read_keys(keyed_frames.decode_batch(frame.keys, self._key_schema))
+    def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
+        return self._read_keys(keyed_frames.decode_batch(blob, self._key_schema))
 
     def _process(self, frame: KeyedFrame) -> None:
         runtime = self._runtime
@@ -179,11 +190,17 @@ class RowRunner:
         except ResultTypeMismatch:
             self._blame(rows, ends)
             raise
-        states = [wire.changes() for wire in self._wires]
+        states = [None if frame.keeps else wire.changes() for wire in self._wires]
         timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
         return keyed_frames.encode_update(
             KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
         )
+
+    def _release(self) -> None:
+        """Frees what was held: the function may wait for its next task for long."""
+        for state in self._runtime.registry.states.values():
+            state.bind(0, lambda: ([], []))
+        self._keys.clear()
 
     def _blame(self, rows: list[Any], ends: list[int]) -> None:
         """Makes the event whose row doesn't fit the current one, for the message."""
@@ -203,18 +220,30 @@ class RowRunner:
         )
 
 
-class _LazyKeys:
-    """The keys of a frame, made to Python objects when one is asked for."""
+class _HeldKeys:
+    """The keys that the worker holds, made to Python objects when one is asked for."""
 
-    __slots__ = ("_keys", "_load")
+    __slots__ = ("_blobs", "_keys", "_load")
 
-    def __init__(self, load: Callable[[], list[Any]]) -> None:
+    def __init__(self, load: Callable[[bytes | memoryview], list[Any]]) -> None:
         self._load = load
-        self._keys: list[Any] | None = None
+        self._keys: list[Any] = []
+        self._blobs: list[bytes | memoryview] = []
+
+    def add(self, frame: KeyedFrame) -> None:
+        """Adds the frame's new keys."""
+        if frame.new_keys:
+            self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
+
+    def clear(self) -> None:
+        """Forgets all keys."""
+        self._keys, self._blobs = [], []
 
     def __getitem__(self, slot: int) -> Any:
-        if self._keys is None:
-            self._keys = self._load()
+        if self._blobs:
+            for blob in self._blobs:
+                self._keys.extend(self._load(blob))
+            self._blobs.clear()
         return self._keys[slot]
 
 

@@ -56,9 +56,15 @@ class StateWire:
         self._has_ttl = declaration.ttl is not None
         self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        """The state's cells are those of ``blob`` now; nothing is decoded before it is touched."""
-        self.state.bind(count, lambda: self._load(blob, count))
+    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
+        """The state's cells are those of ``blob`` now, behind the ``held`` ones that are known.
+
+        Nothing is decoded before it is touched.
+        """
+        if not held:
+            self.state.bind(count, lambda: self._load(blob, count))
+        elif count:
+            self.state.extend(count, lambda: self._load(blob, count))
 
     def changes(self) -> pa.RecordBatch | None:
         """What the function changed, encoded. None if nothing."""
@@ -81,7 +87,7 @@ class StateWire:
             ts=pa.array(times, pa.int64()),
         )
 
-    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
         batch = decode_batch(blob, self._schema)
         if not batch.num_rows:
             return [None] * count, [0] * count
@@ -94,8 +100,8 @@ class ListWire(StateWire):
 
     state: ListState
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        super().bind(blob, count, ask)
+    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
+        super().bind(blob, held, count, ask)
         self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
 
     def changes(self) -> pa.RecordBatch | None:
@@ -116,7 +122,7 @@ class ListWire(StateWire):
             ts=pa.array(stamps, pa.int64()),
         )
 
-    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
         cells = _cells(ListCell, blob, count)
         batch = decode_batch(blob[count:], self._schema)
         values, stamps = self._entries(batch)
@@ -126,9 +132,9 @@ class ListWire(StateWire):
                 cell = cells[slot] = ListCell()
             cell.values.append(value)
             cell.stamps.append(stamp)
-        return cells, None
+        return cells, []
 
-    def _fetched(self, blob: memoryview) -> tuple[list[Any], list[int]]:
+    def _fetched(self, blob: bytes | memoryview) -> tuple[list[Any], list[int]]:
         return self._entries(decode_batch(blob, self._schema))
 
     def _entries(self, batch: pa.RecordBatch) -> tuple[list[Any], list[int]]:
@@ -147,8 +153,8 @@ class MapWire(StateWire):
         self._normalise = key_type.normalise
         self._keys = _Structs(key_type, schema.field(1).type)
 
-    def bind(self, blob: memoryview, count: int, ask: Ask) -> None:
-        super().bind(blob, count, ask)
+    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
+        super().bind(blob, held, count, ask)
         self.state.fetch = lambda slot, key: self._fetched(
             ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
         )
@@ -174,7 +180,7 @@ class MapWire(StateWire):
             ts=pa.array(stamps, pa.int64()),
         )
 
-    def _load(self, blob: memoryview, count: int) -> tuple[Any, Any]:
+    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
         cells = _cells(MapCell, blob, count)
         batch = decode_batch(blob[count:], self._schema)
         entries = self._entries(batch)
@@ -184,9 +190,9 @@ class MapWire(StateWire):
                 cell = cells[slot] = MapCell()
             cell.values[key] = value
             cell.stamps[key] = stamp
-        return cells, None
+        return cells, []
 
-    def _fetched(self, blob: memoryview) -> Iterable[tuple[Any, Any, int]]:
+    def _fetched(self, blob: bytes | memoryview) -> Iterable[tuple[Any, Any, int]]:
         return self._entries(decode_batch(blob, self._schema))
 
     def _entries(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, Any, int]]:
@@ -232,7 +238,7 @@ def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:
             yield _REMOVE, key, None, 0
 
 
-def _cells(make: Any, blob: memoryview, count: int) -> list[Any]:
+def _cells(make: Any, blob: bytes | memoryview, count: int) -> list[Any]:
     flags = bytes(blob[:count])
     cells: list[Any] = [None] * count
     if 1 in flags:

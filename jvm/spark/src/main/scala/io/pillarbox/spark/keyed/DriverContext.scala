@@ -1,7 +1,5 @@
 package io.pillarbox.spark.keyed
 
-import java.util.ArrayDeque
-
 import io.pillarbox.mailbox.MailboxExecutor
 import io.pillarbox.operator.Output
 import io.pillarbox.state.KeyedStateBackend
@@ -15,7 +13,7 @@ import org.apache.spark.sql.types.StructType
 final private class DriverContext(
     override val task: KeyedTask,
     state: PartitionState,
-    val ready: ArrayDeque[InternalRow],
+    val ready: ReadyRows,
     override val mailboxExecutor: MailboxExecutor,
     onResume: () => Unit,
     onFail: Throwable => Unit,
@@ -54,10 +52,11 @@ final private class DriverContext(
 
   override def dropNewTimers(drop: Boolean): Unit = guarded.dropNew = drop
 
-  override def collect(row: InternalRow): Unit = row match {
-    case unsafe: UnsafeRow => ready.add(unsafe.copy())
-    case _ => ready.add(row)
-  }
+  override def collect(row: InternalRow): Unit = ready.add(row)
+
+  private[keyed] override def collectAll(rows: Iterator[UnsafeRow]): Unit = ready.addAll(rows)
+
+  private[keyed] override def settleRows(): Unit = ready.settle()
 
   override def resume(): Unit = onResume()
 

@@ -1,7 +1,5 @@
 package io.pillarbox.spark.keyed
 
-import java.util.ArrayDeque
-
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
 import io.pillarbox.spark.async.TaskMailboxes
 import io.pillarbox.state.StateException
@@ -21,7 +19,7 @@ final private class KeyedDriver(
     task: KeyedTask,
     input: Iterator[InternalRow],
     state: PartitionState,
-    ready: ArrayDeque[InternalRow],
+    ready: ReadyRows,
     taskContext: TaskContext
 ) {
   private val mailboxes = TaskMailboxes.of(taskContext)

@@ -1,7 +1,5 @@
 package io.pillarbox.spark.keyed
 
-import java.util.ArrayDeque
-
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -24,9 +22,10 @@ final class KeyedIterator(
     taskContext: TaskContext,
     initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
-  private val ready = new ArrayDeque[InternalRow]
+  private val ready = new ReadyRows
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
   private var isOpen = false
+  private val outputRows = task.metrics("numOutputRows")
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
@@ -40,7 +39,7 @@ final class KeyedIterator(
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
-    task.metrics("numOutputRows") += 1
+    outputRows += 1
     ready.poll() match {
       case unsafe: UnsafeRow => unsafe
       case other => toUnsafe(other)

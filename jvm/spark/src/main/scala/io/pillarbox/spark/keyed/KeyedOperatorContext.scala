@@ -74,6 +74,15 @@ trait KeyedOperatorContext {
   /** Emits a row, which is copied if it can change. */
   def collect(row: InternalRow): Unit
 
+  /**
+   * Emits rows that are made when they are asked for, and may be one object. What they are made of must stay as it is
+   * until [[settleRows]].
+   */
+  private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit
+
+  /** Makes all rows that [[collectAll]] took and that are not made yet. */
+  private[keyed] def settleRows(): Unit
+
   /** There is room again: what was refused is offered again. */
   def resume(): Unit
 

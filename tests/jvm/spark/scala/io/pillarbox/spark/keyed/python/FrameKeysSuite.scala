@@ -4,7 +4,8 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.types.{DataType, LongType}
+import org.apache.spark.sql.types.{DataType, LongType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
 import org.scalacheck.{Gen, Prop}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.Checkers
@@ -19,7 +20,7 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
     val model = mutable.LinkedHashMap.empty[Option[Long], Int]
     val numbers = wanted.forall(key => keys.slotOf(row(key)) == model.getOrElseUpdate(key, model.size))
     val found = mutable.ArrayBuffer.empty[UnsafeRow]
-    keys.foreach(found += _)
+    keys.foreachFrom(0)(found += _)
     numbers && found == model.keys.map(row(_).copy()).toSeq && keys.size == model.size &&
     model.forall { case (key, slot) =>
       keys.key(slot) == row(key) && keys.hash(slot) == row(key).hashCode
@@ -34,6 +35,20 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
       frames.forall { wanted =>
         keys.clear()
         agrees(keys, wanted)
+      }
+    })
+  }
+
+  test("keys of several columns and of strings are told apart by all of their bytes") {
+    val toPair = UnsafeProjection.create(Array[DataType](LongType, StringType))
+    val text = Gen.option(Gen.oneOf("", "a", "longer than a word"))
+    val pairs = Gen.listOf(Gen.zip(Gen.option(Gen.chooseNum(0L, 3L)), text))
+    check(Prop.forAll(pairs) { wanted =>
+      val keys = new FrameKeys
+      val model = mutable.LinkedHashMap.empty[(Option[Long], Option[String]), Int]
+      wanted.forall { case pair @ (number, text) =>
+        val key = toPair(InternalRow(number.getOrElse(null), text.map(UTF8String.fromString).orNull))
+        keys.slotOf(key) == model.getOrElseUpdate(pair, model.size)
       }
     })
   }

@@ -8,8 +8,12 @@ import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** The events of the frame under construction, with the keys that they are of. Task thread only. */
-final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends AutoCloseable {
+/**
+ * The events of the frame under construction, and the keys that the worker holds: those of this frame, and of frames
+ * before it since [[clear]]. Task thread only.
+ */
+final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: FrameLimits)
+    extends AutoCloseable {
   private val keyWriter = new ArrowBatchWriter(keySchema)
   private val rowWriter = new ArrowBatchWriter(rowSchema)
   private val frameKeys = new FrameKeys
@@ -17,14 +21,24 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
   private var keyIndexes = new Array[Int](1024)
   private var times = new Array[Long](1024)
   private var count = 0
+  private var sentEvents = 0
+  private var sentKeys = 0
   private var bytes = 0L
 
   def isEmpty: Boolean = count == 0 && keys == 0
 
-  /** Whether a frame is worth sending: many events, or large rows. */
-  def isFull: Boolean = count >= FrameEvents.MaxEvents || bytes >= FrameEvents.MaxBytes
+  /** Whether a frame is worth sending: many events or keys, or large ones. */
+  def isFull: Boolean = count >= limits.events || isHeldFull
 
+  /** Whether the worker holds so much that it had better give the state back. */
+  def isHeldFull: Boolean =
+    bytes >= FrameLimits.MaxBytes || keys >= limits.keys || sentEvents + count >= limits.heldEvents
+
+  /** How many the worker holds, or will with this frame. */
   def keys: Int = frameKeys.size
+
+  /** The number of the frame's first new key. */
+  def firstKey: Int = sentKeys
 
   def key(slot: Int): UnsafeRow = frameKeys.key(slot)
 
@@ -39,6 +53,9 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
     rowWriter.write(row)
     bytes += size
   }
+
+  /** Counts what else the worker has to hold. */
+  def addBytes(size: Long): Unit = bytes += size
 
   def addTimer(slot: Int, kind: TimerKind, timestamp: Long): Unit =
     add(FrameEvents.codeOf(kind), slot, timestamp)
@@ -59,14 +76,15 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
 
   /** The frame up to its rows. */
   def encode(id: Long, watermark: Long, processingTime: Long, flags: Int): Seq[ByteBuffer] = {
-    val head = Frame.buffer(8 + 8 + 8 + 1 + 4 + 4 + 13 * count)
-    head.putLong(id).putLong(watermark).putLong(processingTime).put(flags.toByte).putInt(keys).putInt(count)
+    val head = Frame.buffer(8 + 8 + 8 + 1 + 4 + 4 + 4 + 13 * count)
+    head.putLong(id).putLong(watermark).putLong(processingTime).put(flags.toByte)
+    head.putInt(sentKeys).putInt(keys - sentKeys).putInt(count)
     head.put(kinds, 0, count)
     head.asIntBuffer().put(keyIndexes, 0, count)
     head.position(head.position() + 4 * count)
     head.asLongBuffer().put(times, 0, count)
     head.position(head.position() + 8 * count)
-    frameKeys.foreach(key => keyWriter.write(key))
+    frameKeys.foreachFrom(sentKeys)(key => keyWriter.write(key))
     head
       .flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
   }
@@ -74,9 +92,18 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
   private def messageOf(writer: ArrowBatchWriter): ByteBuffer =
     if (writer.rows == 0) ByteBuffer.allocate(0) else writer.finish()
 
-  /** Starts the next frame. */
+  /** Starts the next frame; the worker holds the keys. */
+  def nextFrame(): Unit = {
+    sentEvents += count
+    sentKeys = keys
+    count = 0
+  }
+
+  /** Starts the next frame; the worker holds nothing any more. */
   def clear(): Unit = {
     count = 0
+    sentEvents = 0
+    sentKeys = 0
     bytes = 0L
     frameKeys.clear()
   }
@@ -87,16 +114,50 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema) extends Au
   }
 }
 
+/**
+ * How much goes into a frame, and how much the worker holds before it gives changed state back.
+ *
+ * @param events
+ *   of a frame at most
+ * @param heldEvents
+ *   of the frames that go on from each other's keys
+ * @param keys
+ *   whose state the worker holds at most
+ */
+final private case class FrameLimits(events: Int, heldEvents: Int, keys: Int)
+
+private object FrameLimits {
+
+  /** Of rows, keys and state, from which they are sent, however few. */
+  val MaxBytes: Long = 32L << 20
+
+  /** A row becomes Python objects, so frames are small. Values are as cheap to send again as to hold. */
+  private val Rows = FrameLimits(events = 1 << 15, heldEvents = 1 << 15, keys = 1 << 15)
+
+  /** A list or map is to be looked for in the backend, entry by entry: the worker had better hold it. */
+  private val RowsWithCollections = Rows.copy(heldEvents = 1 << 18, keys = 1 << 17)
+
+  /** Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its state. */
+  private val Columns = FrameLimits(events = 1 << 19, heldEvents = 1 << 19, keys = 1 << 19)
+
+  def of(form: String, states: Seq[DeclaredState]): FrameLimits =
+    if (form == "batch") Columns
+    else if (states.exists(isCollection) && !states.exists(isListThatExpires)) RowsWithCollections
+    else Rows
+
+  private def isCollection(state: DeclaredState): Boolean = state.kind == "list" || state.kind == "map"
+
+  /**
+   * Its elements are renewed by a log that the backend carries out. Until it has, the backend's own clean-up may take
+   * away what the worker has renewed; values and entries of maps come back whole.
+   */
+  private def isListThatExpires(state: DeclaredState): Boolean = state.kind == "list" && state.ttl.nonEmpty
+}
+
 private object FrameEvents {
   final val Row: Byte = 0
   final val EventTimer: Byte = 1
   final val ProcessingTimer: Byte = 2
-
-  /** Events of a frame at most. */
-  val MaxEvents = 32768
-
-  /** Bytes of rows from which a frame is sent, however few. */
-  val MaxBytes: Long = 32L << 20
 
   def codeOf(kind: TimerKind): Byte = kind match {
     case TimerKind.EventTime => EventTimer

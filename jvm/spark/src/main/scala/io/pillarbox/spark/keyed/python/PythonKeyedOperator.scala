@@ -19,7 +19,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   private var context: KeyedOperatorContext = _
   private var worker: KeyedWorker = _
   private var clock: RawClock = _
-  private var states: Seq[PythonState] = Nil
+  private var states: Array[PythonState] = Array.empty
   private var events: FrameEvents = _
   private var results: ArrowBatchReader = _
   private var toResult: UnsafeProjection = _
@@ -33,6 +33,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** Of a batch: whether some keys of the frame have state from an earlier frame. */
   private var hasStored = false
 
+  /** How many of the keys have had their state added to the frame. */
+  private var loadedKeys = 0
+
   private def hasInitial = context.task.initial.isDefined
 
   override def open(context: KeyedOperatorContext): Unit = {
@@ -43,24 +46,53 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema))
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
-    states = DeclaredState.fromReady(ready).map(stateOf)
+    val declared = DeclaredState.fromReady(ready)
+    val limits = FrameLimits.of(factory.form, declared)
+    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits)
+    states = declared.map(stateOf).toArray
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
 
   override def initialTargets: Map[String, () => InitialTarget] =
-    states.map(state => state.declared.name -> (() => state.initialTarget)).toMap
+    states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
-    val slot = events.slotOf(context.keyOf(row))
+    val slot = slotOf(context.keyOf(row))
     events.addRow(slot, timestamp, view(row), row.getSizeInBytes)
     added()
   }
 
   override def tryOnTimer(timer: Timer[UnsafeRow]): Boolean = {
-    events.addTimer(events.slotOf(timer.key), timer.kind, timer.timestamp)
+    events.addTimer(slotOf(timer.key), timer.kind, timer.timestamp)
     added()
+  }
+
+  /** The number of a key; the state of a new one goes into the frame, unless a key of a batch that can't have any. */
+  private def slotOf(key: UnsafeRow): Int = {
+    val slot = events.slotOf(key)
+    if (slot == loadedKeys) {
+      loadedKeys += 1
+      val isStored = !context.isBatch || hasStored || hasInitial
+      if (isStored) addCells(slot) else states.foreach(_.addNothing(slot - events.firstKey))
+    }
+    slot
+  }
+
+  private def addCells(slot: Int): Unit = {
+    clock.save()
+    clock.reading()
+    try {
+      select(slot)
+      var bytes = events.key(slot).getSizeInBytes.toLong
+      var i = 0
+      while (i < states.length) {
+        bytes += states(i).addCells(slot - events.firstKey)
+        i += 1
+      }
+      // What a batch has to send again for a key that goes on must not fill the next frame by itself.
+      if (!context.isBatch) events.addBytes(bytes)
+    } finally clock.restore()
   }
 
   private def added(): Boolean = {
@@ -71,7 +103,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   override def tryEndKey(): Boolean = {
     endedKeys = events.keys
-    if (events.isFull || events.keys >= FrameEvents.MaxEvents) finishKeys()
+    if (events.isFull || hasStored) finishKeys()
     true
   }
 
@@ -79,7 +111,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     if (context.isBatch) { if (endedKeys > 0) finishKeys() }
     else if (!events.isEmpty) {
       exchange(0, apply = true)
-      events.clear()
+      forgetKeys()
     }
 
   override def isIdle: Boolean = true
@@ -93,21 +125,33 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 
   /**
    * Sends a full frame. In a batch its last key may go on, and so its keys can't be finished: they stay, without events,
-   * for the frame that finishes them.
+   * for the frame that finishes them. In a stream the worker may hold them, so that their state goes to and fro once.
    */
-  private def sendUnfinished(): Unit = {
-    exchange(0, apply = true)
-    val unfinished = if (context.isBatch) (0 until events.keys).map(events.key) else Nil
+  private def sendUnfinished(): Unit =
+    if (context.isBatch) {
+      exchange(0, apply = true)
+      val unfinished = (0 until events.keys).map(events.key)
+      forgetKeys()
+      hasStored = true
+      unfinished.foreach(slotOf)
+    } else if (events.isHeldFull) {
+      exchange(0, apply = true)
+      forgetKeys()
+    } else {
+      exchange(PythonKeyedOperator.KeepKeys, apply = true)
+      events.nextFrame()
+    }
+
+  private def forgetKeys(): Unit = {
     events.clear()
-    unfinished.foreach(events.slotOf)
-    hasStored = unfinished.nonEmpty
+    loadedKeys = 0
   }
 
   /** Sends what has gathered of a batch, after which all timers of its keys fire and their state is dropped. */
   private def finishKeys(): Unit = {
     exchange(PythonKeyedOperator.EndOfKeys, apply = false)
     if (hasStored || hasInitial) (0 until events.keys).foreach(dropKey)
-    events.clear()
+    forgetKeys()
     endedKeys = 0
     hasStored = false
   }
@@ -133,21 +177,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     } finally clock.restore()
   }
 
-  /** The state of the frame's keys; a new key of a batch has none. */
-  private def cells(): Seq[ByteBuffer] = {
-    val isStored = !context.isBatch || hasStored || hasInitial
-    var slot = 0
-    while (slot < events.keys) {
-      if (isStored) {
-        select(slot)
-        states.foreach(_.addCells(slot))
-      } else states.foreach(_.addNothing(slot))
-      slot += 1
-    }
-    Frame.buffer(4).putInt(states.size).flip() +: states.flatMap(state =>
+  /** The state of the frame's new keys. */
+  private def cells(): Seq[ByteBuffer] =
+    Frame.buffer(4).putInt(states.size).flip() +: states.toSeq.flatMap(state =>
       FrameEvents.blob(state.finishCells())
     )
-  }
 
   /** In a stream all that is due comes as an event, and the rest is only sent to a function that lists it. */
   private def timers(): Seq[ByteBuffer] = {
@@ -177,7 +211,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     if (state == PythonKeyedOperator.TimersState) timersAnswer(slot)
     else {
       select(slot)
-      states(state).answer(op, key)
+      val entries = states(state).answer(op, key)
+      events.addBytes(entries.remaining.toLong)
+      entries
     }
   }
 
@@ -193,12 +229,15 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     if (isKept) applyTimers(body)
   }
 
-  private def collect(blob: ByteBuffer): Unit = if (blob.hasRemaining) {
-    val batch = results.read(blob)
-    var i = 0
-    while (i < batch.numRows) {
-      context.collect(toResult(batch.getRow(i)))
-      i += 1
+  /** The rows are read as they are pulled, which is over before the next frame, or else is done with by then. */
+  private def collect(blob: ByteBuffer): Unit = {
+    context.settleRows()
+    if (blob.hasRemaining) {
+      val rows = results.read(blob).rowIterator
+      context.collectAll(new Iterator[UnsafeRow] {
+        override def hasNext: Boolean = rows.hasNext
+        override def next(): UnsafeRow = toResult(rows.next())
+      })
     }
   }
 
@@ -290,6 +329,9 @@ object PythonKeyedOperator {
   private final val TimeSorted = 2
   private final val EndOfKeys = 4
   private final val TimersOnDemand = 8
+
+  /** The worker holds the keys and their state for the next frame. */
+  private final val KeepKeys = 16
 
   /** Of a query: it asks for timers. */
   private final val TimersState = -1

@@ -30,14 +30,18 @@ final private class PythonListState(
   private val ttlMs = declared.ttl.fold(0L)(_.ttl)
   private val isEventTime = declared.ttl.exists(_.timeCharacteristic == StateTtlConfig.EventTime)
 
-  override def addCells(slot: Int): Unit = {
+  override def addCells(index: Int): Long = {
     val elements = state.get().take(InlineEntries + 1).toArray
     val isLarge = elements.length > InlineEntries
     flags.write(if (isLarge) 1 else 0)
-    if (!isLarge) writeAll(slot, elements.iterator)
+    if (isLarge) 0L
+    else {
+      writeAll(index, elements.iterator)
+      elements.foldLeft(0L)(_ + _.getSizeInBytes)
+    }
   }
 
-  override def addNothing(slot: Int): Unit = flags.write(0)
+  override def addNothing(index: Int): Unit = flags.write(0)
 
   override def finishCells(): Seq[ByteBuffer] = {
     val perKey = ByteBuffer.wrap(flags.toByteArray)
@@ -55,12 +59,19 @@ final private class PythonListState(
 
   override def clear(): Unit = state.clear()
 
-  private def writeAll(slot: Int, elements: Iterator[UnsafeRow]): Unit =
-    if (declared.ttl.isEmpty) elements.foreach(element => writer.write(row(slot, element, 0L)))
+  private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =
+    if (declared.ttl.isEmpty) elements.foreach(write(index, _, 0L))
     else
       elements.zip(stamps.timestamps).foreach { case (element, stamp) =>
-        writer.write(row(slot, element, stamp))
+        write(index, element, stamp)
       }
+
+  private def write(index: Int, element: UnsafeRow, stamp: Long): Unit = {
+    cell.update(0, index)
+    cell.update(1, element)
+    cell.update(2, stamp)
+    writer.write(cell)
+  }
 
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)

@@ -42,14 +42,19 @@ final private class PythonMapState(
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
-  override def addCells(slot: Int): Unit = {
+  override def addCells(index: Int): Long = {
     val entries = state.entries.take(InlineEntries + 1).toArray
     val isLarge = entries.length > InlineEntries
     flags.write(if (isLarge) 1 else 0)
-    if (!isLarge) entries.foreach(entry => writeEntry(slot, entry.getKey, entry.getValue))
+    if (isLarge) 0L
+    else
+      entries.foldLeft(0L) { (bytes, entry) =>
+        writeEntry(index, entry.getKey, entry.getValue)
+        bytes + entry.getKey.getSizeInBytes + entry.getValue.getSizeInBytes
+      }
   }
 
-  override def addNothing(slot: Int): Unit = flags.write(0)
+  override def addNothing(index: Int): Unit = flags.write(0)
 
   override def finishCells(): Seq[ByteBuffer] = {
     val perKey = ByteBuffer.wrap(flags.toByteArray)
@@ -77,8 +82,13 @@ final private class PythonMapState(
 
   override def clear(): Unit = state.clear()
 
-  private def writeEntry(slot: Int, key: UnsafeRow, value: UnsafeRow): Unit =
-    writer.write(row(slot, key, value, if (declared.ttl.isEmpty) 0L else stamps.timestampOf(key)))
+  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow): Unit = {
+    cell.update(0, index)
+    cell.update(1, key)
+    cell.update(2, value)
+    cell.update(3, if (declared.ttl.isEmpty) 0L else stamps.timestampOf(key))
+    writer.write(cell)
+  }
 
   private def keyOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toKey(row.getStruct(ordinal, declared.keyType.length)).copy()

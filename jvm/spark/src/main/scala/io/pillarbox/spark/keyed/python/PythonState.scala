@@ -23,17 +23,20 @@ abstract private class PythonState(
     protected val clock: RawClock
 ) extends AutoCloseable {
   protected val writer = new ArrowBatchWriter(arrow(cells))
+
+  /** The row that is written next; the writer copies it. */
+  protected val cell = new GenericInternalRow(cells.length)
   private val reader = new ArrowBatchReader(arrow(changes))
   private val toValue = UnsafeProjection.create(declared.valueType)
 
   /** Of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
 
-  /** Adds what the current key, number `slot` of the frame, holds. */
-  def addCells(slot: Int): Unit
+  /** Adds what the current key, the frame's new key number `index`, holds; gives the bytes of it. */
+  def addCells(index: Int): Long
 
   /** Adds a key of which nothing is stored. */
-  def addNothing(slot: Int): Unit
+  def addNothing(index: Int): Unit
 
   /** What was added, as the bytes of a blob; starts anew. */
   def finishCells(): Seq[ByteBuffer] = Seq(message())
@@ -91,8 +94,6 @@ private object PythonState {
 
   /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
   val InlineEntries = 256
-
-  def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
 
   def schema(fields: (String, DataType)*): StructType =
     StructType(fields.map { case (name, dataType) => StructField(name, dataType) })

@@ -24,12 +24,19 @@ final private class PythonValueState(
   private val state: ValueState[UnsafeRow] = backend.getOrCreate(declared.valueDescriptor)
   private val stamps = state.asInstanceOf[TimestampedValue]
 
-  override def addCells(slot: Int): Unit = {
+  override def addCells(index: Int): Long = {
     val value = state.value()
-    writer.write(row(value, if (value == null) 0L else sent(stamps.timestamp)))
+    write(value, if (value == null) 0L else sent(stamps.timestamp))
+    if (value == null) 0L else value.getSizeInBytes.toLong
   }
 
-  override def addNothing(slot: Int): Unit = writer.write(row(null, 0L))
+  override def addNothing(index: Int): Unit = write(null, 0L)
+
+  private def write(value: UnsafeRow, stamp: Long): Unit = {
+    cell.update(0, value)
+    cell.update(1, stamp)
+    writer.write(cell)
+  }
 
   override def initialTarget: InitialTarget =
     initialTarget(InitialKind.Value)((_, value) => state.update(value))

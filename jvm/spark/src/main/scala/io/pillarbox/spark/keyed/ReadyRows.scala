@@ -1,0 +1,38 @@
+package io.pillarbox.spark.keyed
+
+import java.util.ArrayDeque
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** The rows of a task on their way out, in order. Mailbox thread only. */
+final private class ReadyRows {
+
+  /** Made one at a time, when they are asked for; they come before those of `queue`. */
+  private var lazily: Iterator[UnsafeRow] = Iterator.empty
+  private val queue = new ArrayDeque[InternalRow]
+
+  def isEmpty: Boolean = queue.isEmpty && !lazily.hasNext
+
+  /** Adds a row; one that can change is copied. */
+  def add(row: InternalRow): Unit = row match {
+    case unsafe: UnsafeRow => queue.add(unsafe.copy())
+    case _ => queue.add(row)
+  }
+
+  /** Adds rows that may be one object, changed for each. What they are made of must last until [[settle]]. */
+  def addAll(rows: Iterator[UnsafeRow]): Unit = {
+    settle()
+    if (queue.isEmpty) lazily = rows else rows.foreach(add)
+  }
+
+  /** Makes all rows that aren't made yet. */
+  def settle(): Unit = {
+    val rows = lazily
+    lazily = Iterator.empty
+    rows.foreach(row => queue.add(row.copy()))
+  }
+
+  /** The next row, valid until the next call; null if there is none. */
+  def poll(): InternalRow = if (lazily.hasNext) lazily.next() else queue.poll()
+}
