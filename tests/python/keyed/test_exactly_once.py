@@ -94,7 +94,8 @@ def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
     return {**chosen, "slow_s": slow_s}
 
 
-def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any) -> None:
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.soak)])
+def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: str) -> None:
     """Copies of tasks that seem slow run at the same time, and one of them wins."""
     speculation = {
         "spark.speculation": "true",
@@ -103,7 +104,7 @@ def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any) -> None:
         "spark.speculation.multiplier": "1.01",
         "spark.speculation.minTaskRuntime": "0ms",
     }
-    chosen = slow(settings(tmp_path, "rocksdb", False, 2, **speculation), 0.03)
+    chosen = slow(settings(tmp_path, backend, False, 2, **speculation), 0.03)
     chosen["master"] = "local-cluster[2,2,1024]"
     check(tmp_path, chosen, {"executor": 1, "task": 1}, seed=3, expected=undisturbed(False))
 
