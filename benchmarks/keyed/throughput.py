@@ -24,6 +24,7 @@ from .contestants import COUNT, MAP, TIMER, TTL, Contestant
 
 WARM_UP_ROWS = 20_000
 SLOW_SHARE = 10
+NOTES = Path(__file__).parents[1] / "notes" / "keyed.md"
 GOALS = [  # group, ours, theirs, at least so many times as fast
     (COUNT, contestants.ROW, contestants.TWS, 20),
     (COUNT, contestants.ROW, "transformWithStateInPandas", 25),
@@ -179,6 +180,7 @@ def document(results: list[Result], remarks: list[str], options: argparse.Namesp
         rows = table([r for r in results if r.group == group])
         parts.append(f"## {group[0].upper()}{group[1:]}\n\n{rows}")
     parts.append(f"## The aims\n\n{aims(results)}")
+    parts.append(NOTES.read_text().rstrip())
     return "\n\n".join(parts) + "\n"
 
 
