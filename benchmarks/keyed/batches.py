@@ -69,15 +69,10 @@ def last_by_row(df: DataFrame) -> DataFrame:
     return pb.process_keyed(df, LastPayload(), by="k", returns="k bigint")
 
 
-def deduplicate_payloads(df: DataFrame) -> DataFrame:
-    return df.dropDuplicates(["k", "payload"]).select("k")
-
-
 RESTARTED: dict[str, Callable[[DataFrame], DataFrame]] = {
     contestants.SCAN: last_by_scan,
     contestants.ROW: last_by_row,
     contestants.TWS_JVM: jvm_peer.last_payload,
-    "dropDuplicates(), payload in the key": deduplicate_payloads,
 }
 
 
