@@ -34,6 +34,9 @@ class MapState(State):
 
     For a map too large to come along, ``fetch(slot, key)`` gives one of its entries (key None:
     all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
+
+    ``get`` and ``put`` spell out what the other methods call ``_key`` and ``_slot`` for: they run
+    once a row or more, and take 0.4 us together instead of 0.6.
     """
 
     __slots__ = ("_accept", "_accept_key", "_copy", "fetch", "some")

@@ -22,6 +22,12 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     withBackend(clock)(test(_, clock))
   }
 
+  private def fill(backend: KeyedStateBackend[String], state: ValueState[String], keys: Int): Unit =
+    for (i <- 1 to keys) {
+      backend.setCurrentKey(s"k$i")
+      state.update("1")
+    }
+
   test("by default, accesses to one key clear away what is expired under all others") {
     withState { (backend, clock) =>
       val (v, l, m) = (
@@ -49,10 +55,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("eight accesses cost so many entries each and no more, all at the first of them") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config(entries = 3)))
-      for (i <- 1 to 100) {
-        backend.setCurrentKey(s"k$i")
-        v.update("1")
-      }
+      fill(backend, v, keys = 100)
       for (_ <- 101 to 104) v.update("1")
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
@@ -66,10 +69,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("many entries an access are looked at with each") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config(entries = 50)))
-      for (i <- 1 to 200) {
-        backend.setCurrentKey(s"k$i")
-        v.update("1")
-      }
+      fill(backend, v, keys = 200)
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
       for (access <- 1 to 4) {
@@ -82,10 +82,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("clean-up for every record needs no access") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config(entries = 5, everyRecord = true)))
-      for (i <- 1 to 100) {
-        backend.setCurrentKey(s"k$i")
-        v.update("1")
-      }
+      fill(backend, v, keys = 100)
       clock.processingTime = 1100L
       for (_ <- 1 to 20) backend.setCurrentKey("other")
       assert(backend.numEntries("value") == 0)
@@ -137,10 +134,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("clean-up is part of the next commit") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config()))
-      for (i <- 1 to 5) {
-        backend.setCurrentKey(s"k$i")
-        v.update("1")
-      }
+      fill(backend, v, keys = 5)
       val first = bytesOf(backend.commit())
       clock.processingTime = 1100L
       backend.setCurrentKey("other")

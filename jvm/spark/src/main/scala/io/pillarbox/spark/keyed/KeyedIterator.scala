@@ -24,8 +24,8 @@ final class KeyedIterator(
 ) extends Iterator[InternalRow] {
   private val ready = new ReadyRows
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
-  private var isOpen = false
   private val outputRows = task.metrics("numOutputRows")
+  private var isOpen = false
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
