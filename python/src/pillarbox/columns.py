@@ -8,6 +8,7 @@ does not fit raises ``ArrowInvalid``.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ def running_count(index: Any, start: Any = None) -> pa.Array:
 
     The first row of a key without ``start`` counts 1.
     """
-    index = np.asarray(index)
-    counts = _ranks(index) + 1
+    groups = _groups_of(np.asarray(index))
+    before = groups.firsts - 1
     if start is not None:
-        counts = counts + _numbers(start, 0)[index]
-    return pa.array(counts, pa.int64())
+        before = before - _numbers(start, 0)[groups.keys]
+    places = np.arange(len(groups.order))
+    return pa.array(groups.to_rows(places - groups.spread(before)), pa.int64())
 
 
 def running_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
@@ -77,15 +79,6 @@ def _pick(values: Any, index: Any, rows: Any, start: Any) -> pa.Array:
     return pa.compute.if_else(pa.array(missing), known.cast(picked.type), picked)
 
 
-def _ranks(index: Any) -> Any:
-    """For each row how many rows of its key come before it."""
-    order = _by_key(index)
-    places = np.arange(len(index))
-    ranks = np.empty(len(index), np.int64)
-    ranks[order] = places - _group_starts(index[order])
-    return ranks
-
-
 def _by_key(index: Any) -> Any:
     """The places of the rows in the order of their keys, those of a key in theirs.
 
@@ -100,29 +93,71 @@ def _by_key(index: Any) -> Any:
     return order[np.argsort(high, kind="stable")]
 
 
-def _group_starts(ordered: Any) -> Any:
-    """For each place of a sorted column where its run of equal values began."""
-    places = np.arange(len(ordered))
-    is_first = np.ones(len(ordered), bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return np.maximum.accumulate(np.where(is_first, places, 0))
+class _Groups:
+    """The rows of an index put in the order of their keys: one run of places a key.
+
+    ``order``: the row at each place. ``keys``, ``firsts``, ``sizes``: of each run its key, its first
+    place and its length.
+    """
+
+    __slots__ = ("firsts", "keys", "order", "sizes")
+
+    def __init__(self, index: Any) -> None:
+        self.order = _by_key(index)
+        ordered = index[self.order]
+        is_first = np.ones(len(index), bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+        self.firsts = is_first.nonzero()[0]
+        self.sizes = np.diff(self.firsts, append=len(index))
+        self.keys = ordered[self.firsts]
+
+    def spread(self, values: Any) -> Any:
+        """``values``, one a run, at each of its places."""
+        return np.repeat(values, self.sizes)
+
+    def to_rows(self, values: Any) -> Any:
+        """``values``, one a place, in the order of the rows."""
+        result = np.empty_like(values)
+        result[self.order] = values
+        return result
+
+
+_last: tuple[weakref.ref[Any], _Groups] | None = None
+
+
+def _groups_of(index: Any) -> _Groups:
+    """The groups of an index; those of the last one that nobody can write to are remembered."""
+    global _last
+    if _last is not None and _last[0]() is index:
+        return _last[1]
+    groups = _Groups(index)
+    if not index.flags.writeable:
+        _last = weakref.ref(index, _forget), groups
+    return groups
+
+
+def _forget(reference: weakref.ref[Any]) -> None:
+    global _last
+    if _last is not None and _last[0] is reference:
+        _last = None
 
 
 def _integer_sums(values: Any, index: Any, begin: Any) -> pa.Array:
     """One sum over all rows, less what was before each key: exact, since wrapping cancels out."""
-    order = _by_key(index)
-    ordered, starts = values[order], _group_starts(index[order])
+    groups = _groups_of(index)
+    _refuse_overflow(values, index, begin, groups)
+    ordered = values[groups.order]
     with np.errstate(over="ignore"):
         total = np.cumsum(ordered)
-        sums = total - (total - ordered)[starts] + begin[index[order]]
-    _refuse_overflow(values, index, begin)
-    result = np.empty_like(sums)
-    result[order] = sums
-    return pa.array(result)
+        before = total[groups.firsts] - ordered[groups.firsts] - begin[groups.keys]
+        sums = total - groups.spread(before)
+    return pa.array(groups.to_rows(sums))
 
 
-def _refuse_overflow(values: Any, index: Any, begin: Any) -> None:
+def _refuse_overflow(values: Any, index: Any, begin: Any, groups: _Groups) -> None:
     """By the largest sum there could be, so that the exact check is almost never made."""
+    if _largest(values) * int(groups.sizes.max(initial=0)) + _largest(begin) < 2**63:
+        return
     sizes = np.abs(values.astype(np.float64))
     bound = np.bincount(index, sizes, len(begin)) + np.abs(begin.astype(np.float64))
     for key in (bound >= 2.0**62).nonzero()[0].tolist():
@@ -132,12 +167,16 @@ def _refuse_overflow(values: Any, index: Any, begin: Any) -> None:
             pa.scalar(total, pa.int64())
 
 
+def _largest(values: Any) -> int:
+    """The greatest absolute value, 0 of none."""
+    return max(int(values.max()), -int(values.min())) if len(values) else 0
+
+
 def _running_floats(values: Any, index: Any, begin: Any) -> Any:
     """One addition after the other for each key: large keys by themselves, small ones in step."""
-    order = _by_key(index)
-    ordered, keys = values[order], index[order]
-    starts = _group_starts(keys)
-    ranks = np.arange(len(keys)) - starts
+    groups = _groups_of(index)
+    ordered, keys = values[groups.order], groups.spread(groups.keys)
+    ranks = np.arange(len(keys)) - groups.spread(groups.firsts)
     sums = np.empty(len(keys), np.float64)
     sizes = np.bincount(keys, minlength=len(begin))
     is_large = sizes[keys] > _LARGE
@@ -149,9 +188,7 @@ def _running_floats(values: Any, index: Any, begin: Any) -> Any:
     for places in _by_rank(ranks, ~is_large):
         totals[keys[places]] += ordered[places]
         sums[places] = totals[keys[places]]
-    result = np.empty_like(sums)
-    result[order] = sums
-    return result
+    return groups.to_rows(sums)
 
 
 def _by_rank(ranks: Any, which: Any) -> list[Any]:

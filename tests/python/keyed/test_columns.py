@@ -94,3 +94,32 @@ def test_first_and_last_by_key(data, index):
 def test_group_count(index):
     found = columns.group_count(np.array(index, np.int32), KEYS).to_pylist()
     assert found == [index.count(key) for key in range(KEYS)]
+
+
+@given(INDEX, INDEX)
+def test_what_is_remembered_of_an_index_is_of_that_index(first, second):
+    for index in (first, second, first):
+        frozen = np.array(index, np.int32)
+        frozen.flags.writeable = False
+        for _ in range(2):
+            assert columns.running_count(frozen).to_pylist() == counts(index)
+
+
+def test_an_index_that_can_be_written_to_is_looked_at_each_time():
+    index = np.zeros(3, np.int32)
+    assert columns.running_count(index).to_pylist() == [1, 2, 3]
+    index[1] = 4
+    assert columns.running_count(index).to_pylist() == [1, 1, 2]
+
+
+def test_nothing_is_remembered_of_an_index_that_is_gone():
+    index = np.zeros(3, np.int32)
+    index.flags.writeable = False
+    columns.running_count(index)
+    assert columns._last is not None
+    del index
+    assert columns._last is None
+
+
+def counts(index):
+    return running([1] * len(index), index, [0] * KEYS, lambda n, one: n + one)[0]

@@ -33,7 +33,8 @@ class BatchState:
     """The states of a batch's keys by name, and which row has which key.
 
     ``keys``: an array of the distinct keys (of structs for several key columns), in no order.
-    ``index``: an int32 numpy array, for each row the position of its key in ``keys``.
+    ``index``: an int32 numpy array that can't be written to, for each row the position of its key
+    in ``keys``.
     """
 
     def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:

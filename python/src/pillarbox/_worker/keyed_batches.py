@@ -53,6 +53,7 @@ class BatchRunner:
         self, frame: KeyedFrame
     ) -> tuple[pa.RecordBatch | None, list[pa.RecordBatch | None]]:
         index = np.array(frame.slots, np.int32)
+        index.flags.writeable = False
         times = np.array(frame.times, np.int64)
         timestamps = pa.array(times, mask=times == UNKNOWN)
         context = BatchContext(self._name, frame.watermark, frame.processing_time, timestamps)

@@ -2,12 +2,11 @@ package io.pillarbox.spark.checkpoint
 
 import java.nio.charset.StandardCharsets.UTF_8
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
@@ -39,12 +38,10 @@ final case class CheckpointNote(
    *   if something else is there
    */
   def checkAndWrite(folder: Path, conf: Configuration): Unit = {
-    val files = CheckpointFileManager.create(folder, conf)
-    val path = CheckpointNote.pathIn(folder)
-    if (files.exists(path)) check(path, CheckpointNote.read(files, path))
-    else {
-      files.mkdirs(path.getParent)
-      write(files, path)
+    val files = CheckpointNote.filesIn(folder, conf)
+    CheckpointNote.read(files, folder) match {
+      case Some(found) => check(CheckpointNote.pathIn(folder), found)
+      case None => files.write(CheckpointNote.File)(_.write(json.getBytes(UTF_8))): Unit
     }
   }
 
@@ -57,29 +54,20 @@ final case class CheckpointNote(
     same("the number of partitions", found.partitions, partitions)
   }
 
-  private def write(files: CheckpointFileManager, path: Path): Unit = {
-    val json = CheckpointNote.mapper.createObjectNode
-      .put("version", CheckpointNote.Version)
-      .put("operator", operator)
-      .put("keys", keyType)
-      .put("time_sorted", timeSorted)
-      .put("partitions", partitions)
-      .put("name", name)
-      .put("key_columns", keys.json)
-    val out = files.createAtomic(path, overwriteIfPossible = true)
-    try {
-      out.write(json.toString.getBytes(UTF_8))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
-  }
+  private def json: String = CheckpointNote.mapper.createObjectNode
+    .put("version", CheckpointNote.Version)
+    .put("operator", operator)
+    .put("keys", keyType)
+    .put("time_sorted", timeSorted)
+    .put("partitions", partitions)
+    .put("name", name)
+    .put("key_columns", keys.json)
+    .toString
 }
 
 object CheckpointNote {
   private final val Folder = "_pillarbox"
+  private final val File = "operator.json"
   private final val Version = 1
   private val mapper = new ObjectMapper
 
@@ -94,21 +82,25 @@ object CheckpointNote {
     )
 
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
-  def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
-    val files = CheckpointFileManager.create(folder, conf)
-    Option(pathIn(folder)).filter(path => files.exists(path)).map(read(files, _))
-  }
+  def find(folder: Path, conf: Configuration): Option[CheckpointNote] = read(filesIn(folder, conf), folder)
 
-  private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), "operator.json")
+  private def filesIn(folder: Path, conf: Configuration): StateFiles =
+    StateFiles.in(new Path(folder, Folder), conf)
+
+  private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), File)
 
   /** Functions that are called row by row and column by column keep the same state. */
   private def formOf(spec: KeyedSpec): String = if (spec.form == "batch") "row" else spec.form
 
-  private def read(files: CheckpointFileManager, path: Path): CheckpointNote = {
-    val in = files.open(path)
-    val node =
-      try mapper.readTree(in.readAllBytes())
+  private def read(files: StateFiles, folder: Path): Option[CheckpointNote] =
+    if (!files.exists(File)) None
+    else {
+      val in = files.open(File)
+      try Some(parse(mapper.readTree(in.readAllBytes()), pathIn(folder)))
       finally in.close()
+    }
+
+  private def parse(node: JsonNode, path: Path): CheckpointNote = {
     val version = node.path("version").asInt
     if (version > Version)
       throw KeyedErrors.checkpointOf(path.toString, "format version", version.toString, s"up to $Version")

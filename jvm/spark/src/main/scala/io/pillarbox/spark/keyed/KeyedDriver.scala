@@ -108,11 +108,22 @@ final private class KeyedDriver(
   private def act(controller: MailboxDefaultAction.Controller): Unit =
     if (stages.isEmpty) suspend(controller)
     else
-      stages.head.offerNext() match {
+      offerSome() match {
         case KeyedEvents.Taken => ()
         case KeyedEvents.Refused => suspend(controller)
         case KeyedEvents.Exhausted => endStage(controller)
       }
+
+  /** Offers events until rows come out, but no more than some: mail and kills wait meanwhile. */
+  private def offerSome(): KeyedEvents.Offer = {
+    var left = KeyedDriver.EventsAStep
+    var offer = stages.head.offerNext()
+    while (offer == KeyedEvents.Taken && left > 1 && ready.isEmpty) {
+      offer = stages.head.offerNext()
+      left -= 1
+    }
+    offer
+  }
 
   private def endStage(controller: MailboxDefaultAction.Controller): Unit = {
     operator.flush()
@@ -133,4 +144,10 @@ final private class KeyedDriver(
     suspension = controller.suspendDefaultAction()
 
   private def resume(): Unit = if (suspension != null) suspension.resume()
+}
+
+private object KeyedDriver {
+
+  /** Mostly a microsecond each; so a step is over soon, and what it costs itself is spread over many. */
+  private final val EventsAStep = 64
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.types.{StructType, TimestampNTZType, TimestampType}
+import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZType, TimestampType}
 
 /**
  * What the tasks of one keyed operator need, made on the driver and sent to them.
@@ -55,6 +55,12 @@ final case class KeyedTask(
   def keyProjection(): Projection =
     UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
 
+  /** Where the key is in an input row, if it is one column whose eight bytes are the key's as they are; else -1. */
+  def wordOrdinal: Int = keys match {
+    case Seq(key) if KeyedTask.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
+    case _ => -1
+  }
+
   /** Where the event time is in an input row, -1 without one. */
   def timestampOrdinal: Int = timestamp.fold(-1)(column => input.indexWhere(_.exprId == column.exprId))
 
@@ -75,6 +81,10 @@ final case class KeyedTask(
 }
 
 object KeyedTask {
+
+  /** Not floating point, where zeros and NaNs are made one. */
+  private def isWord(dataType: DataType): Boolean =
+    dataType == LongType || dataType == TimestampType || dataType == TimestampNTZType
 
   /** A literal of a timestamp type in milliseconds. */
   def millisOf(timestamp: Expression): Long = Math.floorDiv(timestamp.eval().asInstanceOf[Long], 1000L)

@@ -53,6 +53,22 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
     })
   }
 
+  test("looked up many at once, keys get the numbers that they get one after the other") {
+    val words = Gen.listOf(Gen.oneOf(Gen.chooseNum(-3L, 3L), Gen.long))
+    check(Prop.forAll(Gen.listOf(Gen.zip(words, Gen.option(Gen.chooseNum(-3L, 3L))))) { parts =>
+      val (together, single) = (new FrameKeys, new FrameKeys)
+      parts.forall { case (wanted, alone) =>
+        val slots = new Array[Int](wanted.size + 1)
+        together.slotsOf(wanted.toArray, wanted.size, slots, 1)
+        val expected = wanted.map(word => single.slotOf(row(Some(word))))
+        slots.tail.toSeq == expected && together.slotOf(row(alone)) == single.slotOf(row(alone)) &&
+        (0 until single.size).forall { slot =>
+          together.key(slot) == single.key(slot) && together.hash(slot) == single.key(slot).hashCode
+        }
+      }
+    })
+  }
+
   test("a frame may have more keys than there was room for") {
     assert(agrees(new FrameKeys, (0L to 10000L).map(Option(_)) ++ (5000L to 6000L).map(Option(_))))
   }

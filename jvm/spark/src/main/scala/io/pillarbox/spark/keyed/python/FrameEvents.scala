@@ -21,6 +21,10 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   private var keyIndexes = new Array[Int](1024)
   private var times = new Array[Long](1024)
   private var count = 0
+
+  /** Of the last so many events, all of them rows whose keys are words: the keys, whose numbers aren't known yet. */
+  private var unsettled = 0
+  private val unsettledKeys = new Array[Long](FrameEvents.MaxUnsettled)
   private var sentEvents = 0
   private var sentKeys = 0
   private var bytes = 0L
@@ -34,7 +38,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   def isHeldFull: Boolean =
     bytes >= FrameLimits.MaxBytes || keys >= limits.keys || sentEvents + count >= limits.heldEvents
 
-  /** How many the worker holds, or will with this frame. */
+  /** How many the worker holds, or will with this frame; those of rows that aren't settled yet don't count. */
   def keys: Int = frameKeys.size
 
   /** The number of the frame's first new key. */
@@ -46,12 +50,30 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   def keyHash(slot: Int): Int = frameKeys.hash(slot)
 
   /** The number of a key in the frame; a new one is copied. */
-  def slotOf(key: UnsafeRow): Int = frameKeys.slotOf(key)
+  def slotOf(key: UnsafeRow): Int = {
+    settle()
+    frameKeys.slotOf(key)
+  }
 
+  /** Adds a row of the key that has this number. */
   def addRow(slot: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
     add(FrameEvents.Row, slot, timestamp)
     rowWriter.write(row)
     bytes += size
+  }
+
+  /** Adds a row of a key of one column of eight bytes; the number of the key is found later, when many are. */
+  def addUnsettled(key: Long, timestamp: Long, row: InternalRow, size: Int): Unit = {
+    unsettledKeys(unsettled) = key
+    addRow(0, timestamp, row, size)
+    unsettled += 1
+    if (unsettled == FrameEvents.MaxUnsettled) settle()
+  }
+
+  /** Finds the numbers of the keys of all rows. */
+  def settle(): Unit = if (unsettled > 0) {
+    frameKeys.slotsOf(unsettledKeys, unsettled, keyIndexes, count - unsettled)
+    unsettled = 0
   }
 
   /** Counts what else the worker has to hold. */
@@ -74,7 +96,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
     times = java.util.Arrays.copyOf(times, count * 2)
   }
 
-  /** The frame up to its rows. */
+  /** The frame up to its rows, which are settled. The buffers are valid until the next event. */
   def encode(id: Long, watermark: Long, processingTime: Long, flags: Int): Seq[ByteBuffer] = {
     val head = Frame.buffer(8 + 8 + 8 + 1 + 4 + 4 + 4 + 13 * count)
     head.putLong(id).putLong(watermark).putLong(processingTime).put(flags.toByte)
@@ -85,12 +107,8 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
     head.asLongBuffer().put(times, 0, count)
     head.position(head.position() + 8 * count)
     frameKeys.foreachFrom(sentKeys)(key => keyWriter.write(key))
-    head
-      .flip() +: (FrameEvents.blob(Seq(messageOf(keyWriter))) ++ FrameEvents.blob(Seq(messageOf(rowWriter))))
+    head.flip() +: (FrameEvents.blob(keyWriter.finishParts()) ++ FrameEvents.blob(rowWriter.finishParts()))
   }
-
-  private def messageOf(writer: ArrowBatchWriter): ByteBuffer =
-    if (writer.rows == 0) ByteBuffer.allocate(0) else writer.finish()
 
   /** Starts the next frame; the worker holds the keys. */
   def nextFrame(): Unit = {
@@ -102,6 +120,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   /** Starts the next frame; the worker holds nothing any more. */
   def clear(): Unit = {
     count = 0
+    unsettled = 0
     sentEvents = 0
     sentKeys = 0
     bytes = 0L
@@ -155,6 +174,9 @@ private object FrameLimits {
 }
 
 private object FrameEvents {
+
+  /** Of so many keys the numbers are found at once: 16 KiB with them, no more of the nearest cache than half. */
+  private final val MaxUnsettled = 1024
   final val Row: Byte = 0
   final val EventTimer: Byte = 1
   final val ProcessingTimer: Byte = 2

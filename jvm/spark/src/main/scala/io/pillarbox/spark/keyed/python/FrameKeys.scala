@@ -4,20 +4,24 @@ import java.util
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
  * The keys of a frame, each with its number and its hash: open addressing, so that a row costs one hash.
  *
- * A key of one column of eight bytes stands in the table itself; so a row of a known key touches one cache line of it,
- * and nothing else, however many keys there are.
+ * A key of one column of eight bytes is a ''word'': its value stands in an array by the key's number, so that the keys
+ * themselves need not be touched. Many words are looked up at once, so that the processor fetches the places of many from
+ * memory at the same time; one after the other, each waits for its own.
  */
 final private class FrameKeys {
 
-  /** Pairs of a head (see [[headOf]], 0 is empty) and a key's word; twice as many as keys at least, a power of two. */
-  private var table = new Array[Long](2 * 2048)
+  /** Numbers of keys + 1, 0 is empty; twice as many places as keys at least, a power of two. */
+  private var table = new Array[Int](2048)
+  private var words = new Array[Long](1024)
   private var keys = new Array[UnsafeRow](1024)
   private var hashes = new Array[Int](1024)
   private var count = 0
+  private val scratch = new Array[Long](2)
 
   def size: Int = count
 
@@ -28,12 +32,32 @@ final private class FrameKeys {
 
   /** The number of a key; a new one is copied. */
   def slotOf(key: UnsafeRow): Int = {
+    makeRoom(1)
     val hash = key.hashCode
-    val isWord = FrameKeys.isWord(key)
-    val word = if (isWord) FrameKeys.wordOf(key) else 0L
-    var at = placeOf(hash)
-    while (table(at) != 0L && !isAt(at, key, hash, isWord, word)) at = (at + 2) & (table.length - 1)
-    if (table(at) != 0L) FrameKeys.slotOf(table(at)) else add(key.copy(), hash, at)
+    if (FrameKeys.isWord(key)) slotOf(FrameKeys.wordOf(key), hash)
+    else {
+      var at = hash & (table.length - 1)
+      while (table(at) != 0 && !isAt(table(at) - 1, key, hash)) at = next(at)
+      if (table(at) != 0) table(at) - 1 else add(key.copy(), hash, 0L, at)
+    }
+  }
+
+  /** Puts the numbers of keys that are words, the first `n` of `wanted`, into `slots` from `start` on. */
+  def slotsOf(wanted: Array[Long], n: Int, slots: Array[Int], start: Int): Unit = {
+    makeRoom(n)
+    val mask = table.length - 1
+    var i = 0
+    while (i < n) {
+      slots(start + i) = table(hashOf(wanted(i)) & mask) - 1
+      i += 1
+    }
+    i = 0
+    while (i < n) {
+      val found = slots(start + i)
+      if (found < 0 || words(found) != wanted(i) || !isWord(found))
+        slots(start + i) = slotOf(wanted(i), hashOf(wanted(i)))
+      i += 1
+    }
   }
 
   def foreachFrom(first: Int)(action: UnsafeRow => Unit): Unit = {
@@ -45,64 +69,78 @@ final private class FrameKeys {
   }
 
   def clear(): Unit = {
-    util.Arrays.fill(table, 0L)
+    util.Arrays.fill(table, 0)
     util.Arrays.fill(keys.asInstanceOf[Array[AnyRef]], 0, count, null)
     count = 0
   }
 
-  private def placeOf(hash: Int): Int = (2 * hash) & (table.length - 1)
-
-  private def isAt(at: Int, key: UnsafeRow, hash: Int, isWord: Boolean, word: Long): Boolean = {
-    val head = table(at)
-    (head >>> 32).toInt == hash && FrameKeys.isWord(head) == isWord &&
-    (if (isWord) table(at + 1) == word else keys(FrameKeys.slotOf(head)) == key)
+  /** The hash of the row that has this word as its only column. */
+  private def hashOf(word: Long): Int = {
+    scratch(1) = word
+    Murmur3_x86_32.hashUnsafeWords(scratch, Platform.LONG_ARRAY_OFFSET.toLong, 16, FrameKeys.HashSeed)
   }
 
-  private def add(key: UnsafeRow, hash: Int, at: Int): Int = {
-    if (count == keys.length) {
-      keys = util.Arrays.copyOf(keys, 2 * count)
-      hashes = util.Arrays.copyOf(hashes, 2 * count)
-    }
+  private def slotOf(word: Long, hash: Int): Int = {
+    var at = hash & (table.length - 1)
+    while (table(at) != 0 && !(words(table(at) - 1) == word && isWord(table(at) - 1))) at = next(at)
+    if (table(at) != 0) table(at) - 1 else add(FrameKeys.rowOf(word), hash, word, at)
+  }
+
+  private def next(at: Int): Int = (at + 1) & (table.length - 1)
+
+  /** Other keys have the word 0, which is rare enough to look at the key. */
+  private def isWord(slot: Int): Boolean = words(slot) != 0L || FrameKeys.isWord(keys(slot))
+
+  private def isAt(slot: Int, key: UnsafeRow, hash: Int): Boolean = hashes(slot) == hash && keys(slot) == key
+
+  private def add(key: UnsafeRow, hash: Int, word: Long, at: Int): Int = {
     keys(count) = key
     hashes(count) = hash
+    words(count) = word
     count += 1
-    if (4 * count > table.length) enlarge() else enter(at, count - 1)
+    table(at) = count
     count - 1
   }
 
-  private def enter(at: Int, slot: Int): Unit = {
-    val key = keys(slot)
-    val isWord = FrameKeys.isWord(key)
-    table(at) = FrameKeys.headOf(hashes(slot), isWord, slot)
-    if (isWord) table(at + 1) = FrameKeys.wordOf(key)
+  /** Makes room for so many new keys. */
+  private def makeRoom(more: Int): Unit = {
+    if (count + more > keys.length) {
+      val length = Integer.highestOneBit(count + more) * 2
+      keys = util.Arrays.copyOf(keys, length)
+      hashes = util.Arrays.copyOf(hashes, length)
+      words = util.Arrays.copyOf(words, length)
+    }
+    if (2 * (count + more) > table.length) enlarge(Integer.highestOneBit(count + more) * 4)
   }
 
-  private def enlarge(): Unit = {
-    table = new Array[Long](table.length * 2)
+  private def enlarge(length: Int): Unit = {
+    table = new Array[Int](length)
     var slot = 0
     while (slot < count) {
-      var at = placeOf(hashes(slot))
-      while (table(at) != 0L) at = (at + 2) & (table.length - 1)
-      enter(at, slot)
+      var at = hashes(slot) & (length - 1)
+      while (table(at) != 0) at = next(at)
+      table(at) = slot + 1
       slot += 1
     }
   }
 }
 
 private object FrameKeys {
-  private final val WordFlag = 1L << 31
 
-  /** The hash, whether the key stands beside it, and its number + 1. */
-  private def headOf(hash: Int, isWord: Boolean, slot: Int): Long =
-    (hash.toLong << 32) | (if (isWord) WordFlag else 0L) | (slot + 1)
-
-  private def slotOf(head: Long): Int = (head & (WordFlag - 1)).toInt - 1
-
-  private def isWord(head: Long): Boolean = (head & WordFlag) != 0L
+  /** That of the hash code of Spark's rows. */
+  private final val HashSeed = 42
 
   /** Whether a row is no more than one value of eight bytes: the word of null bits, none set, and that value. */
-  private def isWord(key: UnsafeRow): Boolean =
+  def isWord(key: UnsafeRow): Boolean =
     key.getSizeInBytes == 16 && Platform.getLong(key.getBaseObject, key.getBaseOffset) == 0L
 
-  private def wordOf(key: UnsafeRow): Long = Platform.getLong(key.getBaseObject, key.getBaseOffset + 8)
+  def wordOf(key: UnsafeRow): Long = Platform.getLong(key.getBaseObject, key.getBaseOffset + 8)
+
+  private def rowOf(word: Long): UnsafeRow = {
+    val bytes = new Array[Byte](16)
+    Platform.putLong(bytes, Platform.BYTE_ARRAY_OFFSET + 8L, word)
+    val row = new UnsafeRow(1)
+    row.pointTo(bytes, bytes.length)
+    row
+  }
 }

@@ -36,12 +36,16 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   /** How many of the keys have had their state added to the frame. */
   private var loadedKeys = 0
 
+  /** Where in a row of a stream its key is, if that is one column of eight bytes; else -1. */
+  private var wordOrdinal = -1
+
   private def hasInitial = context.task.initial.isDefined
 
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
     view = viewOf(rowSchema)
+    wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     clock = new RawClock(context.clock)
     worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext)
     results = new ArrowBatchReader(arrow(context.resultSchema))
@@ -58,8 +62,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
-    val slot = slotOf(context.keyOf(row))
-    events.addRow(slot, timestamp, view(row), row.getSizeInBytes)
+    if (wordOrdinal >= 0 && !row.isNullAt(wordOrdinal))
+      events.addUnsettled(row.getLong(wordOrdinal), timestamp, view(row), row.getSizeInBytes)
+    else events.addRow(slotOf(context.keyOf(row)), timestamp, view(row), row.getSizeInBytes)
     added()
   }
 
@@ -68,35 +73,47 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     added()
   }
 
-  /** The number of a key; the state of a new one goes into the frame, unless a key of a batch that can't have any. */
+  /** The number of a key; the state of a new one goes into the frame. */
   private def slotOf(key: UnsafeRow): Int = {
     val slot = events.slotOf(key)
-    if (slot == loadedKeys) {
-      loadedKeys += 1
-      val isStored = !context.isBatch || hasStored || hasInitial
-      if (isStored) addCells(slot) else states.foreach(_.addNothing(slot - events.firstKey))
-    }
+    loadNewKeys()
     slot
   }
 
-  private def addCells(slot: Int): Unit = {
+  private def settle(): Unit = {
+    events.settle()
+    loadNewKeys()
+  }
+
+  /** The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have any. */
+  private def loadNewKeys(): Unit = if (loadedKeys < events.keys) {
+    val isStored = !context.isBatch || hasStored || hasInitial
     clock.save()
     clock.reading()
-    try {
-      select(slot)
-      var bytes = events.key(slot).getSizeInBytes.toLong
-      var i = 0
-      while (i < states.length) {
-        bytes += states(i).addCells(slot - events.firstKey)
-        i += 1
+    try
+      while (loadedKeys < events.keys) {
+        val slot = loadedKeys
+        loadedKeys += 1
+        if (isStored) addCells(slot) else states.foreach(_.addNothing(slot - events.firstKey))
       }
-      // What a batch has to send again for a key that goes on must not fill the next frame by itself.
-      if (!context.isBatch) events.addBytes(bytes)
-    } finally clock.restore()
+    finally clock.restore()
+  }
+
+  private def addCells(slot: Int): Unit = {
+    select(slot)
+    var bytes = events.key(slot).getSizeInBytes.toLong
+    var i = 0
+    while (i < states.length) {
+      bytes += states(i).addCells(slot - events.firstKey)
+      i += 1
+    }
+    // What a batch has to send again for a key that goes on must not fill the next frame by itself.
+    if (!context.isBatch) events.addBytes(bytes)
   }
 
   private def added(): Boolean = {
     frameWatermark = context.watermark
+    loadNewKeys()
     if (events.isFull) sendUnfinished()
     true
   }
@@ -163,6 +180,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   }
 
   private def exchange(flags: Int, apply: Boolean): Unit = {
+    settle()
     clock.save()
     clock.reading()
     try {

@@ -59,7 +59,7 @@ final private class PythonMapState(
   override def finishCells(): Seq[ByteBuffer] = {
     val perKey = ByteBuffer.wrap(flags.toByteArray)
     flags.reset()
-    Seq(perKey, message())
+    perKey +: writer.finishParts()
   }
 
   override def answer(op: Int, key: ByteBuffer): ByteBuffer = {

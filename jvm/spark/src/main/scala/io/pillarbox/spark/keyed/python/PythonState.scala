@@ -38,8 +38,8 @@ abstract private class PythonState(
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit
 
-  /** What was added, as the bytes of a blob; starts anew. */
-  def finishCells(): Seq[ByteBuffer] = Seq(message())
+  /** What was added, as the bytes of a blob; starts anew. Valid until the next cell. */
+  def finishCells(): Seq[ByteBuffer] = writer.finishParts()
 
   /** Carries out the changes of an UPDATE; `select` makes a slot's key the current one. */
   def applyChanges(blob: ByteBuffer, select: Int => Unit): Unit = if (blob.hasRemaining) {
@@ -77,6 +77,7 @@ abstract private class PythonState(
 
   protected def change(row: InternalRow): Unit
 
+  /** An answer. */
   protected def message(): ByteBuffer = if (writer.rows == 0) ByteBuffer.allocate(0) else writer.finish()
 
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
