@@ -96,8 +96,8 @@ def _by_key(index: Any) -> Any:
 class _Groups:
     """The rows of an index put in the order of their keys: one run of places a key.
 
-    ``order``: the row at each place. ``keys``, ``firsts``, ``sizes``: of each run its key, its first
-    place and its length.
+    ``order``: the row at each place. ``keys``, ``firsts``, ``sizes``: of each run its key, its
+    first place and its length.
     """
 
     __slots__ = ("firsts", "keys", "order", "sizes")
@@ -128,8 +128,9 @@ _last: tuple[weakref.ref[Any], _Groups] | None = None
 def _groups_of(index: Any) -> _Groups:
     """The groups of an index; those of the last one that nobody can write to are remembered."""
     global _last
-    if _last is not None and _last[0]() is index:
-        return _last[1]
+    last = _last
+    if last is not None and last[0]() is index:
+        return last[1]
     groups = _Groups(index)
     if not index.flags.writeable:
         _last = weakref.ref(index, _forget), groups
