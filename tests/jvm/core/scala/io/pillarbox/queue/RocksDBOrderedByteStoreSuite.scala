@@ -46,8 +46,14 @@ object RocksDBOrderedByteStoreSuite {
   private final case class DeleteRange(from: Array[Byte], until: Array[Byte]) extends Step
   private final case class Scan(from: Array[Byte], until: Array[Byte]) extends Step
 
-  private val key: Gen[Array[Byte]] =
-    Gen.choose(1, 4).flatMap(Gen.listOfN(_, Gen.oneOf(Seq[Byte](0, 1, 2, -1)))).map(_.toArray)
+  private def bytes(least: Int, most: Int): Gen[Array[Byte]] =
+    Gen.choose(least, most).flatMap(Gen.listOfN(_, Gen.oneOf(Seq[Byte](0, 1, 2, -1)))).map(_.toArray)
+
+  /** Short ones, and long ones that differ only in their first or last bytes. */
+  private val key: Gen[Array[Byte]] = Gen.oneOf(
+    bytes(1, 4),
+    Gen.zip(bytes(1, 3), bytes(0, 3)).map { case (start, end) => start ++ Array.fill(8)(7.toByte) ++ end }
+  )
 
   private val bounds: Gen[(Array[Byte], Array[Byte])] = Gen.zip(key, key).map { case (one, other) =>
     if (java.util.Arrays.compareUnsigned(one, other) <= 0) (one, other) else (other, one)

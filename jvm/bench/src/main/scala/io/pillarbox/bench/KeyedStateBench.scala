@@ -87,6 +87,13 @@ class KeyedStateBench extends PeerBench {
     store.listSum()
   }
 
+  /** One element more for any of the lists, which are never read; so most are not in a cache if there are many. */
+  @Benchmark
+  def listAppend(): Unit = {
+    store.setKey(randomKey(keys))
+    store.listAdd(values(next()))
+  }
+
   /** Ten additions, then the list starts afresh; a tenth of it is one. */
   @Benchmark
   @OperationsPerInvocation(11)

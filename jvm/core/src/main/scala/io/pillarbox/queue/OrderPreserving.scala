@@ -1,6 +1,6 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
 
 /** Numbers as bytes that sort, unsigned and lexicographically, as the numbers do: big-endian, the sign bit flipped. */
 object OrderPreserving {
@@ -29,4 +29,16 @@ object OrderPreserving {
     writeKeyGroup(keyGroup, width, out)
     out.toByteArray
   }
+
+  /**
+   * The first eight bytes from `offset` on as a number that compares, signed, as they do; a shorter key is filled up with
+   * zeros, so where two numbers are equal, the bytes decide.
+   */
+  private[queue] def leadOf(key: Array[Byte], offset: Int): Long =
+    if (key.length >= offset + 8) Bytes.getLong(key, offset) ^ Long.MinValue
+    else {
+      var lead = 0L
+      for (i <- offset until key.length) lead |= (key(i) & 0xffL) << (56 - 8 * (i - offset))
+      lead ^ Long.MinValue
+    }
 }

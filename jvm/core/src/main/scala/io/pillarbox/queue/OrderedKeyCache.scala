@@ -2,8 +2,6 @@ package io.pillarbox.queue
 
 import java.util.Arrays
 
-import io.pillarbox.state.serialization.Bytes
-
 /**
  * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too.
  *
@@ -41,7 +39,7 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
 
   /** The index of `key`, or `-(index where it belongs) - 1`, as `Arrays.binarySearch` has it. */
   def search(key: Array[Byte]): Int = {
-    val lead = leadOf(key)
+    val lead = OrderPreserving.leadOf(key, keyOffset)
     var low = 0
     var high = count - 1
     while (low <= high) {
@@ -57,7 +55,7 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
   def insert(index: Int, key: Array[Byte], isStored: Boolean): Unit = {
     val at = openGap(index)
     keys(at) = key
-    leads(at) = leadOf(key)
+    leads(at) = OrderPreserving.leadOf(key, keyOffset)
     stored(at) = isStored
     count += 1
     if (!isStored) unstored += 1
@@ -112,15 +110,6 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
       Arrays.compareUnsigned(ownKey, keyOffset, ownKey.length, key, keyOffset, key.length)
     }
   }
-
-  /** Shorter keys are filled up with zeros: equal then, so the bytes decide. */
-  private def leadOf(key: Array[Byte]): Long =
-    if (key.length >= keyOffset + 8) Bytes.getLong(key, keyOffset) ^ Long.MinValue
-    else {
-      var lead = 0L
-      for (i <- keyOffset until key.length) lead |= (key(i) & 0xffL) << (56 - 8 * (i - keyOffset))
-      lead ^ Long.MinValue
-    }
 
   private def openGap(index: Int): Int = {
     if (count == keys.length) resize(math.min(limit + 1, count * 2))

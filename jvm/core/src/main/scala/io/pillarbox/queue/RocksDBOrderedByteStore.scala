@@ -36,6 +36,7 @@ final class RocksDBOrderedByteStore(
 ) extends OrderedByteStore {
   private val buffer = new RocksDBWriteBuffer(columnFamily.getID, math.min(batchBytes, 64 << 10))
   private val waiting = new Array[WaitingWrites](1 << (8 * keyGroupWidth))
+  private val order = new WriteOrder
   private var waitingBytes = 0
 
   override def put(key: Array[Byte]): Unit = {
@@ -65,7 +66,7 @@ final class RocksDBOrderedByteStore(
     while (group <= to) {
       if (waiting(group) != null && !waiting(group).isEmpty) {
         waitingBytes -= waiting(group).bytes
-        waiting(group).moveTo(buffer)
+        waiting(group).moveTo(buffer, order)
       }
       group += 1
     }
@@ -82,7 +83,7 @@ final class RocksDBOrderedByteStore(
 
   private def waitingFor(key: Array[Byte]): WaitingWrites = {
     val group = groupOf(key)
-    if (waiting(group) == null) waiting(group) = new WaitingWrites
+    if (waiting(group) == null) waiting(group) = new WaitingWrites(keyGroupWidth)
     waiting(group)
   }
 

@@ -22,16 +22,17 @@ private[queue] final class RocksDBWriteBuffer(columnFamilyId: Int, limitBytes: I
 
   def isFull: Boolean = end >= limitBytes
 
-  def put(key: Array[Byte]): Unit = {
-    operation(PutTag, key)
-    slice(NoValue)
+  def put(keys: Array[Byte], offset: Int, length: Int): Unit = {
+    operation(PutTag, keys, offset, length)
+    reserve(1)
+    varint(0)
   }
 
-  def delete(key: Array[Byte]): Unit = operation(DeleteTag, key)
+  def delete(keys: Array[Byte], offset: Int, length: Int): Unit = operation(DeleteTag, keys, offset, length)
 
   def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
-    operation(DeleteRangeTag, from)
-    slice(until)
+    operation(DeleteRangeTag, from, 0, from.length)
+    slice(until, 0, until.length)
   }
 
   def toByteArray: Array[Byte] = {
@@ -45,20 +46,20 @@ private[queue] final class RocksDBWriteBuffer(columnFamilyId: Int, limitBytes: I
     count = 0
   }
 
-  private def operation(tag: Byte, key: Array[Byte]): Unit = {
+  private def operation(tag: Byte, keys: Array[Byte], offset: Int, length: Int): Unit = {
     reserve(1 + MaxVarint)
     bytes(end) = tag
     end += 1
     varint(columnFamilyId)
-    slice(key)
+    slice(keys, offset, length)
     count += 1
   }
 
-  private def slice(content: Array[Byte]): Unit = {
-    reserve(MaxVarint + content.length)
-    varint(content.length)
-    System.arraycopy(content, 0, bytes, end, content.length)
-    end += content.length
+  private def slice(content: Array[Byte], offset: Int, length: Int): Unit = {
+    reserve(MaxVarint + length)
+    varint(length)
+    System.arraycopy(content, offset, bytes, end, length)
+    end += length
   }
 
   private def reserve(more: Int): Unit = {
@@ -86,5 +87,4 @@ private object RocksDBWriteBuffer {
 
   private final val DeleteRangeTag: Byte = 0xe
   private final val MaxVarint = 5
-  private val NoValue = Array.emptyByteArray
 }

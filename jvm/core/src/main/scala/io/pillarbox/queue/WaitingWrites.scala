@@ -1,17 +1,28 @@
 package io.pillarbox.queue
 
-import java.util.{Arrays, Comparator}
+import java.util.Arrays
 
 /**
  * Writes of one key group that the database doesn't have yet. Not thread-safe.
  *
  * They are handed on in the order of their keys, of each key the last one: RocksDB inserts what comes in order several
  * times faster than at random. A delete of a range comes before them, without those it would have removed.
+ *
+ * Keys lie one behind the other in one array, so that as many as possible wait in the same memory: the more come at a time,
+ * the nearer neighbours are to each other in the database, and the cheaper each is.
+ *
+ * @param keyOffset how many bytes all keys have in common at their start
  */
-private[queue] final class WaitingWrites {
+private[queue] final class WaitingWrites(keyOffset: Int) {
   import WaitingWrites._
 
-  private var writes = new Array[Write](16)
+  private var keys = new Array[Byte](FirstWrites * FirstKeyBytes)
+
+  /** Where each key ends, times two, and one more for a put. */
+  private var ends = new Array[Int](FirstWrites)
+
+  /** The first eight bytes of each key behind what all have in common, as a number that compares as they do. */
+  private var leads = new Array[Long](FirstWrites)
   private var count = 0
   private var ranges = List.empty[Range]
 
@@ -21,9 +32,9 @@ private[queue] final class WaitingWrites {
   var bytes = 0
 
   /** Returns by how much [[bytes]] grew, as the other writes do. */
-  def put(key: Array[Byte]): Int = add(new Write(key, isPut = true, count))
+  def put(key: Array[Byte]): Int = add(key, isPut = 1)
 
-  def delete(key: Array[Byte]): Int = add(new Write(key, isPut = false, count))
+  def delete(key: Array[Byte]): Int = add(key, isPut = 0)
 
   def deleteRange(from: Array[Byte], until: Array[Byte]): Int = {
     ranges = new Range(from, until, count) :: ranges
@@ -31,23 +42,32 @@ private[queue] final class WaitingWrites {
   }
 
   /** Gives all to `target` and forgets them. */
-  def moveTo(target: RocksDBWriteBuffer): Unit = {
+  def moveTo(target: RocksDBWriteBuffer, order: WriteOrder): Unit = {
     ranges.reverseIterator.foreach(range => target.deleteRange(range.from, range.until))
-    Arrays.sort(writes, 0, count, ByKey)
+    order.sort(count, leads, compare)
     var i = 0
     while (i < count) {
-      val isLast = i + 1 == count || !Arrays.equals(writes(i).key, writes(i + 1).key)
-      if (isLast && !ranges.exists(_.removes(writes(i)))) writes(i).writeTo(target)
+      val write = order(i)
+      val isLast = i + 1 == count || compare(write, order(i + 1)) != 0
+      if (isLast && !isRemoved(write)) writeTo(target, write)
       i += 1
     }
     clear()
   }
 
-  private def add(write: Write): Int = {
-    if (count == writes.length) writes = Arrays.copyOf(writes, count * 2)
-    writes(count) = write
+  private def add(key: Array[Byte], isPut: Int): Int = {
+    val start = startOf(count)
+    if (count == ends.length) {
+      ends = Arrays.copyOf(ends, count * 2)
+      leads = Arrays.copyOf(leads, count * 2)
+    }
+    if (keys.length - start < key.length)
+      keys = Arrays.copyOf(keys, math.max(keys.length * 2, start + key.length))
+    System.arraycopy(key, 0, keys, start, key.length)
+    ends(count) = (start + key.length) << 1 | isPut
+    leads(count) = OrderPreserving.leadOf(key, keyOffset)
     count += 1
-    grown(write.key.length)
+    grown(key.length)
   }
 
   private def grown(keyBytes: Int): Int = {
@@ -55,9 +75,31 @@ private[queue] final class WaitingWrites {
     keyBytes + Overhead
   }
 
+  private def startOf(write: Int): Int = if (write == 0) 0 else ends(write - 1) >>> 1
+
+  private def endOf(write: Int): Int = ends(write) >>> 1
+
+  /** By whole keys. */
+  private def compare(one: Int, other: Int): Int =
+    Arrays.compareUnsigned(keys, startOf(one), endOf(one), keys, startOf(other), endOf(other))
+
+  private def isRemoved(write: Int): Boolean = ranges.nonEmpty && {
+    val key = Arrays.copyOfRange(keys, startOf(write), endOf(write))
+    ranges.exists(_.removes(key, write))
+  }
+
+  private def writeTo(target: RocksDBWriteBuffer, write: Int): Unit = {
+    val start = startOf(write)
+    if ((ends(write) & 1) != 0) target.put(keys, start, endOf(write) - start)
+    else target.delete(keys, start, endOf(write) - start)
+  }
+
   private def clear(): Unit = {
-    if (writes.length > MaxIdle) writes = new Array[Write](MaxIdle)
-    else Arrays.fill(writes.asInstanceOf[Array[AnyRef]], 0, count, null)
+    if (ends.length > MaxIdleWrites || keys.length > MaxIdleBytes) {
+      keys = new Array[Byte](FirstWrites * FirstKeyBytes)
+      ends = new Array[Int](FirstWrites)
+      leads = new Array[Long](FirstWrites)
+    }
     count = 0
     bytes = 0
     ranges = Nil
@@ -65,21 +107,89 @@ private[queue] final class WaitingWrites {
 }
 
 private object WaitingWrites {
-  private final val MaxIdle = 1024
-  private final val Overhead = 56
+  private final val FirstWrites = 16
+  private final val FirstKeyBytes = 32
+  private final val MaxIdleWrites = 1024
+  private final val MaxIdleBytes = 32 << 10
 
-  /** @param number how many came before it */
-  private final class Write(val key: Array[Byte], isPut: Boolean, val number: Int) {
-    def writeTo(target: RocksDBWriteBuffer): Unit = if (isPut) target.put(key) else target.delete(key)
-  }
+  /** Beside its key a write takes an end and a lead. */
+  private final val Overhead = 12
 
+  /** @param number how many writes came before it */
   private final class Range(val from: Array[Byte], val until: Array[Byte], number: Int) {
-    def removes(write: Write): Boolean = write.number < number &&
-      Arrays.compareUnsigned(write.key, from) >= 0 && Arrays.compareUnsigned(write.key, until) < 0
+    def removes(key: Array[Byte], write: Int): Boolean = write < number &&
+      Arrays.compareUnsigned(key, from) >= 0 && Arrays.compareUnsigned(key, until) < 0
+  }
+}
+
+/** Sorts writes; reused from one key group to the next. Not thread-safe. */
+private[queue] final class WriteOrder {
+  private var order = new Array[Int](256)
+  private var words = new Array[Long](256)
+  private var otherOrder = new Array[Int](256)
+  private var otherWords = new Array[Long](256)
+
+  /** Which write is at place `i`. */
+  def apply(i: Int): Int = order(i)
+
+  /**
+   * Puts the writes 0 until `count` in order: by their leads, and where those are equal as `compare` says. Equal ones stay as
+   * they came. A merge sort from the bottom up.
+   */
+  def sort(count: Int, leads: Array[Long], compare: IntComparison): Unit = {
+    if (order.length < count) enlarge(count)
+    System.arraycopy(leads, 0, words, 0, count)
+    var i = 0
+    while (i < count) {
+      order(i) = i
+      i += 1
+    }
+    var width = 1
+    while (width < count) {
+      var from = 0
+      while (from < count) {
+        merge(from, math.min(from + width, count), math.min(from + 2 * width, count), compare)
+        from += 2 * width
+      }
+      swap()
+      width *= 2
+    }
   }
 
-  /** For a stable sort: writes to one key stay as they came. */
-  private object ByKey extends Comparator[Write] {
-    override def compare(one: Write, other: Write): Int = Arrays.compareUnsigned(one.key, other.key)
+  private def merge(from: Int, middle: Int, until: Int, compare: IntComparison): Unit = {
+    var (left, right, to) = (from, middle, from)
+    while (to < until) {
+      val takesLeft = right == until || (left < middle && isInOrder(left, right, compare))
+      val at = if (takesLeft) left else right
+      if (takesLeft) left += 1 else right += 1
+      otherOrder(to) = order(at)
+      otherWords(to) = words(at)
+      to += 1
+    }
   }
+
+  private def isInOrder(left: Int, right: Int, compare: IntComparison): Boolean =
+    words(left) < words(right) ||
+      (words(left) == words(right) && compare.compare(order(left), order(right)) <= 0)
+
+  private def swap(): Unit = {
+    val (sorted, sortedWords) = (otherOrder, otherWords)
+    otherOrder = order
+    otherWords = words
+    order = sorted
+    words = sortedWords
+  }
+
+  private def enlarge(count: Int): Unit = {
+    val length = math.max(count, 2 * order.length)
+    order = new Array[Int](length)
+    words = new Array[Long](length)
+    otherOrder = new Array[Int](length)
+    otherWords = new Array[Long](length)
+  }
+}
+
+/** Compares two things by their numbers, as a `Comparator` does. */
+private[queue] trait IntComparison {
+  def compare(one: Int, other: Int): Int
 }

@@ -92,6 +92,26 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
     }
   }
 
+  test("what is only the end of a value is joined to what older runs have of it") {
+    forAll(Gen.listOf(Gen.listOf(Gen.zip(entry, Gen.oneOf(true, false)))), minSuccessful(50)) { runs =>
+      withSpill { (spill, _) =>
+        val expected = mutable.Map.empty[Id, Option[Seq[Byte]]]
+        runs.foreach { run =>
+          val last = run.map { case ((id, value), isEnd) => id -> ((value, isEnd && value.isDefined)) }.toMap
+          val (cache, order) = cacheOf(last.map { case (id, (value, _)) => id -> value })
+          for (i <- 0 until order.size if last(idsOf(cache, order)(i))._2)
+            cache.mark(order(i), WriteBackCache.Partial)
+          spill.add(new OrderedChanges(cache, order))
+          last.foreach { case (id, (value, isEnd)) =>
+            val before = if (isEnd) expected.get(id).flatten.getOrElse(Nil) else Nil
+            expected(id) = value.map(before ++ _)
+          }
+        }
+        assert(read(new MergedChanges(spill.cursors)) == expected.toSeq.sortBy(_._1)(ById))
+      }
+    }
+  }
+
   test("many runs become few, and lose nothing") {
     withSpill { (spill, _) =>
       val expected = mutable.Map.empty[Id, Option[Seq[Byte]]]

@@ -85,7 +85,13 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("a database of a newer or older format is refused as such") {
-    for ((format, condition) <- Seq(9 -> "STATE_FORMAT_NEWER", 1 -> "STATE_FORMAT_OLDER")) {
+    for (
+      (format, condition) <- Seq(
+        9 -> "STATE_FORMAT_NEWER",
+        2 -> "STATE_FORMAT_OLDER",
+        1 -> "STATE_FORMAT_OLDER"
+      )
+    ) {
       val checkpoint = checkpointOf(0 until 3)
       val header = checkpoint.resolve("pillarbox-header")
       Files.write(header, Files.readAllBytes(header).updated(7, format.toByte))

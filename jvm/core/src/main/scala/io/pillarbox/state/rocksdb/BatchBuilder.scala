@@ -28,6 +28,22 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     writeIfLarge()
   }
 
+  /** Adds to the end of what is there, see [[RocksDBStore]]. */
+  def append(
+      family: Int,
+      key: Array[Byte],
+      keyOffset: Int,
+      keyLength: Int,
+      value: Array[Byte],
+      valueOffset: Int,
+      valueLength: Int
+  ): Unit = {
+    start(BatchBuilder.Merge, family, key, keyOffset, keyLength)
+    out.writeVarInt(valueLength)
+    out.writeBytes(value, valueOffset, valueLength)
+    writeIfLarge()
+  }
+
   def delete(family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
     start(BatchBuilder.Delete, family, key, keyOffset, keyLength)
     writeIfLarge()
@@ -63,5 +79,6 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
 private object BatchBuilder {
   final val Delete = 4
   final val Put = 5
+  final val Merge = 6
   final val MaxBytes: Int = 1 << 20
 }

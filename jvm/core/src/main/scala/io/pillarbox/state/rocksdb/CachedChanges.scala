@@ -10,6 +10,7 @@ private[rocksdb] abstract class CacheCursor(cache: WriteBackCache) extends Chang
     keyLength = cache.keyLength(entry)
     valueOffset = cache.valueOffset(entry)
     valueLength = cache.valueLength(entry)
+    isPartial = cache.isPartial(entry)
   }
 }
 

@@ -85,7 +85,7 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
     block.writeVarInt(record.column)
     block.writeVarInt(record.keyLength)
     block.writeBytes(record.bytes, record.keyOffset, record.keyLength)
-    block.writeVarInt(record.valueLength + 1)
+    block.writeVarInt((record.valueLength + 1) << 1 | (if (record.isPartial) 1 else 0))
     if (record.valueLength > 0) block.writeBytes(record.bytes, record.valueOffset, record.valueLength)
   }
 
@@ -126,7 +126,9 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
       keyLength = in.readVarInt()
       keyOffset = in.position
       in.skip(keyLength)
-      valueLength = in.readVarInt() - 1
+      val header = in.readVarInt()
+      valueLength = (header >>> 1) - 1
+      isPartial = (header & 1) != 0
       valueOffset = in.position
       if (valueLength > 0) in.skip(valueLength)
       true
@@ -190,6 +192,9 @@ private[rocksdb] abstract class ChangeCursor {
   /** -1 if the entry was removed. */
   var valueLength = 0
 
+  /** Whether the value is only the end of one, to be added to what was there before. */
+  var isPartial = false
+
   /** Holds key and value; only valid until the next [[advance]]. */
   def bytes: Array[Byte]
 
@@ -209,7 +214,7 @@ private[rocksdb] abstract class ChangeCursor {
       )
 }
 
-/** Each entry of several cursors once, as the last of them has it. */
+/** Each entry of several cursors once, as the last of them has it, or the last few together if they are partial. */
 private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) extends ChangeCursor {
   private[this] val order: java.util.Comparator[(ChangeCursor, Int)] = (one, other) => {
     val byKey = one._1.compareTo(other._1)
@@ -219,16 +224,42 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
   private[this] var current: (ChangeCursor, Int) = _
   oldestFirst.zipWithIndex.foreach(cursor => if (cursor._1.advance()) waiting.add(cursor))
 
-  override def bytes: Array[Byte] = current._1.bytes
+  /** Those of the current entry that came before the last one, the newest first. */
+  private[this] val older = mutable.ArrayBuffer.empty[(ChangeCursor, Int)]
+  private[this] val joined = new OutputView(256)
+  private[this] var isJoined = false
+
+  override def bytes: Array[Byte] = if (isJoined) joined.array else current._1.bytes
 
   override def advance(): Boolean = {
-    if (current != null) {
-      while (!waiting.isEmpty && waiting.peek._1.compareTo(current._1) == 0) moveOn(waiting.poll())
-      moveOn(current)
-    }
+    if (current != null) moveOn(current)
+    older.foreach(moveOn)
+    older.clear()
     current = waiting.poll()
-    if (current != null) show(current._1)
+    if (current != null) {
+      while (!waiting.isEmpty && waiting.peek._1.compareTo(current._1) == 0) older += waiting.poll()
+      show(current._1)
+      isJoined = isPartial && older.nonEmpty
+      if (isJoined) join()
+    }
     current != null
+  }
+
+  /** Puts the parts of the entry together, from the last one that is whole on. */
+  private[this] def join(): Unit = {
+    val whole = older.indexWhere(!_._1.isPartial)
+    val parts =
+      (if (whole < 0) older else older.take(whole + 1)).reverseIterator.map(_._1) ++ Iterator(current._1)
+    joined.clear()
+    joined.shrinkTo(RocksDBState.MaxIdleBuffer)
+    joined.writeBytes(current._1.bytes, keyOffset, keyLength)
+    parts.foreach(part =>
+      if (part.valueLength > 0) joined.writeBytes(part.bytes, part.valueOffset, part.valueLength)
+    )
+    keyOffset = 0
+    valueOffset = keyLength
+    valueLength = joined.length - keyLength
+    isPartial = whole < 0
   }
 
   private[this] def moveOn(cursor: (ChangeCursor, Int)): Unit =
@@ -240,5 +271,6 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
     keyLength = entry.keyLength
     valueOffset = entry.valueOffset
     valueLength = entry.valueLength
+    isPartial = entry.isPartial
   }
 }

@@ -21,8 +21,8 @@ import io.pillarbox.state.{StateBackendException, StateRestoreException}
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
-  /** Of the entries and this file; in 1 each element of a list was an entry. */
-  final val Format = 2
+  /** Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their chunk's base. */
+  final val Format = 3
   private final val Magic = 0x50425832
   private final val PreludeBytes = 12
 

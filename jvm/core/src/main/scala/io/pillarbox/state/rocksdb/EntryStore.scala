@@ -4,7 +4,8 @@ import java.util
 
 import scala.collection.mutable
 
-import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Changed, Unwritten}
+import io.pillarbox.state.rocksdb.EntryStore._
+import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Changed, Known, Partial, Unwritten}
 import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
 import org.rocksdb.RocksDB
 
@@ -24,10 +25,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   private[this] val order = new EntryOrder(cache)
   private[this] val spilled = new ChangeSpill(store.directory)
   private[this] val census = new WriteCensus
+
+  /** Which appends look at what is there, so that no chunk grows without end. */
+  private[this] val sample = new Sample(6)
   private[this] var scratch = new Array[Byte](4096)
 
   /** A list's chunk of so many bytes takes no further element. */
-  val listChunkBytes: Int = math.min(config.listChunkBytes, EntryStore.MaxCachedValue / 2)
+  val listChunkBytes: Int = math.min(config.listChunkBytes, MaxCachedValue / 2)
+
+  /** So much is added to the end of a list that nobody looked at. */
+  private[this] val unseenBytes = listChunkBytes / 8
 
   /** The value that [[get]] found; valid until the next call. */
   val value = new InputView
@@ -62,13 +69,37 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   /** Finds the value of a key and opens [[value]] on it. */
   def get(column: StateColumn, key: OutputView): Boolean = {
     val entry = cache.find(column.id, key.array, key.length)
-    if (entry >= 0) {
-      found = entry
-      ownHits += 1
-      val length = cache.valueLength(entry)
-      if (length != Absent) value.wrap(cache.bytes, cache.valueOffset(entry), length)
-      length != Absent
-    } else fetch(column, key)
+    if (entry >= 0) show(column, key, entry) else fetch(column, key)
+  }
+
+  /**
+   * Finds the value of a key to which `more` bytes are to be added. Mostly that is [[Unseen]] if it isn't in the cache, for the
+   * database is asked for a sample only, and if it is much; else [[Missing]], or [[Present]] and [[value]] is opened on it.
+   */
+  def look(column: StateColumn, key: OutputView, more: Int): Int = {
+    val entry = cache.find(column.id, key.array, key.length)
+    found = entry
+    val isUnseen =
+      if (entry < 0) column.isStored && more <= unseenBytes && !sample.isNext()
+      else
+        cache.isPartial(entry) && cache.isUnwritten(entry) && cache.valueLength(entry) + more <= unseenBytes
+    if (isUnseen) Unseen
+    else if (if (entry < 0) fetch(column, key) else show(column, key, entry)) Present
+    else Missing
+  }
+
+  /** Adds to the end of the value that [[look]] has just not seen. */
+  def appendUnseen(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
+    var entry = found
+    if (entry >= 0) cache.append(entry, bytes.array, bytes.length)
+    else {
+      if (cache.isFull) spill()
+      entry = cache.add(column.id, key.array, key.length)
+      cache.setValue(entry, bytes.array, bytes.length)
+    }
+    noteWrite(column, entry)
+    cache.unmark(entry, Known)
+    cache.mark(entry, Partial)
   }
 
   def put(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
@@ -120,7 +151,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** The entries whose keys begin with `prefix`, in order, a page at a time. */
-  def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = EntryStore.PageSize): EntryScan =
+  def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = PageSize): EntryScan =
     new EntryScan(this, store, column, prefix, pageSize)
 
   /** Gives the database all writes that it doesn't have yet. */
@@ -171,14 +202,34 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     spilled.close()
   }
 
+  private[this] def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
+    if (cache.isPartial(entry)) complete(column, key, entry) else ownHits += 1
+    found = entry
+    val length = cache.valueLength(entry)
+    if (length != Absent) value.wrap(cache.bytes, cache.valueOffset(entry), length)
+    length != Absent
+  }
+
+  /** Reads what lies before an entry's value, of which it has only the end. */
+  private[this] def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
+    ownMisses += 1
+    val length = read(column, key)
+    if (length != RocksDB.NOT_FOUND) {
+      if (cache.isUnwritten(entry)) cache.prepend(entry, scratch, length)
+      else cache.setValue(entry, scratch, length)
+    }
+    cache.unmark(entry, Partial)
+    cache.mark(entry, Known)
+  }
+
   private[this] def fetch(column: StateColumn, key: OutputView): Boolean = {
     ownMisses += 1
     if (cache.isFull) spill()
     val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
-    if (length <= EntryStore.MaxCachedValue) {
+    if (length <= MaxCachedValue) {
       val entry = cache.add(column.id, key.array, key.length)
       if (length != RocksDB.NOT_FOUND) cache.setValue(entry, scratch, length)
-      cache.mark(entry, WriteBackCache.Known)
+      cache.mark(entry, Known)
       found = entry
     }
     if (length != RocksDB.NOT_FOUND) value.wrap(scratch, 0, length)
@@ -191,8 +242,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     if (length > scratch.length) {
       scratch = new Array[Byte](length)
       length = store.get(column.family, key.array, key.length, scratch)
-    } else if (scratch.length > EntryStore.MaxIdleScratch && length <= EntryStore.MaxCachedValue)
-      scratch = util.Arrays.copyOf(scratch, EntryStore.MaxCachedValue)
+    } else if (scratch.length > MaxIdleScratch && length <= MaxCachedValue)
+      scratch = util.Arrays.copyOf(scratch, MaxCachedValue)
     length
   }
 
@@ -202,7 +253,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     if (present >= 0) present
     else {
       val added = cache.add(column.id, key.array, key.length)
-      if (!column.isStored) cache.mark(added, WriteBackCache.Known)
+      if (!column.isStored) cache.mark(added, Known)
       added
     }
   }
@@ -225,7 +276,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
       if (!cache.isChanged(entry)) column.noteChanged(entry)
       cache.mark(entry, Changed)
     }
-    cache.mark(entry, if (column.isKept) Unwritten | WriteBackCache.Known else WriteBackCache.Known)
+    cache.unmark(entry, Partial)
+    cache.mark(entry, if (column.isKept) Unwritten | Known else Known)
   }
 
   /** Writes the entries in `order` that the database doesn't have. */
@@ -248,18 +300,13 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     val column = columns(cache.column(entry))
     val length = cache.valueLength(entry)
     column.isStored = true
-    if (length == Absent)
-      batch.delete(column.familyNumber, cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
-    else
-      batch.put(
-        column.familyNumber,
-        cache.bytes,
-        cache.keyOffset(entry),
-        cache.keyLength(entry),
-        cache.bytes,
-        cache.valueOffset(entry),
-        length
-      )
+    val (bytes, keyOffset, keyLength) = (cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
+    if (length == Absent) batch.delete(column.familyNumber, bytes, keyOffset, keyLength)
+    else {
+      val (family, offset) = (column.familyNumber, cache.valueOffset(entry))
+      if (cache.isPartial(entry)) batch.append(family, bytes, keyOffset, keyLength, bytes, offset, length)
+      else batch.put(family, bytes, keyOffset, keyLength, bytes, offset, length)
+    }
   }
 
   /** Empties the cache. */
@@ -303,6 +350,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 }
 
 private[rocksdb] object EntryStore {
+  final val Missing = 0
+  final val Present = 1
+  final val Unseen = 2
   final val PageSize = 128
 
   /** Larger values are not kept in the cache once they are read. */

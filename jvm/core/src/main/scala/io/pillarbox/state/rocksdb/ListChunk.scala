@@ -15,10 +15,15 @@ private[rocksdb] object ListAccess {
  * Reads elements that lie together in one RocksDB value, in the order of their numbers.
  *
  * {{{
- * chunk   = flags:byte [access time:long, below:long] first:long element*
- * element = (number - first):varint sized(value)
- * flags   = 1: there are other chunks | 2: with access time
+ * chunk   = [head] element*
+ * head    = flags:byte [access time:long, below:long] base:long
+ * element = number sized(value)
+ * number  = (number - base + 1):varint | 0 number:long
+ * flags   = 1: there are other chunks | 2: with access time | 128: always
  * }}}
+ *
+ * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one they are a
+ * chunk without head, whose base is the number of the first. An element that a failed write, tried again, added twice counts once.
  *
  * A value is what a log has of the element: its timestamp if the state has TTL, then its bytes.
  */
@@ -32,6 +37,7 @@ private[rocksdb] final class ListChunk {
 
   /** The number of the first element. */
   var first = 0L
+  var base = 0L
   var bodyOffset = 0
 
   /** The element that [[next]] found. */
@@ -42,12 +48,16 @@ private[rocksdb] final class ListChunk {
   def open(bytes: Array[Byte], offset: Int, length: Int): this.type = {
     in.wrap(bytes, offset, length)
     end = offset + length
-    val flags = in.readByte()
+    // Without head it begins as an element without base does.
+    val flags = if (length > 0 && bytes(offset) != ListChunk.NoBase) in.readByte() else 0
     isSplit = (flags & ListChunk.Split) != 0
     access =
       if ((flags & ListChunk.Access) != 0) ListAccess(in.readLong(), in.readLong()) else ListAccess.Never
-    first = in.readLong()
+    if (flags != 0) base = in.readLong()
     bodyOffset = in.position
+    if (in.remaining > 0) first = readNumber() else first = base
+    if (flags == 0) base = first
+    rewind()
     this
   }
 
@@ -61,16 +71,31 @@ private[rocksdb] final class ListChunk {
   def isEmpty: Boolean = bodyLength == 0
 
   /** Moves to the next element; false at the end. */
-  def next(): Boolean = in.remaining > 0 && {
-    number = first + in.readVarInt()
+  def next(): Boolean = {
+    val last = number
+    var found = step()
+    while (found && number <= last) found = step()
+    found
+  }
+
+  private[this] def step(): Boolean = in.remaining > 0 && {
+    number = readNumber()
     valueLength = in.readVarInt()
     valueOffset = in.position
     in.skip(valueLength)
     true
   }
 
+  private[this] def readNumber(): Long = {
+    val step = in.readVarInt()
+    if (step == ListChunk.NoBase) in.readLong() else base + step - 1
+  }
+
   /** Reads from the first element again. */
-  def rewind(): Unit = in.wrap(in.array, bodyOffset, bodyLength): Unit
+  def rewind(): Unit = {
+    in.wrap(in.array, bodyOffset, bodyLength)
+    number = Long.MinValue
+  }
 
   /** How many elements there are, read or not. */
   def count(): Int = {
@@ -85,11 +110,15 @@ private[rocksdb] final class ListChunk {
 private[rocksdb] object ListChunk {
   final val Split = 1
   final val Access = 2
+  final val Head = 128
+
+  /** Before a number that is written in full. */
+  final val NoBase = 0
 }
 
 /** Writes what [[ListChunk]] reads. */
 private[rocksdb] final class ListChunkBuilder {
-  private[this] var first = 0L
+  private[this] var base = 0L
   var count = 0
 
   /** The chunk, once [[finish]] was called. */
@@ -99,7 +128,9 @@ private[rocksdb] final class ListChunkBuilder {
     val hasAccess = access ne ListAccess.Never
     out.clear()
     out.shrinkTo(1 << 20)
-    out.writeByte((if (isSplit) ListChunk.Split else 0) | (if (hasAccess) ListChunk.Access else 0))
+    out.writeByte(
+      ListChunk.Head | (if (isSplit) ListChunk.Split else 0) | (if (hasAccess) ListChunk.Access else 0)
+    )
     if (hasAccess) {
       out.writeLong(access.time)
       out.writeLong(access.below)
@@ -111,16 +142,16 @@ private[rocksdb] final class ListChunkBuilder {
   /** Elements come in the order of their numbers. */
   def add(number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
     if (count == 0) {
-      first = number
+      base = number
       out.writeLong(number)
     }
     count += 1
-    writeElement(out, number - first, value, offset, length)
+    writeElement(out, number, base, value, offset, length)
   }
 
   /** All elements of a chunk. */
   def addAll(chunk: ListChunk): Unit = {
-    out.writeLong(chunk.first)
+    out.writeLong(chunk.base)
     out.writeBytes(chunk.array, chunk.bodyOffset, chunk.bodyLength)
     count += 1
   }
@@ -130,8 +161,25 @@ private[rocksdb] final class ListChunkBuilder {
     out
   }
 
-  def writeElement(to: OutputView, step: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
-    to.writeVarInt(step.toInt)
+  def writeElement(
+      to: OutputView,
+      number: Long,
+      base: Long,
+      value: Array[Byte],
+      offset: Int,
+      length: Int
+  ): Unit =
+    if (number - base >= Int.MaxValue) writeUnseen(to, number, value, offset, length)
+    else {
+      to.writeVarInt((number - base).toInt + 1)
+      to.writeVarInt(length)
+      to.writeBytes(value, offset, length)
+    }
+
+  /** Writes an element for a chunk whose base is not known. */
+  def writeUnseen(to: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
+    to.writeByte(ListChunk.NoBase)
+    to.writeLong(number)
     to.writeVarInt(length)
     to.writeBytes(value, offset, length)
   }

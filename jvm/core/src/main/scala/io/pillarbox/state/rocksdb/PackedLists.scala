@@ -11,6 +11,9 @@ import io.pillarbox.state.serialization.{InputView, OutputView}
  * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk they move to an
  * entry of their own, named by the number of its first element, for good. A list has a head as long as it has anything.
  *
+ * What is added to a list that is not in the cache goes behind the head without a look at it, by RocksDB's merge; now and then
+ * one looks, and a head that has become long by then moves as a whole.
+ *
  * Keys are passed as views that end with the namespace, and are left so. What a commit tells of single elements is the caller's.
  */
 private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn) {
@@ -22,24 +25,40 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
   def head(key: OutputView): ListChunk =
     if (table.get(column, key)) new ListChunk().open(PackedLists.copyOf(table.value)) else null
 
-  /** Adds an element whose number is greater than that of any other. */
-  def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit =
-    if (!table.get(column, key))
+  /** Adds an element whose number is greater than that of any other; mostly without a look at the database. */
+  def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
+    val state = table.look(column, key, length)
+    if (state == EntryStore.Missing)
       putHead(key, isSplit = false, ListAccess.Never, number, value, offset, length)
+    else if (state == EntryStore.Present) appendSeen(key, number, value, offset, length)
     else {
-      chunk.open(table.value.array, table.value.position, table.value.remaining)
-      if (chunk.isEmpty) putHead(key, chunk.isSplit, chunk.access, number, value, offset, length)
-      else if (chunk.bodyLength >= table.listChunkBytes || number - chunk.first > Int.MaxValue) {
-        val access = chunk.access
-        moveAside(key)
-        putHead(key, isSplit = true, access, number, value, offset, length)
-      } else {
-        element.clear()
-        builder.writeElement(element, number - chunk.first, value, offset, length)
-        table.append(column, element)
-        element.shrinkTo(RocksDBState.MaxIdleBuffer)
-      }
+      element.clear()
+      builder.writeUnseen(element, number, value, offset, length)
+      table.appendUnseen(column, key, element)
+      element.shrinkTo(RocksDBState.MaxIdleBuffer)
     }
+  }
+
+  private[this] def appendSeen(
+      key: OutputView,
+      number: Long,
+      value: Array[Byte],
+      offset: Int,
+      length: Int
+  ): Unit = {
+    chunk.open(table.value.array, table.value.position, table.value.remaining)
+    if (chunk.isEmpty) putHead(key, chunk.isSplit, chunk.access, number, value, offset, length)
+    else if (chunk.bodyLength >= table.listChunkBytes) {
+      val access = chunk.access
+      moveAside(key)
+      putHead(key, isSplit = true, access, number, value, offset, length)
+    } else {
+      element.clear()
+      builder.writeElement(element, number, chunk.base, value, offset, length)
+      table.append(column, element)
+      element.shrinkTo(RocksDBState.MaxIdleBuffer)
+    }
+  }
 
   /** The chunks beside the head, the oldest first; `chunk` of the result changes with each step. */
   def others(key: OutputView): OtherChunks = new OtherChunks(

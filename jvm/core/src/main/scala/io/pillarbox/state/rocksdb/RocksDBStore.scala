@@ -28,6 +28,9 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
     .setPartitionFilters(true)
     .setPinTopLevelIndexAndFilter(true)
     .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
+
+  /** Appending puts one value behind the other, nothing between them. */
+  private[this] val appendOperator = own(new StringAppendOperator(""))
   private[this] val statistics = if (config.statistics) own(new Statistics()) else null
   private[this] val readOptions = own(new ReadOptions())
   private[this] val writeOptions = own(new WriteOptions().setDisableWAL(true))
@@ -222,6 +225,7 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private[this] def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
     .setTableFormatConfig(tableConfig)
     .setDisableAutoCompactions(!compacts)
+    .setMergeOperator(appendOperator)
     .setMemtableWholeKeyFiltering(true)
     .setMemtablePrefixBloomSizeRatio(0.05)
 

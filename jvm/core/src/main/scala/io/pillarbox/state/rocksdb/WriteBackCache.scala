@@ -57,6 +57,9 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** Whether the value, or that there is none, is that of the database or newer. */
   def isKnown(entry: Int): Boolean = (flags(entry) & Known) != 0
 
+  /** Whether the value is only the end of one, to be added to what the database has. */
+  def isPartial(entry: Int): Boolean = (flags(entry) & Partial) != 0
+
   def mark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) | flag).toByte
 
   def unmark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) & ~flag).toByte
@@ -109,6 +112,18 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     if (old + length > valueRoom(entry)) makeRoom(entry, 2 * (old + length))
     System.arraycopy(bytes, 0, arena.array, valueAt(entry) + old, length)
     valueLengths(entry) = old + length
+  }
+
+  /** Adds before the value. */
+  def prepend(entry: Int, bytes: Array[Byte], length: Int): Unit = {
+    val own = valueLengths(entry)
+    val at = arena.length
+    arena.reserve(length + own)
+    arena.writeBytes(bytes, 0, length)
+    arena.writeBytes(arena.array, valueAt(entry), own)
+    valueAt(entry) = at
+    valueRoom(entry) = length + own
+    valueLengths(entry) = length + own
   }
 
   /** Moves the value to where it has room. */
@@ -201,6 +216,7 @@ private[rocksdb] object WriteBackCache {
   final val Changed = 2
 
   final val Known = 4
+  final val Partial = 8
 
   /** What an entry takes beside its bytes: columns and index. */
   private final val EntryBytes = 41

@@ -9,26 +9,30 @@ private[rocksdb] final class WriteCensus {
   import WriteCensus._
 
   private[this] var asked = 0
-  private[this] var random = 0x2545f4914f6cdd1dL
+  private[this] val sample = new Sample(6)
 
   /** How many writes the next one stands for in the count; 0: it need not be looked at. */
   def weight(): Int =
     if (asked < Exact) {
       asked += 1
       1
-    } else if (isSampled()) OneIn
+    } else if (sample.isNext()) OneIn
     else 0
-
-  /** By Marsaglia's xorshift. */
-  private[this] def isSampled(): Boolean = {
-    random ^= random << 13
-    random ^= random >>> 7
-    random ^= random << 17
-    (random >>> 58) == 0L
-  }
 }
 
 private object WriteCensus {
   final val Exact = 1000
   final val OneIn = 64
+}
+
+/** Picks one in `2^bits` at random, by Marsaglia's xorshift. Not thread-safe. */
+private[rocksdb] final class Sample(bits: Int) {
+  private[this] var random = 0x2545f4914f6cdd1dL
+
+  def isNext(): Boolean = {
+    random ^= random << 13
+    random ^= random >>> 7
+    random ^= random << 17
+    (random >>> (64 - bits)) == 0L
+  }
 }

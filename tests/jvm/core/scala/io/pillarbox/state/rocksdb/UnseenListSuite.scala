@@ -1,0 +1,149 @@
+package io.pillarbox.state.rocksdb
+
+import scala.collection.mutable
+import scala.util.Random
+
+import io.pillarbox.state._
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.serialization.{OutputView, Serializers}
+import org.scalatest.funsuite.AnyFunSuite
+
+/**
+ * Lists that are added to while neither the cache nor the reader of the log knows what is in them, among everything else that
+ * can happen to them, with a cache that has room for few.
+ */
+class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
+  override protected def cacheBytes: Int = 16 << 10
+
+  override protected def listChunkBytes: Int = 512
+
+  private final val Keys = 400
+
+  private val ttls = Seq(
+    "without TTL" -> None,
+    "with TTL" -> Some(StateTtlConfig(1000L)),
+    "renewed by reads" -> Some(StateTtlConfig(1000L, StateTtlConfig.OnReadAndWrite))
+  )
+
+  for ((name, ttl) <- ttls; seed <- 1 to 3)
+    test(s"what is added unseen is read, told, checkpointed and restored, $name ($seed)") {
+      val run = new Run(new Random(seed.toLong), ListStateDescriptor("list", Serializers.long, ttl))
+      try run.all()
+      finally run.close()
+    }
+
+  private final class Run(random: Random, descriptor: ListStateDescriptor[Long]) {
+    private val clock = new ManualClock(0L)
+    private val model = mutable.Map.empty[Long, Vector[Long]].withDefaultValue(Vector.empty)
+    private val logs = mutable.ArrayBuffer.empty[Array[Byte]]
+    private var backend = openAt(newDirectory(), Serializers.long, clock)
+    private var state = backend.getOrCreate(descriptor)
+    private var element = 0L
+
+    def all(): Unit = {
+      for (_ <- 0 until 20000) step()
+      (0L until Keys.toLong).foreach(check(backend, state, _))
+      logs += bytesOf(backend.commit())
+      checkCount(backend.entryCount)
+      checkReplay(openAt(newDirectory(), Serializers.long, clock))
+      checkReplay(new HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), clock))
+    }
+
+    def close(): Unit = backend.close()
+
+    private def step(): Unit = {
+      val key = random.nextInt(Keys).toLong
+      backend.setCurrentKey(key)
+      random.nextInt(1000) match {
+        case n if n < 880 => add(key, 1 + random.nextInt(3))
+        case n if n < 940 => check(backend, state, key)
+        case n if n < 970 =>
+          state.clear()
+          model(key) = Vector.empty
+        case n if n < 990 =>
+          state.update(Seq(element))
+          model(key) = Vector(element)
+        case n if n < 998 => logs += bytesOf(backend.commit())
+        case _ => reopen()
+      }
+    }
+
+    private def add(key: Long, count: Int): Unit = {
+      val more = Seq.fill(count) { element += 1; element }
+      state.addAll(more)
+      model(key) ++= more
+    }
+
+    /** On a copy of the files, with what waits for a commit told before. */
+    private def reopen(): Unit = {
+      logs += bytesOf(backend.commit())
+      val target = newDirectory().resolve("checkpoint")
+      backend.checkpoint(target)
+      if (random.nextBoolean()) {
+        val count = backend.entryCount
+        backend.close()
+        backend = openAt(target, Serializers.long, clock)
+        backend.assumeEntries(count)
+        state = backend.getOrCreate(descriptor)
+      }
+    }
+
+    private def check(of: KeyedStateBackend[Long], list: ListState[Long], key: Long): Unit = {
+      of.setCurrentKey(key)
+      assert(list.get().toVector == model(key))
+    }
+
+    private def checkCount(entries: Long): Unit = assert(entries == model.values.map(_.size).sum)
+
+    private def checkReplay(other: KeyedStateBackend[Long]): Unit =
+      try {
+        restored(other, logs.toSeq: _*)
+        val again = other.getOrCreate(descriptor)
+        checkCount(other.numEntries("list"))
+        (0L until Keys.toLong).foreach(check(other, again, _))
+      } finally other.close()
+  }
+
+  test("a list that is only ever added to lies in chunks of a bounded size") {
+    val backend = openAt(newDirectory(), Serializers.long)
+    try {
+      val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.long))
+      val others = backend.getOrCreate(ValueStateDescriptor("others", Serializers.long))
+      for (round <- 0L until 1500L; key <- 0L until 300L) {
+        backend.setCurrentKey(key)
+        if (key < 10) state.add(round) else others.update(round)
+      }
+      backend.entries.writeThrough()
+      val family =
+        backend.store.columnFamilies.find(family => new String(family.getName).contains("list")).get
+      val page = backend.store.scan(family, Array.emptyByteArray, null, 1 << 20)
+      val sizes = (0 until page.size).map(page.value(_).length)
+      assert(page.isLast && sizes.size > 10 * 5 && sizes.max < 12000)
+      for (key <- 0L until 10L) {
+        backend.setCurrentKey(key)
+        assert(state.get().toSeq == (0L until 1500L))
+      }
+    } finally backend.close()
+  }
+
+  test("what a failed write added, and another try again, is there once") {
+    val builder = new ListChunkBuilder
+    val out = new OutputView
+    builder.begin(isSplit = false, ListAccess.Never)
+    builder.add(5L, Array[Byte](5), 0, 1)
+    out.writeBytes(builder.finish().toByteArray)
+    for (number <- Seq(7, 8, 7, 8, 9)) builder.writeUnseen(out, number.toLong, Array(number.toByte), 0, 1)
+    for (
+      (bytes, expected) <- Seq(out.toByteArray -> Seq(5, 7, 8, 9), out.toByteArray.drop(12) -> Seq(7, 8, 9))
+    ) {
+      val chunk = new ListChunk().open(bytes)
+      assert(chunk.first == expected.head && chunk.count() == expected.size)
+      assert(
+        expected.forall(number =>
+          chunk.next() && chunk.number == number && bytes(chunk.valueOffset) == number
+        )
+      )
+      assert(!chunk.next())
+    }
+  }
+}
