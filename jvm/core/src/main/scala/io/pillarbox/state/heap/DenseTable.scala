@@ -87,6 +87,9 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   final def markCommitted(entry: Int): Unit =
     if (flags != null) flags(entry) = (flags(entry) | Committed).toByte
 
+  final def markUncommitted(entry: Int): Unit =
+    if (flags != null) flags(entry) = (flags(entry) & ~Committed).toByte
+
   /** The changed entries, those freed meanwhile left out. */
   final def forEachChanged(action: Int => Unit): Unit = {
     var i = 0
