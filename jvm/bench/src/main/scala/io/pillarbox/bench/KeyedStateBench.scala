@@ -45,7 +45,7 @@ class KeyedStateBench extends PeerBench {
   }
 
   @TearDown(Level.Iteration)
-  def endBatch(): Unit = store.endBatch()
+  def endBatch(): Unit = CpuTimeProfiler.leaveOut(store.endBatch())
 
   @TearDown
   def close(): Unit = store.close()

@@ -3,6 +3,7 @@ package io.pillarbox.state.changelog
 import java.io.OutputStream
 import java.util.zip.CRC32C
 
+import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.serialization.OutputView
 
@@ -11,6 +12,9 @@ import io.pillarbox.state.serialization.OutputView
  *
  * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the value into
  * `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is what a crash needs.
+ *
+ * Who writes much in no order of key groups does so between [[beginGathering]] and [[endGathering]]: then each block
+ * holds few of them, and a reader of some key groups passes over most of it.
  */
 private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private[this] val prelude = new OutputView(256)
@@ -26,8 +30,12 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   private[this] var blocks = 0
   private[this] var written = 0L
 
-  /** The records of the block, where keys and values go. */
-  val out: OutputView = new OutputView(BlockSize + (BlockSize >> 2))
+  private[this] val block = Array(new OutputView(BlockSize + (BlockSize >> 2)))
+  private[this] var gathered: GatheredRecords = null
+  private[this] var target = block(0)
+
+  /** Where the key and the value of the record go that was begun. */
+  def out: OutputView = target
 
   writeHeader()
 
@@ -35,6 +43,16 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   def beginState(id: Int): Unit = {
     flushBlock()
     state = id
+  }
+
+  /** @param expected how many records will come, about */
+  def beginGathering(range: KeyGroupRange, expected: Int): Unit = gathered =
+    new GatheredRecords(range, expected)
+
+  def endGathering(): Unit = {
+    writeGathered()
+    gathered = null
+    target = block(0)
   }
 
   def beginPut(keyGroup: Int): Unit = begin(1, keyGroup)
@@ -87,25 +105,43 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     prelude.writeByte(End)
     prelude.writeLong(entries)
     prelude.writeInt(blocks)
-    writeBlock(prelude, null)
+    writeBlock(prelude, block, 0, 0)
     stream.flush()
     CommitSummary(header.version, entries, written, removals)
   }
 
   private[this] def begin(put: Int, keyGroup: Int): Unit = {
+    if (gathered != null) target = gathered.begin(keyGroup)
+    else widen(keyGroup)
+    target.writeByte(put)
+    region = target.beginSized()
+  }
+
+  private[this] def widen(keyGroup: Int): Unit =
     if (count == 0) {
       lowest = keyGroup
       highest = keyGroup
     } else if (keyGroup < lowest) lowest = keyGroup
     else if (keyGroup > highest) highest = keyGroup
-    out.writeByte(put)
-    region = out.beginSized()
-  }
 
-  private[this] def end(): Unit = {
-    count += 1
-    entries += 1
-    if (out.length >= BlockSize) flushBlock()
+  private[this] def end(): Unit =
+    if (gathered == null) {
+      count += 1
+      if (target.length >= BlockSize) flushBlock()
+    } else {
+      gathered.end()
+      if (gathered.bytes >= GatheredRecords.Limit) writeGathered()
+    }
+
+  private[this] def writeGathered(): Unit = {
+    flushBlock()
+    gathered.forEachBlock { (from, until) =>
+      lowest = gathered.range.start + from
+      highest = gathered.range.start + until - 1
+      count = gathered.count(from, until)
+      writeRecords(gathered.views, from, until)
+    }
+    gathered.clear()
   }
 
   private[this] def writeHeader(): Unit = {
@@ -116,35 +152,42 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     prelude.clear()
     prelude.writeByte(Header)
     header.writeTo(prelude)
-    writeBlock(prelude, null)
+    writeBlock(prelude, block, 0, 0)
   }
 
   private[this] def flushBlock(): Unit = if (count > 0) {
+    writeRecords(block, 0, 1)
+    block(0).clear()
+    block(0).shrinkTo(BlockSize * 16)
+  }
+
+  private[this] def writeRecords(views: Array[OutputView], from: Int, until: Int): Unit = {
     prelude.clear()
     prelude.writeByte(Records)
     prelude.writeVarInt(state)
     prelude.writeShort(lowest)
     prelude.writeShort(highest)
     prelude.writeVarInt(count)
-    writeBlock(prelude, out)
+    writeBlock(prelude, views, from, until)
     blocks += 1
+    entries += count
     count = 0
-    out.clear()
-    out.shrinkTo(BlockSize * 16)
   }
 
-  private[this] def writeBlock(first: OutputView, second: OutputView): Unit = {
-    val length = first.length + (if (second == null) 0 else second.length)
+  /** A block of several pieces; views that are null are passed over. */
+  private[this] def writeBlock(first: OutputView, more: Array[OutputView], from: Int, until: Int): Unit = {
+    var length = first.length
+    for (i <- from until until if more(i) != null) length += more(i).length
     frame.clear()
     frame.writeInt(length)
     checksum.reset()
     checksum.update(frame.array, 0, 4)
     checksum.update(first.array, 0, first.length)
-    if (second != null) checksum.update(second.array, 0, second.length)
+    for (i <- from until until if more(i) != null) checksum.update(more(i).array, 0, more(i).length)
     frame.writeInt(checksum.getValue.toInt)
     stream.write(frame.array, 0, frame.length)
     stream.write(first.array, 0, first.length)
-    if (second != null) stream.write(second.array, 0, second.length)
+    for (i <- from until until if more(i) != null) stream.write(more(i).array, 0, more(i).length)
     written += frame.length + length
   }
 }

@@ -14,15 +14,22 @@ import java.util
 private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: Boolean) {
   import DenseTable._
 
-  /** Hash in the upper half, position + 1 in the lower; 0 is free. At most half full. */
+  /**
+   * Hash in the upper half, then two flags, then position + 1; 0 is free. At most half full.
+   *
+   * The flags are here because whoever changes an entry has just read this word: in a column of their own they were one
+   * more miss of the processor's caches for every write.
+   */
   protected var index: Array[Long] = new Array[Long](InitialIndex)
   protected var shift: Int = 32 - Integer.numberOfTrailingZeros(InitialIndex)
 
-  /** By position; of a free position, the next free one. */
+  /** Where an entry was found last: a guess that [[slotOf]] checks. */
+  protected var lastSlot = 0
+
+  /** By position; of a free position, twice the next free one, and 1 more if it is among the changed. */
   protected var hashes: Array[Int] = new Array[Int](InitialEntries)
 
   final var timestamps: Array[Long] = if (hasTimestamps) filled(InitialEntries) else null
-  private[this] var flags: Array[Byte] = if (tracksChanges) new Array[Byte](InitialEntries) else null
   private[this] var firstFree = -1
   private[this] var indexed = 0
 
@@ -52,40 +59,46 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
 
   /** A position for a new entry of this hash, entered into the index. */
   protected final def allocate(hash: Int): Int = {
+    val isReused = firstFree >= 0
     val entry = takePosition()
     if ((indexed + 1) * 2 > index.length) enlargeIndex()
+    val flags = if (isReused && (hashes(entry) & 1) != 0) Dirty else 0L
     hashes(entry) = hash
-    enter(hash, entry)
+    enter(hash, entry, flags)
     indexed += 1
     entry
   }
 
   /** Takes the entry out of the index and frees its position. */
   final def free(entry: Int): Unit = {
-    leaveIndex(entry)
+    val slot = slotOf(entry)
+    val wasDirty = (index(slot) & Dirty) != 0
+    leaveIndex(slot)
     clearColumns(entry)
     if (timestamps != null) timestamps(entry) = Long.MaxValue
-    if (flags != null) flags(entry) = (flags(entry) & Dirty).toByte
-    hashes(entry) = firstFree
+    hashes(entry) = (firstFree << 1) | (if (wasDirty) 1 else 0)
     firstFree = entry
     indexed -= 1
     removals += 1
   }
 
   /** Notes that the entry changed since the last commit. */
-  final def touch(entry: Int): Unit =
-    if (flags != null && (flags(entry) & Dirty) == 0) {
-      flags(entry) = (flags(entry) | Dirty).toByte
+  final def touch(entry: Int): Unit = if (tracksChanges) {
+    val slot = slotOf(entry)
+    if ((index(slot) & Dirty) == 0) {
+      index(slot) |= Dirty
       if (dirtyCount == dirty.length) dirty = util.Arrays.copyOf(dirty, dirtyCount * 2)
       dirty(dirtyCount) = entry
       dirtyCount += 1
     }
+  }
 
   /** Whether the last commit told of this entry. */
-  final def isCommitted(entry: Int): Boolean = flags != null && (flags(entry) & Committed) != 0
+  final def isCommitted(entry: Int): Boolean = tracksChanges && (index(slotOf(entry)) & Committed) != 0
 
-  final def markCommitted(entry: Int): Unit =
-    if (flags != null) flags(entry) = (flags(entry) | Committed).toByte
+  final def markCommitted(entry: Int): Unit = if (tracksChanges) index(slotOf(entry)) |= Committed
+
+  final def markUncommitted(entry: Int): Unit = index(slotOf(entry)) &= ~Committed
 
   /** The changed entries, those freed meanwhile left out. */
   final def forEachChanged(action: Int => Unit): Unit = {
@@ -101,8 +114,11 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     var i = 0
     while (i < dirtyCount) {
       val entry = dirty(i)
-      flags(entry) = if (isUsed(entry)) Committed else 0
-      if (isUsed(entry)) afterwards(entry)
+      if (isUsed(entry)) {
+        val slot = slotOf(entry)
+        index(slot) = (index(slot) & ~Dirty) | Committed
+        afterwards(entry)
+      } else hashes(entry) &= ~1
       i += 1
     }
     dirtyCount = 0
@@ -145,7 +161,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   private[this] def takePosition(): Int =
     if (firstFree >= 0) {
       val entry = firstFree
-      firstFree = hashes(entry)
+      firstFree = hashes(entry) >> 1
       entry
     } else {
       if (highWater == hashes.length) enlargeColumns()
@@ -153,17 +169,29 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
       highWater - 1
     }
 
-  private[this] def enter(hash: Int, entry: Int): Unit = {
+  private[this] def enter(hash: Int, entry: Int, flags: Long): Unit = {
     val mask = index.length - 1
     var slot = firstSlot(hash)
     while (index(slot) != 0L) slot = (slot + 1) & mask
-    index(slot) = (hash.toLong << 32) | (entry + 1)
+    index(slot) = (hash.toLong << 32) | flags | (entry + 1)
+    lastSlot = slot
   }
 
-  private[this] def leaveIndex(entry: Int): Unit = {
+  /** Where the word of this entry is, which must be in the index. */
+  private[this] def slotOf(entry: Int): Int = {
+    if (positionAt(index(lastSlot)) != entry) {
+      val mask = index.length - 1
+      var slot = firstSlot(hashes(entry))
+      while (positionAt(index(slot)) != entry) slot = (slot + 1) & mask
+      lastSlot = slot
+    }
+    lastSlot
+  }
+
+  /** Backward-shift deletion. */
+  private[this] def leaveIndex(slot: Int): Unit = {
     val mask = index.length - 1
-    var hole = firstSlot(hashes(entry))
-    while (index(hole).toInt != entry + 1) hole = (hole + 1) & mask
+    var hole = slot
     var next = (hole + 1) & mask
     while (index(next) != 0L) {
       val home = firstSlot((index(next) >>> 32).toInt)
@@ -201,7 +229,6 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
       timestamps = util.Arrays.copyOf(timestamps, capacity)
       util.Arrays.fill(timestamps, old, capacity, Long.MaxValue)
     }
-    if (flags != null) flags = util.Arrays.copyOf(flags, capacity)
     growColumns(capacity)
   }
 }
@@ -217,9 +244,15 @@ private[heap] object DenseTable {
 
   /** 2^32 divided by the golden ratio: Fibonacci hashing (Knuth, TAOCP 3, 6.4). */
   final val Phi = 0x9e3779b9
-  private final val Dirty: Byte = 1
-  private final val Committed: Byte = 2
+
+  /** Flags in a word of the index: among the changed entries; told of by the last commit. */
+  private final val Dirty = 1L << 30
+  private final val Committed = 1L << 31
+  private final val Positions = (1 << 30) - 1
   private final val MaxIdleDirty = 1 << 16
+
+  /** The position that a word of the index holds, -1 for a free slot. */
+  def positionAt(word: Long): Int = (word.toInt & Positions) - 1
 
   private def filled(capacity: Int): Array[Long] = {
     val stamps = new Array[Long](capacity)

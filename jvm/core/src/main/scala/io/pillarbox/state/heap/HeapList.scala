@@ -32,21 +32,8 @@ private[heap] final class HeapList {
   /** A position that a removal made meaningless is told by this changing. */
   var changes = 0
 
-  /**
-   * When the list was read last under OnReadAndWrite: elements with a number below [[accessedBelow]] count as stamped
-   * then, at least.
-   */
-  var accessTime: Long = Long.MinValue
-  var accessedBelow: Long = Long.MinValue
-  var accessTimeChanged = false
-  var accessTimeCommitted = false
-
-  /** Elements from this number on are written by the next commit, though their number may be in the last one. */
-  var rewriteFrom: Long = Long.MaxValue
-
-  /** Numbers of committed elements that were removed since the last commit; null if none. */
-  private[this] var removed: Array[Long] = null
-  private[this] var removedCount = 0
+  /** Null as long as no read has renewed the list and no commit must write elements again. */
+  private[this] var renewals: ListRenewals = null
 
   def start: Int = begin
 
@@ -67,7 +54,28 @@ private[heap] final class HeapList {
   def number(at: Int): Long = if (numbers == null) firstNumber + at else numbers(at)
 
   def timestamp(at: Int): Long =
-    if (number(at) < accessedBelow) math.max(ownTimestamp(at), accessTime) else ownTimestamp(at)
+    if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
+    else ownTimestamp(at)
+
+  /** When the list was read last under OnReadAndWrite: elements below [[accessedBelow]] count as stamped then, at least. */
+  def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
+
+  def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below
+
+  def accessTimeChanged: Boolean = renewals != null && renewals.changed
+
+  /** Whether the last commit has a record of the access time. */
+  def accessTimeCommitted: Boolean = renewals != null && renewals.committed
+
+  /** Elements from this number on are written by the next commit, though their number may be in the last one. */
+  def rewriteFrom: Long = if (renewals == null) Long.MaxValue else renewals.rewriteFrom
+
+  def rewriteFrom_=(number: Long): Unit = ownRenewals.rewriteFrom = number
+
+  def ownRenewals: ListRenewals = {
+    if (renewals == null) renewals = new ListRenewals
+    renewals
+  }
 
   /** Its own timestamp, not counting reads of the list. */
   def ownTimestamp(at: Int): Long = if (stamps == null) commonStamp else stamps(at)
@@ -110,33 +118,30 @@ private[heap] final class HeapList {
 
   /** All elements that are there were read at `time`, which is not before the last time. */
   def accessed(time: Long): Unit = {
-    accessTime = time
-    accessedBelow = if (begin == end) Long.MinValue else number(end - 1) + 1
-    accessTimeChanged = true
+    ownRenewals.time = time
+    ownRenewals.below = if (begin == end) Long.MinValue else number(end - 1) + 1
+    ownRenewals.changed = true
   }
 
-  /** Takes out one element, and notes it if its number is below `committedBelow`. */
-  def remove(at: Int, committedBelow: Long): Unit = {
-    if (number(at) < committedBelow) note(number(at))
+  def remove(at: Int): Unit = {
     elements(at) = null
     holes += 1
     changes += 1
     dropHolesAtFront()
   }
 
-  /** Whether no commit has told of an element, so that none needs to tell of its removal. */
-  def isUntold(committedBelow: Long): Boolean =
-    removedCount == 0 && !accessTimeCommitted && (begin == end || number(begin) >= committedBelow)
-
-  def removeAll(committedBelow: Long): Unit = {
-    var i = begin
-    if (removed == null && i < end && number(i) < committedBelow) removed = new Array[Long](size)
-    while (i < end && number(i) < committedBelow) {
-      if (elements(i) != null) note(number(i))
-      i += 1
+  /** Calls `action` for each run of consecutive elements with a number below `limit`: its first number and its length. */
+  def forEachRunBelow(limit: Long)(action: (Long, Int) => Unit): Unit = {
+    val until = if (begin == end) end else firstFrom(limit)
+    if (numbers == null && holes == 0) {
+      if (until > begin) action(firstNumber + begin, until - begin)
+    } else {
+      var i = begin
+      while (i < until) {
+        if (elements(i) != null) action(number(i), 1)
+        i += 1
+      }
     }
-    reset()
-    changes += 1
   }
 
   /**
@@ -163,21 +168,11 @@ private[heap] final class HeapList {
       if (found >= 0) found else -found - 1
     }
 
-  def forEachRemoval(action: Long => Unit): Unit = {
-    var i = 0
-    while (i < removedCount) {
-      action(removed(i))
-      i += 1
-    }
-  }
-
   /** The last commit told of all changes. */
-  def committed(): Unit = {
-    removed = null
-    removedCount = 0
-    rewriteFrom = Long.MaxValue
-    accessTimeCommitted = accessTimeCommitted || accessTimeChanged
-    accessTimeChanged = false
+  def committed(): Unit = if (renewals != null) {
+    renewals.rewriteFrom = Long.MaxValue
+    renewals.committed = renewals.committed || renewals.changed
+    renewals.changed = false
   }
 
   /** [[add]], or replacement of the element that has this number: for records that are replayed in order. */
@@ -227,30 +222,11 @@ private[heap] final class HeapList {
     }
   }
 
-  private[this] def note(number: Long): Unit = {
-    if (removed == null) removed = new Array[Long](Initial)
-    if (removedCount == removed.length) removed = util.Arrays.copyOf(removed, removedCount * 2)
-    removed(removedCount) = number
-    removedCount += 1
-  }
-
   private[this] def dropHolesAtFront(): Unit = {
     while (begin < end && elements(begin) == null) {
       begin += 1
       holes -= 1
     }
-    if (begin == end) reset()
-  }
-
-  private[this] def reset(): Unit = {
-    if (elements.length > MaxIdle) elements = new Array[AnyRef](Initial)
-    else util.Arrays.fill(elements, 0, end, null)
-    begin = 0
-    end = 0
-    holes = 0
-    numbers = null
-    stamps = null
-    isMonotone = true
   }
 
   /** Closes the gaps if they are at least half of all, or else takes larger arrays. */
@@ -286,7 +262,13 @@ private[heap] final class HeapList {
 
 private[heap] object HeapList {
   private final val Initial = 4
+}
 
-  /** An emptied list keeps an array of so many. */
-  private final val MaxIdle = 64
+/** What few lists need: see [[HeapList.accessTime]] and those after it. */
+private[heap] final class ListRenewals {
+  var time: Long = Long.MinValue
+  var below: Long = Long.MinValue
+  var changed = false
+  var committed = false
+  var rewriteFrom: Long = Long.MaxValue
 }

@@ -22,6 +22,7 @@ private[heap] final class HeapListState[K, T](
 
   /** Elements with a lower number are in the last commit. */
   private[this] var committedBelow = 0L
+  private[this] val removed = new RemovedElements
   override protected val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
 
   override protected def swept: DenseTable = table
@@ -51,30 +52,33 @@ private[heap] final class HeapListState[K, T](
   override def clear(): Unit = {
     sweptNow(): Unit
     val at = entry()
-    if (at >= 0 && list(at) != null) {
-      if (list(at).isUntold(committedBelow)) drop(at)
-      else {
-        list(at).removeAll(committedBelow)
-        settle(at)
-      }
+    if (at >= 0 && table.value(at) != null) {
+      if (table.isCommitted(at)) list(at).forEachRunBelow(committedBelow)(removed.add(at, _, _))
+      drop(at)
     }
   }
 
-  /** Gives up a list that no commit knows of. Its place stays until the next one: what is cleared is often filled again. */
-  private[this] def drop(at: Int): Unit = {
-    list(at).changes += 1
+  /**
+   * Gives up a list whose removals are noted; what follows it begins in new memory. Its place stays until the next commit.
+   *
+   * A list that no commit knows of isn't even looked at: that is a miss of the processor's caches less.
+   */
+  private[this] def drop(at: Int): Unit =
     if (backend.tracksChanges) {
+      if (table.isCommitted(at)) {
+        if (list(at).accessTimeCommitted) removed.add(at, RemovedElements.AccessTime, 1)
+        table.markUncommitted(at)
+      }
       table.setValue(at, null)
       if (policy != null) table.timestamps(at) = Long.MaxValue
       table.touch(at)
     } else table.free(at)
-  }
 
   override def get(): Iterator[T] = {
     val now = sweptNow()
     val at = entry()
     if (at < 0 || list(at) == null) Iterator.empty
-    else if (policy == null) new Elements(list(at))
+    else if (policy == null) new Elements(at)
     else read(at, now)
   }
 
@@ -121,7 +125,7 @@ private[heap] final class HeapListState[K, T](
     val alive = list(at)
     if (alive != null && !alive.isEmpty && policy.renewsOnRead && now != StateClock.Unknown)
       renew(at, alive, now)
-    val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(alive)
+    val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(at)
     if (policy.returnsExpired && expired.nonEmpty) merged(expired, alive) else rest
   }
 
@@ -164,7 +168,8 @@ private[heap] final class HeapListState[K, T](
       elements.forEachUpTo(limit) { i =>
         if (elements.timestamp(i) != StateClock.Unknown) {
           expired += ((elements.number(i), elements.element(i)))
-          elements.remove(i, committedBelow)
+          if (elements.number(i) < committedBelow) removed.add(at, elements.number(i), 1)
+          elements.remove(i)
         } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.stamp(now))
       }
       val all = expired.result()
@@ -181,17 +186,13 @@ private[heap] final class HeapListState[K, T](
     table.touch(at)
   }
 
-  /** Brings the table in line with a list that lost elements. An empty one stays until a commit told of its removals. */
-  private[this] def settle(at: Int): Unit = {
-    val elements = list(at)
-    if (policy != null) table.timestamps(at) = elements.earliest
-    table.touch(at)
-    if (elements.isEmpty && !backend.tracksChanges) table.free(at)
-    else if (elements.isEmpty) {
-      elements.accessTime = Long.MinValue
-      elements.accessTimeChanged = elements.accessTimeCommitted
+  /** Brings the table in line with a list that lost elements. */
+  private[this] def settle(at: Int): Unit =
+    if (list(at).isEmpty) drop(at)
+    else {
+      table.timestamps(at) = list(at).earliest
+      table.touch(at)
     }
-  }
 
   override def nextSequence: Long = sequence
 
@@ -200,39 +201,37 @@ private[heap] final class HeapListState[K, T](
 
   override protected def isAlive(at: Int): Boolean = super.isAlive(at) && !list(at).isEmpty
 
-  override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
-    val elements = list(at)
-    if (elements != null) {
-      val keyGroup = keyGroupOf(at)
-      elements.forEachRemoval { number =>
-        writer.beginRemove(keyGroup)
-        writePrefix(at, keyGroup, writer)
-        writer.out.writeLong(number)
-        writer.endRemove()
+  override def writeChanges(writer: StateStreamWriter): Unit = {
+    removed.forEach(writeRemoval(_, _, writer))
+    table.forEachChanged { at =>
+      val elements = list(at)
+      if (elements != null) {
+        val keyGroup = keyGroupOf(at)
+        if (elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
+        writeElements(
+          at,
+          math.min(committedBelow, elements.rewriteFrom),
+          keyGroup,
+          StateClock.Unknown,
+          writer
+        )
       }
-      writeAccessTimeChange(at, elements, keyGroup, writer)
-      writeElements(at, math.min(committedBelow, elements.rewriteFrom), keyGroup, StateClock.Unknown, writer)
     }
   }
 
-  private[this] def writeAccessTimeChange(
-      at: Int,
-      elements: HeapList,
-      keyGroup: Int,
-      writer: StateStreamWriter
-  ): Unit =
-    if (!elements.isEmpty && elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
-    else if (elements.isEmpty && elements.accessTimeCommitted) {
-      writer.beginRemove(keyGroup)
-      writePrefix(at, keyGroup, writer)
-      writer.endRemove()
-    }
+  private[this] def writeRemoval(at: Int, number: Long, writer: StateStreamWriter): Unit = {
+    val keyGroup = keyGroupOf(at)
+    writer.beginRemove(keyGroup)
+    writePrefix(at, keyGroup, writer)
+    if (number != RemovedElements.AccessTime) writer.out.writeLong(number)
+    writer.endRemove()
+  }
 
   override def commitChanges(): Unit = {
     committedBelow = sequence
+    removed.clear()
     table.commitChanges { at =>
-      val elements = list(at)
-      if (elements == null || elements.isEmpty) table.free(at) else elements.committed()
+      if (list(at) == null) table.free(at) else list(at).committed()
     }
   }
 
@@ -308,11 +307,12 @@ private[heap] final class HeapListState[K, T](
       value: InputView,
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    elements.accessTimeCommitted = isPut
+    val renewals = elements.ownRenewals
     val counts = isPut && plan.keepsTimestamps
-    elements.accessTime = if (counts) value.readLong() else Long.MinValue
-    elements.accessedBelow = if (counts) value.readLong() else Long.MinValue
-    elements.accessTimeChanged = isPut && !plan.keepsTimestamps
+    renewals.committed = isPut
+    renewals.time = if (counts) value.readLong() else Long.MinValue
+    renewals.below = if (counts) value.readLong() else Long.MinValue
+    renewals.changed = isPut && !plan.keepsTimestamps
   }
 
   private[this] def loadElement(
@@ -333,10 +333,11 @@ private[heap] final class HeapListState[K, T](
   private[this] def loadRemoval(elements: HeapList, number: Long): Unit = {
     val i = elements.firstFrom(number)
     if (i < elements.end && elements.number(i) == number && elements.element(i) != null)
-      elements.remove(i, Long.MinValue)
+      elements.remove(i)
   }
 
-  private final class Elements(elements: HeapList) extends Iterator[T] {
+  private final class Elements(place: Int) extends Iterator[T] {
+    private[this] val elements = list(place)
     private[this] val context = backend.contextVersion
     private[this] val changes = elements.changes
     private[this] var at = elements.firstElement(elements.start)
@@ -357,7 +358,10 @@ private[heap] final class HeapListState[K, T](
     }
 
     private[this] def check(): Unit =
-      if (context != backend.contextVersion || changes != elements.changes) throw disturbed()
+      if (
+        context != backend.contextVersion || (table.value(place) ne elements) || changes != elements.changes
+      )
+        throw disturbed()
 
     private[this] def disturbed(): ConcurrentModificationException =
       new ConcurrentModificationException(

@@ -112,10 +112,13 @@ private[heap] abstract class HeapState[K](
     val limit =
       if (policy != null && policy.config.cleanup.inFullSnapshot) policy.limit(policy.now)
       else StateClock.Unknown
-    new KeyGroupOrder(backend.maxKeyGroups, table.highWater).forEach(
-      entry => if (isAlive(entry)) keyGroupOf(entry) else -1,
-      (entry, keyGroup) => writeEntry(entry, keyGroup, limit, writer)
-    )
+    writer.beginGathering(backend.keyGroupRange, table.used)
+    var entry = 0
+    while (entry < table.highWater) {
+      if (isAlive(entry)) writeEntry(entry, keyGroupOf(entry), limit, writer)
+      entry += 1
+    }
+    writer.endGathering()
   }
 
   protected final def keyGroupOf(entry: Int): Int =

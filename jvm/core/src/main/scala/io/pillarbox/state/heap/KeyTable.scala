@@ -46,7 +46,10 @@ private[heap] final class KeyTable[K](
     while (found == -2) {
       val word = index(slot)
       if (word == 0L) found = -1
-      else if ((word >>> 32).toInt == hash && matches(word.toInt - 1, key, namespace)) found = word.toInt - 1
+      else if ((word >>> 32).toInt == hash && matches(DenseTable.positionAt(word), key, namespace)) {
+        found = DenseTable.positionAt(word)
+        lastSlot = slot
+      }
       slot = (slot + 1) & mask
     }
     found

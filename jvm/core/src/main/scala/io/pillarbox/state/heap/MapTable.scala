@@ -43,7 +43,10 @@ private[heap] final class MapTable[UK](
     while (found == -2) {
       val word = index(slot)
       if (word == 0L) found = -1
-      else if ((word >>> 32).toInt == hash && matches(word.toInt - 1, owner, userKey)) found = word.toInt - 1
+      else if ((word >>> 32).toInt == hash && matches(DenseTable.positionAt(word), owner, userKey)) {
+        found = DenseTable.positionAt(word)
+        lastSlot = slot
+      }
       slot = (slot + 1) & mask
     }
     found

@@ -1,0 +1,63 @@
+package io.pillarbox.state.heap
+
+import java.util
+
+/**
+ * The elements of lists that the last commit knows and that were removed since, as runs of numbers. Not thread-safe.
+ *
+ * It stands apart from the lists, so that a cleared list is nothing but garbage and what follows it begins in new memory.
+ */
+private[heap] final class RemovedElements {
+  import RemovedElements._
+
+  private[this] var owners = new Array[Int](Initial)
+  private[this] var starts = new Array[Long](Initial)
+  private[this] var counts = new Array[Int](Initial)
+  private[this] var size = 0
+
+  /** @param owner the position of the list in its table, which stays the list's until the next commit */
+  def add(owner: Int, from: Long, count: Int): Unit =
+    if (size > 0 && owners(size - 1) == owner && starts(size - 1) + counts(size - 1) == from)
+      counts(size - 1) += count
+    else {
+      if (size == owners.length) grow(size * 2)
+      owners(size) = owner
+      starts(size) = from
+      counts(size) = count
+      size += 1
+    }
+
+  /** In the order of [[add]]. */
+  def forEach(action: (Int, Long) => Unit): Unit = {
+    var run = 0
+    while (run < size) {
+      var i = 0
+      while (i < counts(run)) {
+        action(owners(run), starts(run) + i)
+        i += 1
+      }
+      run += 1
+    }
+  }
+
+  def clear(): Unit = {
+    size = 0
+    if (owners.length > MaxIdle) grow(Initial)
+  }
+
+  private[this] def grow(capacity: Int): Unit = {
+    owners = util.Arrays.copyOf(owners, capacity)
+    starts = util.Arrays.copyOf(starts, capacity)
+    counts = util.Arrays.copyOf(counts, capacity)
+  }
+}
+
+private[heap] object RemovedElements {
+
+  /** Stands for the record of a list's access time. */
+  final val AccessTime = -2L
+  private final val Initial = 16
+
+  /** Runs that are kept room for from one commit to the next. */
+  private final val MaxIdle = 1 << 16
+}

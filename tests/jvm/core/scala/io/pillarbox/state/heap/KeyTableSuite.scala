@@ -1,0 +1,61 @@
+package io.pillarbox.state.heap
+
+import scala.collection.mutable
+
+import io.pillarbox.state.Namespace
+import io.pillarbox.state.serialization.Serializers
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What the table keeps of changes, beside the keys that the contract suites test. */
+class KeyTableSuite extends AnyFunSuite {
+
+  test("a position that is freed and taken again is among the changed once") {
+    val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+    table.free(added(table, 1))
+    assert(changed(table).isEmpty)
+    val second = added(table, 2)
+    table.touch(second)
+    assert(changed(table) == Seq(2L))
+    table.free(second)
+    table.commitChanges(_ => ())
+    added(table, 3)
+    assert(changed(table) == Seq(3L))
+  }
+
+  test("what was committed and changed is known though the index grows and others leave") {
+    val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+    val random = new scala.util.Random(3)
+    val committed = mutable.Set.empty[Long]
+    val positions = mutable.Map.empty[Long, Int]
+    for (round <- 0 until 5) {
+      (0L until 1000L).foreach(i => positions(round * 1000L + i) = added(table, round * 1000L + i))
+      positions.foreach { case (key, at) => assert(table.isCommitted(at) == committed(key), s"key $key") }
+      table.commitChanges(_ => ())
+      committed ++= positions.keys
+      random.shuffle(positions.keys.toVector.sorted).take(400).foreach { key =>
+        table.free(positions.remove(key).get)
+        committed -= key
+      }
+      assert(changed(table).isEmpty)
+    }
+    positions.foreach { case (key, at) =>
+      assert(table.find(key, Serializers.long.hash(key), Namespace.Void) == at)
+      assert(table.isCommitted(at))
+      table.markUncommitted(at)
+      assert(!table.isCommitted(at))
+    }
+  }
+
+  private def added(table: KeyTable[Long], key: Long): Int = {
+    val entry = table.insert(key, Serializers.long.hash(key), Namespace.Void)
+    table.setValue(entry, s"value $key")
+    table.touch(entry)
+    entry
+  }
+
+  private def changed(table: KeyTable[Long]): Seq[Long] = {
+    val keys = mutable.ArrayBuffer.empty[Long]
+    table.forEachChanged(entry => keys += table.key(entry))
+    keys.toSeq
+  }
+}
