@@ -29,6 +29,19 @@ trait TimestampedValue extends Timestamped {
   def timestamp: Long
 }
 
+/**
+ * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each looked for
+ * again.
+ */
+trait AddressedValue {
+
+  /** Where the last access found the value of its key; good until the backend empties its cache. */
+  def address: Int
+
+  /** The next access looks there first; any number is allowed, another key's value is never taken for it. */
+  def expectAt(address: Int): Unit
+}
+
 /** Of the current key's list: one for each element, in their order, expired ones included. */
 trait TimestampedList extends Timestamped {
   def timestamps: Iterator[Long]

@@ -2,6 +2,9 @@ package io.pillarbox.state.rocksdb
 
 import java.nio.file.{Files, Path}
 
+import scala.collection.mutable
+import scala.util.Random
+
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
@@ -55,6 +58,30 @@ class RocksDBTinyCacheSuite extends KeyedStateContract with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10
 
   override protected def listChunkBytes: Int = 8
+
+  test("wherever a key is expected to be found, another key's value is never taken for its own") {
+    val random = new Random(7)
+    val model = mutable.Map.empty[String, String]
+    val backend = openAt(newDirectory(), Serializers.string)
+    try {
+      val state = backend.getOrCreate(ValueStateDescriptor("v", Serializers.string))
+      val addressed = state.asInstanceOf[AddressedValue]
+      for (step <- 0 until 20000) {
+        val key = s"key ${random.nextInt(500)}"
+        backend.setCurrentKey(key)
+        if (random.nextBoolean()) addressed.expectAt(random.nextInt(700) - 10)
+        assert(Option(state.value()) == model.get(key))
+        if (random.nextBoolean()) addressed.expectAt(random.nextInt(700) - 10)
+        if (random.nextInt(4) == 0) {
+          state.clear()
+          model -= key
+        } else {
+          state.update(s"value $step")
+          model(key) = s"value $step"
+        }
+      }
+    } finally backend.close()
+  }
 }
 
 /** With a cache that takes what it can from a budget, and is emptied when nothing is left. */

@@ -68,7 +68,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /** Finds the value of a key and opens [[value]] on it. */
   def get(column: StateColumn, key: OutputView): Boolean = {
-    val entry = cache.find(column.id, key.array, key.length)
+    val entry = find(column, key)
     if (entry >= 0) show(column, key, entry) else fetch(column, key)
   }
 
@@ -77,7 +77,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
    * database is asked for a sample only, and if it is much; else [[Missing]], or [[Present]] and [[value]] is opened on it.
    */
   def look(column: StateColumn, key: OutputView, more: Int): Int = {
-    val entry = cache.find(column.id, key.array, key.length)
+    val entry = find(column, key)
     found = entry
     val isUnseen =
       if (entry < 0) column.isStored && more <= unseenBytes && !sample.isNext()
@@ -94,7 +94,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     if (entry >= 0) cache.append(entry, bytes.array, bytes.length)
     else {
       if (cache.isFull) spill()
-      entry = cache.add(column.id, key.array, key.length)
+      entry = add(column, key)
       cache.setValue(entry, bytes.array, bytes.length)
     }
     noteWrite(column, entry)
@@ -140,7 +140,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /** Replaces the first eight bytes of the value that [[get]] has just found. */
   def restamp(column: StateColumn, key: OutputView, timestamp: Long): Unit = {
-    var entry = cache.find(column.id, key.array, key.length)
+    var entry = find(column, key)
     if (entry < 0) {
       val length = read(column, key)
       entry = entryForWrite(column, key)
@@ -222,12 +222,27 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     cache.mark(entry, Known)
   }
 
+  /** The entry of this key, or -1. */
+  private[this] def find(column: StateColumn, key: OutputView): Int =
+    if (cache.isAt(column.recent, column.id, key.array, key.length)) column.recent
+    else {
+      val entry = cache.find(column.id, key.array, key.length)
+      if (entry >= 0) column.recent = entry
+      entry
+    }
+
+  /** Adds a key that is not there. */
+  private[this] def add(column: StateColumn, key: OutputView): Int = {
+    column.recent = cache.add(column.id, key.array, key.length)
+    column.recent
+  }
+
   private[this] def fetch(column: StateColumn, key: OutputView): Boolean = {
     ownMisses += 1
     if (cache.isFull) spill()
     val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
     if (length <= MaxCachedValue) {
-      val entry = cache.add(column.id, key.array, key.length)
+      val entry = add(column, key)
       if (length != RocksDB.NOT_FOUND) cache.setValue(entry, scratch, length)
       cache.mark(entry, Known)
       found = entry
@@ -249,10 +264,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   private[this] def entryForWrite(column: StateColumn, key: OutputView): Int = {
     if (cache.isFull) spill()
-    val present = cache.find(column.id, key.array, key.length)
+    val present = find(column, key)
     if (present >= 0) present
     else {
-      val added = cache.add(column.id, key.array, key.length)
+      val added = add(column, key)
       if (!column.isStored) cache.mark(added, Known)
       added
     }

@@ -8,7 +8,12 @@ private[rocksdb] abstract class RocksDBObjectState[K, V](
     descriptor: StateDescriptor[_],
     column: StateColumn
 ) extends RocksDBState[K, V](backend, descriptor, column)
-    with TimestampedValue {
+    with TimestampedValue
+    with AddressedValue {
+
+  override final def address: Int = column.recent
+
+  override final def expectAt(address: Int): Unit = column.recent = address
 
   override final def timestamp: Long = {
     backend.checkAccess()

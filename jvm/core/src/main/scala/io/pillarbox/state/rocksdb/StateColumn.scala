@@ -35,6 +35,9 @@ private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log
   /** Whether the database may have entries of it. */
   var isStored = false
 
+  /** The entry of the cache that was found last; a key is read and then written mostly. */
+  var recent: Int = -1
+
   private[this] var changed = new Array[Int](16)
   private[this] var count = 0
 

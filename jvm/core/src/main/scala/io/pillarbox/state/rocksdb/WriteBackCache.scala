@@ -80,6 +80,10 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     found
   }
 
+  /** Whether this is the entry of the key; any number is allowed. */
+  def isAt(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
+    entry >= 0 && entry < size && matches(entry, column, key, keyLength)
+
   /** Adds a key that [[find]] did not find. Its value is absent, its flags are unset. */
   def add(column: Int, key: Array[Byte], keyLength: Int): Int = {
     if (size == columns.length) enlarge()

@@ -104,7 +104,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     var bytes = events.key(slot).getSizeInBytes.toLong
     var i = 0
     while (i < states.length) {
-      bytes += states(i).addCells(slot - events.firstKey)
+      bytes += states(i).addCells(slot, slot - events.firstKey)
       i += 1
     }
     // What a batch has to send again for a key that goes on must not fill the next frame by itself.

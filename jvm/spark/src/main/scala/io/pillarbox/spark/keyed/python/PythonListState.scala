@@ -30,7 +30,7 @@ final private class PythonListState(
   private val ttlMs = declared.ttl.fold(0L)(_.ttl)
   private val isEventTime = declared.ttl.exists(_.timeCharacteristic == StateTtlConfig.EventTime)
 
-  override def addCells(index: Int): Long = {
+  override def addCells(slot: Int, index: Int): Long = {
     val elements = state.get().take(InlineEntries + 1).toArray
     val isLarge = elements.length > InlineEntries
     flags.write(if (isLarge) 1 else 0)

@@ -42,7 +42,7 @@ final private class PythonMapState(
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
-  override def addCells(index: Int): Long = {
+  override def addCells(slot: Int, index: Int): Long = {
     val entries = state.entries.take(InlineEntries + 1).toArray
     val isLarge = entries.length > InlineEntries
     flags.write(if (isLarge) 1 else 0)

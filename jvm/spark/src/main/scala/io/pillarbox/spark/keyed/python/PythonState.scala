@@ -32,8 +32,8 @@ abstract private class PythonState(
   /** Of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
 
-  /** Adds what the current key, the frame's new key number `index`, holds; gives the bytes of it. */
-  def addCells(index: Int): Long
+  /** Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the bytes of it. */
+  def addCells(slot: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit

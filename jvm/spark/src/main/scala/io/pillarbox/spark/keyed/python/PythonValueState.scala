@@ -1,8 +1,10 @@
 package io.pillarbox.spark.keyed.python
 
+import java.util
+
 import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
-import io.pillarbox.state.{KeyedStateBackend, TimestampedValue, ValueState}
+import io.pillarbox.state.{AddressedValue, KeyedStateBackend, TimestampedValue, ValueState}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -24,10 +26,24 @@ final private class PythonValueState(
   private val state: ValueState[UnsafeRow] = backend.getOrCreate(declared.valueDescriptor)
   private val stamps = state.asInstanceOf[TimestampedValue]
 
-  override def addCells(index: Int): Long = {
+  private val addressed = state match {
+    case state: AddressedValue => state
+    case _ => null
+  }
+
+  /** Of each key that the worker has: where its value was. */
+  private var addresses = new Array[Int](if (addressed == null) 0 else 1024)
+
+  override def addCells(slot: Int, index: Int): Long = {
     val value = state.value()
+    if (addressed != null) noteAddress(slot)
     write(value, if (value == null) 0L else sent(stamps.timestamp))
     if (value == null) 0L else value.getSizeInBytes.toLong
+  }
+
+  private def noteAddress(slot: Int): Unit = {
+    if (slot >= addresses.length) addresses = util.Arrays.copyOf(addresses, 2 * slot)
+    addresses(slot) = addressed.address
   }
 
   override def addNothing(index: Int): Unit = write(null, 0L)
@@ -43,10 +59,12 @@ final private class PythonValueState(
 
   override def clear(): Unit = state.clear()
 
-  override protected def change(row: InternalRow): Unit =
+  override protected def change(row: InternalRow): Unit = {
+    if (addressed != null && row.getInt(0) < addresses.length) addressed.expectAt(addresses(row.getInt(0)))
     if (row.isNullAt(1)) state.clear()
     else {
       clock.writing(row.getLong(2))
       state.update(valueOf(row, 1))
     }
+  }
 }
