@@ -114,16 +114,18 @@ final private class KeyedDriver(
         case KeyedEvents.Exhausted => endStage(controller)
       }
 
-  /** Offers events until rows come out, but no more than some: mail and kills wait meanwhile. */
+  /** Offers events until rows come out, mail comes in or the task is killed, but no more than some. */
   private def offerSome(): KeyedEvents.Offer = {
     var left = KeyedDriver.EventsAStep
     var offer = stages.head.offerNext()
-    while (offer == KeyedEvents.Taken && left > 1 && ready.isEmpty) {
+    while (offer == KeyedEvents.Taken && left > 1 && !mustLookUp) {
       offer = stages.head.offerNext()
       left -= 1
     }
     offer
   }
+
+  private def mustLookUp: Boolean = !ready.isEmpty || mailbox.hasMail || taskContext.isInterrupted()
 
   private def endStage(controller: MailboxDefaultAction.Controller): Unit = {
     operator.flush()
@@ -148,6 +150,6 @@ final private class KeyedDriver(
 
 private object KeyedDriver {
 
-  /** Mostly a microsecond each; so a step is over soon, and what it costs itself is spread over many. */
+  /** What a step costs is spread over so many. */
   private final val EventsAStep = 64
 }
