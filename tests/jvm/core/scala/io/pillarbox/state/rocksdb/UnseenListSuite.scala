@@ -146,4 +146,29 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
       assert(!chunk.next())
     }
   }
+
+  test("compaction joins what was added unseen, and drops it when it is older than its TTL and margin") {
+    val config =
+      RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = cacheBytes, compactionMargin = 0L)
+    val backend =
+      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), StateClock.System, config)
+    try {
+      val ttl = Some(StateTtlConfig(4000L))
+      val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.long, ttl))
+      for (round <- 0L until 3L; key <- 0L until 1000L) {
+        backend.setCurrentKey(key)
+        state.add(round)
+      }
+      def left(): Long = {
+        backend.entries.writeThrough()
+        backend.store.flush()
+        backend.store.columnFamilies.filter(_.getName.length > 7).foreach(backend.store.compact)
+        backend.numEntries("list")
+      }
+      assert(left() == 3000)
+      val deadline = System.nanoTime() + 60L * 1000 * 1000 * 1000
+      while (left() > 0 && System.nanoTime() < deadline) Thread.onSpinWait()
+      assert(left() == 0)
+    } finally backend.close()
+  }
 }
