@@ -8,8 +8,10 @@ import org.openjdk.jmh.annotations._
  * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with its default clock and,
  * in RocksDB, its own build of the library ([[FlinkRocksDBLoader]]).
  *
- * Ours commits after every iteration, as it does after a micro-batch on Spark; that is not measured, but what it notes for the
- * commit is. 100,000 values fit our write-back cache of 8 MiB, a million don't. Maps and lists have ten elements, and a tenth of the keys.
+ * Ours commits after every iteration, as it does after a micro-batch on Spark. On the heap that is a result of its own
+ * (left-out), for a commit is a checkpoint there and Flink makes none, but what is noted for it counts; in RocksDB it
+ * counts, for it writes what our cache held back. 100,000 values fit that cache of 8 MiB, a million don't. Maps and lists
+ * have ten elements, and a tenth of the keys.
  */
 class KeyedStateBench extends PeerBench {
 
@@ -45,7 +47,8 @@ class KeyedStateBench extends PeerBench {
   }
 
   @TearDown(Level.Iteration)
-  def endBatch(): Unit = CpuTimeProfiler.leaveOut(store.endBatch())
+  def endBatch(): Unit =
+    if (backend == "heap") CpuTimeProfiler.leaveOut(store.endBatch()) else store.endBatch()
 
   @TearDown
   def close(): Unit = store.close()

@@ -66,6 +66,26 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     }
   }
 
+  test("whenever entries are written or renewed, accesses find them once they are expired") {
+    withState { (backend, clock) =>
+      val random = new scala.util.Random(11)
+      val m = backend.getOrCreate(map.copy(ttl = config()))
+      for (_ <- 1 to 300) {
+        clock.processingTime += random.nextInt(40)
+        for (_ <- 1 to random.nextInt(30)) {
+          backend.setCurrentKey(s"k${random.nextInt(50)}")
+          m.put(s"e${random.nextInt(3)}", 1L)
+        }
+        if (random.nextInt(10) == 0) {
+          clock.processingTime += 100L
+          backend.setCurrentKey("other")
+          for (_ <- 1 to 50) m.isEmpty
+          assert(backend.numEntries("map") == 0)
+        }
+      }
+    }
+  }
+
   test("many entries an access are looked at with each") {
     withState { (backend, clock) =>
       val v = backend.getOrCreate(value.copy(ttl = config(entries = 50)))
