@@ -13,6 +13,7 @@ from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from ..errors import error
+from .freed_memory import keep_freed_memory
 
 _KEPT = 16
 _YOUNG_OBJECTS = 100_000
@@ -70,6 +71,7 @@ class FunctionCache:
             opened.open()
             self._open[key] = opened
             _collect_less_often()
+            keep_freed_memory()
         self._open.move_to_end(key)
         while len(self._open) > _KEPT:
             _, oldest = self._open.popitem(last=False)
