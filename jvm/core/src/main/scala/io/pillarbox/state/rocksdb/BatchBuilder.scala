@@ -21,12 +21,8 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
       value: Array[Byte],
       valueOffset: Int,
       valueLength: Int
-  ): Unit = {
-    start(BatchBuilder.Put, family, key, keyOffset, keyLength)
-    out.writeVarInt(valueLength)
-    out.writeBytes(value, valueOffset, valueLength)
-    writeIfLarge()
-  }
+  ): Unit =
+    write(BatchBuilder.Put, family, key, keyOffset, keyLength, value, valueOffset, valueLength)
 
   /** Adds to the end of what is there, see [[RocksDBStore]]. */
   def append(
@@ -37,12 +33,8 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
       value: Array[Byte],
       valueOffset: Int,
       valueLength: Int
-  ): Unit = {
-    start(BatchBuilder.Merge, family, key, keyOffset, keyLength)
-    out.writeVarInt(valueLength)
-    out.writeBytes(value, valueOffset, valueLength)
-    writeIfLarge()
-  }
+  ): Unit =
+    write(BatchBuilder.Merge, family, key, keyOffset, keyLength, value, valueOffset, valueLength)
 
   def delete(family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
     start(BatchBuilder.Delete, family, key, keyOffset, keyLength)
@@ -55,6 +47,22 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     for (i <- 0 until 4) header(8 + i) = (count >>> (8 * i)).toByte
     store.write(out.toByteArray)
     begin()
+  }
+
+  private[this] def write(
+      tag: Int,
+      family: Int,
+      key: Array[Byte],
+      keyOffset: Int,
+      keyLength: Int,
+      value: Array[Byte],
+      valueOffset: Int,
+      valueLength: Int
+  ): Unit = {
+    start(tag, family, key, keyOffset, keyLength)
+    out.writeVarInt(valueLength)
+    out.writeBytes(value, valueOffset, valueLength)
+    writeIfLarge()
   }
 
   private[this] def start(tag: Int, family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {

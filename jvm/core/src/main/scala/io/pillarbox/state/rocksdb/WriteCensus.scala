@@ -9,7 +9,7 @@ private[rocksdb] final class WriteCensus {
   import WriteCensus._
 
   private[this] var asked = 0
-  private[this] val sample = new Sample(6)
+  private[this] val sample = new Sample(OneInBits)
 
   /** How many writes the next one stands for in the count; 0: it need not be looked at. */
   def weight(): Int =
@@ -22,7 +22,8 @@ private[rocksdb] final class WriteCensus {
 
 private object WriteCensus {
   final val Exact = 1000
-  final val OneIn = 64
+  final val OneInBits = 6
+  final val OneIn: Int = 1 << OneInBits
 }
 
 /** Picks one in `2^bits` at random, by Marsaglia's xorshift. Not thread-safe. */
