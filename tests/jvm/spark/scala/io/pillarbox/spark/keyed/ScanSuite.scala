@@ -3,20 +3,7 @@ package io.pillarbox.spark.keyed
 import org.apache.spark.sql.{AnalysisException, Row}
 import org.scalatest.funsuite.AnyFunSuite
 
-class ScanSuite extends AnyFunSuite with KeyedFixture {
-
-  private def scan(
-      state: Seq[(String, String, String)],
-      emit: Seq[String] = Nil,
-      ttl: String = "null"
-  ): Spec = {
-    val columns = state.map { case (name, init, update) =>
-      s"""{"name":"$name","init":"$init","update":"$update"}"""
-    }
-    val emits = emit.map("\"" + _ + "\"").mkString("[", ",", "]")
-    val json = s""","state":${columns.mkString("[", ",", "]")},"emit":$emits,"ttl":$ttl"""
-    Spec(form = "scan", orderBy = Seq("v"), extra = json)
-  }
+class ScanSuite extends AnyFunSuite with ScanFixture {
 
   private val counting = scan(
     Seq(

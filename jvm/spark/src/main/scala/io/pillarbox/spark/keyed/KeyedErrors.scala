@@ -22,6 +22,20 @@ object KeyedErrors {
   def rowWithoutTime(operator: String, column: String, row: String): RuntimeException =
     named("TIMESTAMP_MISSING", operator, "column" -> column, "row" -> row)
 
+  def ambiguousColumn(
+      operator: String,
+      option: String,
+      column: String,
+      found: Seq[String]
+  ): IllegalArgumentException = refused(
+    "AMBIGUOUS_COLUMN",
+    operator,
+    "option" -> option,
+    "column" -> column,
+    "count" -> found.size,
+    "found" -> found.mkString(", ")
+  )
+
   def keyWithoutEquality(operator: String, column: String, dataType: String): IllegalArgumentException =
     refused("KEY_WITHOUT_EQUALITY", operator, "column" -> column, "data_type" -> dataType)
 
@@ -54,6 +68,32 @@ object KeyedErrors {
     error.condition,
     s"$operator: ${error.getMessage.stripPrefix(s"[${error.condition}] ")}",
     error
+  )
+
+  /** @param what in it is none of a row's values */
+  def scanExpression(
+      operator: String,
+      place: String,
+      expression: String,
+      what: String
+  ): IllegalArgumentException =
+    refused("SCAN_EXPRESSION", operator, "place" -> place, "expression" -> expression, "what" -> what)
+
+  /** @param cast what to write in the place of the state's initial value, or of its update */
+  def scanStateType(
+      operator: String,
+      column: ScanColumn,
+      known: String,
+      found: String,
+      cast: String
+  ): IllegalArgumentException = refused(
+    "SCAN_STATE_TYPE",
+    operator,
+    "state" -> column.name,
+    "update" -> column.update,
+    "known" -> known,
+    "found" -> found,
+    "cast" -> cast
   )
 
   def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =

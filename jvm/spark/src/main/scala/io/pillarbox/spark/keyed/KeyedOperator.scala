@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.timer.Timer
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
 
 /**
  * One form of keyed process functions (a class of the JVM, SQL expressions, a Python function) at work on one
@@ -72,6 +72,15 @@ trait KeyedOperatorFactory extends Serializable {
 
   /** How the function is called, for `explain()`: "row", "batch", "jvm" or "scan". */
   def form: String
+
+  /**
+   * What its operator computes from rows and state, for Spark's optimizer to work on with the rest of the query: it puts a
+   * micro-batch's time in the place of the current time, and replaces what no task can evaluate.
+   */
+  def expressions: Seq[Expression] = Nil
+
+  /** The same with what has become of [[expressions]], in their order. */
+  def withExpressions(optimized: Seq[Expression]): KeyedOperatorFactory = this
 
   def create(): KeyedOperator
 }

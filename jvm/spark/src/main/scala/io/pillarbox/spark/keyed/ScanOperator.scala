@@ -4,6 +4,7 @@ import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -12,9 +13,9 @@ import org.apache.spark.sql.types.StructType
  */
 final class ScanOperator(program: ScanProgram) extends KeyedOperator {
   private val joined = new JoinedRow
-  private val initial = program.initial()
-  private val update = program.update()
-  private val emit = program.emit()
+  private var initial: UnsafeProjection = _
+  private var update: UnsafeProjection = _
+  private var emit: UnsafeProjection = _
   private var context: KeyedOperatorContext = _
   private var state: ValueState[UnsafeRow] = _
 
@@ -23,7 +24,10 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
     state = context.backend.getOrCreate(
       ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
     )
-    Seq(initial, update, emit).foreach(_.initialize(context.taskContext.partitionId()))
+    val row = context.task.input
+    initial = UnsafeProjection.create(program.initials, row)
+    update = UnsafeProjection.create(program.updates, row ++ program.state)
+    emit = UnsafeProjection.create(program.emits, row ++ program.state)
   }
 
   override def initialTargets: Map[String, () => InitialTarget] = {
@@ -65,38 +69,34 @@ object ScanOperator {
   final case class Factory(program: ScanProgram) extends KeyedOperatorFactory {
     override def form: String = "scan"
     override def create(): KeyedOperator = new ScanOperator(program)
+    override def expressions: Seq[Expression] = program.initials ++ program.updates ++ program.emits
+
+    override def withExpressions(optimized: Seq[Expression]): KeyedOperatorFactory = {
+      val (initials, rest) = optimized.splitAt(program.initials.size)
+      val (updates, emits) = rest.splitAt(program.updates.size)
+      Factory(program.copy(initials = initials, updates = updates, emits = emits))
+    }
   }
 }
 
 /**
  * The resolved expressions of a scan.
  *
- * @param row
- *   columns of input rows
  * @param state
  *   columns of the state
  * @param initials
- *   over `row`
+ *   over the columns of a row
  * @param updates
- *   over `row` and the old `state`, all at once
+ *   over a row and the old `state`, all at once
  * @param emits
- *   over `row` and the new `state`
+ *   over a row and the new `state`
  */
 final case class ScanProgram(
-    row: Seq[Attribute],
     state: Seq[Attribute],
     initials: Seq[Expression],
     updates: Seq[Expression],
     emits: Seq[Expression],
     ttl: Option[StateTtlConfig]
 ) {
-  def stateSchema: StructType = StructType(
-    state.map(a => org.apache.spark.sql.types.StructField(a.name, a.dataType))
-  )
-
-  def initial(): UnsafeProjection = UnsafeProjection.create(initials, row)
-
-  def update(): UnsafeProjection = UnsafeProjection.create(updates, row ++ state)
-
-  def emit(): UnsafeProjection = UnsafeProjection.create(emits, row ++ state)
+  def stateSchema: StructType = DataTypeUtils.fromAttributes(state)
 }

@@ -4,6 +4,7 @@ import io.pillarbox.spark.keyed._
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
@@ -28,22 +29,29 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
     }
 
   /** The DataFrame of what the function emits, in the schema of the spec. */
-  def dataFrame(factory: KeyedOperatorFactory): DataFrame = dataFrame(factory, spec)
+  def dataFrame(factory: KeyedOperatorFactory): DataFrame =
+    dataFrame(factory, spec, spec.returns.map(result))
 
   /** A scan decides itself what it puts out. */
   def scan(): DataFrame = {
-    val (program, columns) = new ScanCompiler(df, ScanSpec.fromJson(spec.json), input.output).compile()
-    val returns = StructType(columns.map(c => StructField(c.name, c.dataType, c.nullable, c.metadata)))
-    dataFrame(ScanOperator.Factory(program), spec.copy(returns = returns))
+    val (program, columns) = new ScanCompiler(df.sparkSession, spec, input.output).compile()
+    val returns = DataTypeUtils.fromAttributes(columns)
+    // New ids: a column that passes through belongs to the input, too.
+    val results = DataTypeUtils.toAttributes(returns)
+    dataFrame(ScanOperator.Factory(program), spec.copy(returns = returns), results)
   }
 
-  private def dataFrame(factory: KeyedOperatorFactory, spec: KeyedSpec): DataFrame = {
+  private def dataFrame(
+      factory: KeyedOperatorFactory,
+      spec: KeyedSpec,
+      results: Seq[Attribute]
+  ): DataFrame = {
     PillarboxStrategy.register(df.sparkSession)
-    val results = spec.returns.map(result)
     val node =
       KeyedProcess(
-        spec,
+        spec.copy(timestamp = timestamp.map(_.name)),
         factory,
+        factory.expressions,
         keys,
         timestamp,
         orderBy,
@@ -108,13 +116,13 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
     column.metadata.contains(EventTimeWatermark.delayKey)
 
   private def column(option: String, name: String): Attribute =
-    try SparkAdapter.resolve(df, name)
-    catch {
-      case missing: org.apache.spark.sql.AnalysisException =>
+    SparkAdapter.columnsNamed(df, name) match {
+      case Seq(only) => only
+      case Seq() =>
         throw new IllegalArgumentException(
           s"${spec.name}: $option names the column '$name', which the DataFrame does not have. It has " +
-            df.columns.mkString(", "),
-          missing
+            df.columns.mkString(", ")
         )
+      case several => throw KeyedErrors.ambiguousColumn(spec.name, option, name, several.map(_.name))
     }
 }

@@ -13,6 +13,8 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 /**
  * Processes the rows of each key with state and timers; puts out what the function emits.
  *
+ * @param computed
+ *   the expressions of `factory`, where the optimizer finds them
  * @param timestamp
  *   the column with the event time
  * @param batchTime
@@ -25,6 +27,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 final case class KeyedProcess(
     spec: KeyedSpec,
     factory: KeyedOperatorFactory,
+    computed: Seq[Expression],
     keys: Seq[Attribute],
     timestamp: Option[Attribute],
     orderBy: Seq[Attribute],
@@ -36,7 +39,12 @@ final case class KeyedProcess(
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
 
+  /** With the expressions as they are in this plan. */
+  def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed)
+
   override def output: Seq[Attribute] = results
+
+  override def metadataOutput: Seq[Attribute] = Nil
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 

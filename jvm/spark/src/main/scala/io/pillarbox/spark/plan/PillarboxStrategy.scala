@@ -21,7 +21,7 @@ object PillarboxStrategy extends SparkStrategy {
     case node: KeyedProcess if node.isStreaming =>
       KeyedProcessExec(
         node.spec,
-        node.factory,
+        node.currentFactory,
         node.keys,
         node.timestamp,
         node.orderBy,
@@ -34,7 +34,7 @@ object PillarboxStrategy extends SparkStrategy {
     case node: KeyedProcess =>
       KeyedProcessBatchExec(
         node.spec,
-        node.factory,
+        node.currentFactory,
         node.keys,
         node.timestamp,
         node.orderBy,

@@ -1,16 +1,16 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.keyed.{ScanColumn, ScanProgram, ScanSpec}
-import org.apache.spark.sql.DataFrame
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec, ScanColumn, ScanProgram, ScanSpec}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
 
-/**
- * Resolves the expressions of a scan and finds the types of its state: that of the initial value, or the wider one that
- * the first update makes of it. Runs on the driver.
- */
-final class ScanCompiler(df: DataFrame, spec: ScanSpec, row: Seq[Attribute]) {
+/** Resolves the expressions of a scan over `row`. Runs on the driver. */
+final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attribute]) {
+  private val scan = ScanSpec.fromJson(spec.json)
+  private val expressions = new RowExpressions(session)
+  private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
 
   /**
    * The program, and the columns that it puts out.
@@ -18,36 +18,44 @@ final class ScanCompiler(df: DataFrame, spec: ScanSpec, row: Seq[Attribute]) {
    * @throws org.apache.spark.sql.AnalysisException
    *   if an expression can't be resolved
    * @throws IllegalArgumentException
-   *   if a column of the state has the name of a column of the row, or no lasting type
+   *   if one is no expression of a row, or if a column of the state has the name of a column of the row, or no type
    */
   def compile(): (ScanProgram, Seq[Attribute]) = {
     checkNames()
-    val initials = resolve(spec.state.map(_.init), row)
-    val first = attributes(initials.map(_.dataType))
-    val widened =
-      resolve(spec.state.map(_.update), row ++ first).zip(initials).map { case (update, initial) =>
-        if (update.dataType != initial.dataType && Cast.canUpCast(initial.dataType, update.dataType))
-          update.dataType
-        else initial.dataType
-      }
-    spec.state.zip(widened).foreach { case (column, dataType) => checkType(column, dataType) }
-    val state = attributes(widened)
-    val updates =
-      resolve(spec.state.map(_.update), row ++ state).zip(state).map { case (e, a) => cast(e, a.dataType) }
-    val emits = SparkAdapter.resolveAll(df, if (spec.emit.isEmpty) Seq("*") else spec.emit, row ++ state)
+    val initials = scan.state.map(column => initialOf(column))
+    val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
+    scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
+    val state = attributes(types)
+    val emits = resolve("emit", if (scan.emit.isEmpty) Seq("*") else scan.emit, row ++ state)
     val program = ScanProgram(
-      row,
       state,
-      initials.zip(state).map { case (e, a) => cast(e, a.dataType) },
-      updates,
+      initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
+      updates(state).zip(types).map { case (update, dataType) => cast(update, dataType) },
       emits.map(unaliased),
-      spec.ttl
+      scan.ttl
     )
     (program, emits.map(_.toAttribute))
   }
 
-  private def resolve(texts: Seq[String], columns: Seq[Attribute]): Seq[Expression] =
-    SparkAdapter.resolveAll(df, texts, columns).map(unaliased)
+  private def initialOf(column: ScanColumn): Expression =
+    one(s"The initial value of the state '${column.name}'", column.init, row)
+
+  private def updates(state: Seq[Attribute]): Seq[Expression] = scan.state.map { column =>
+    one(s"The update of the state '${column.name}'", column.update, row ++ state)
+  }
+
+  private def one(place: String, text: String, columns: Seq[Attribute]): Expression =
+    resolve(place, Seq(text), columns) match {
+      case Seq(named) => unaliased(named)
+      case several => throw KeyedErrors.scanExpression(spec.name, place, text, s"${several.size} columns")
+    }
+
+  private def resolve(place: String, texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
+    try expressions.resolve(texts, columns)
+    catch {
+      case refused: RowExpressions.Refused =>
+        throw KeyedErrors.scanExpression(spec.name, place, refused.text, refused.what)
+    }
 
   private def unaliased(named: NamedExpression): Expression = named match {
     case alias: Alias => alias.child
@@ -55,23 +63,23 @@ final class ScanCompiler(df: DataFrame, spec: ScanSpec, row: Seq[Attribute]) {
   }
 
   private def attributes(types: Seq[DataType]): Seq[AttributeReference] =
-    spec.state.zip(types).map { case (column, dataType) => AttributeReference(column.name, dataType)() }
+    scan.state.zip(types).map { case (column, dataType) => AttributeReference(column.name, dataType)() }
 
   private def cast(value: Expression, to: DataType): Expression =
-    if (value.dataType == to) value
-    else Cast(value, to, Some(df.sparkSession.conf.get("spark.sql.session.timeZone")))
+    if (SparkAdapter.asNullable(value.dataType) == to) value else Cast(value, to, Some(timeZone))
 
   private def checkNames(): Unit = {
-    val taken = spec.state.map(_.name).filter(name => row.exists(_.name.equalsIgnoreCase(name)))
+    val same = SparkAdapter.sqlConf(session).resolver
+    val taken = scan.state.map(_.name).filter(name => row.exists(column => same(column.name, name)))
     if (taken.nonEmpty)
       throw new IllegalArgumentException(
-        s"scan: the state ${taken.mkString(", ")} has the name of a column: give the state another one"
+        s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state another one"
       )
   }
 
   private def checkType(column: ScanColumn, dataType: DataType): Unit =
-    if (dataType == NullType)
+    if (SparkAdapter.contains(dataType)(_ == NullType))
       throw new IllegalArgumentException(
-        s"scan: the state ${column.name} has no type: write its initial value as CAST(NULL AS ...)"
+        s"${spec.name}: the state ${column.name} has no type: write its initial value as CAST(NULL AS ...)"
       )
 }

@@ -6,23 +6,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias
-import org.apache.spark.sql.catalyst.expressions.{
-  Ascending,
-  Attribute,
-  Cast,
-  Expression,
-  NamedExpression,
-  SortOrder
-}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Cast, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.catalyst.plans.logical.{
-  LocalRelation,
-  LogicalPlan,
-  Project,
-  RepartitionByExpression,
-  Sort
-}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression, Sort}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructType}
@@ -40,7 +26,7 @@ object SparkAdapter {
   /** The session's hooks for strategies of others. */
   def experimental(session: SparkSession): ExperimentalMethods = classicOf(session).experimental
 
-  private def classicOf(session: SparkSession): classic.SparkSession = session match {
+  private[pillarbox] def classicOf(session: SparkSession): classic.SparkSession = session match {
     case local: classic.SparkSession => local
     case other =>
       throw new UnsupportedOperationException(
@@ -62,6 +48,12 @@ object SparkAdapter {
       case attribute: Attribute => attribute
       case other => throw new IllegalArgumentException(s"inputs takes columns, found ${other.sql}")
     }
+
+  /** The columns called `name`, by the session's rules of case. */
+  def columnsNamed(df: DataFrame, name: String): Seq[Attribute] = {
+    val same = sqlConf(df.sparkSession).resolver
+    analyzedPlan(df).output.filter(column => same(column.name, name))
+  }
 
   /** @throws UnsupportedOperationException for a Spark Connect DataFrame, which has no plan here */
   def classicOf(df: DataFrame): classic.DataFrame = df match {
@@ -132,29 +124,6 @@ object SparkAdapter {
 
   /** Whether equal strings in it have equal bytes, as with all collations but those that ignore something. */
   def isBinaryStable(dataType: DataType): Boolean = UnsafeRowUtils.isBinaryStable(dataType)
-
-  /**
-   * SQL expressions over `columns`, resolved by the session's rules; stars give several.
-   *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if one has a column or function that is not there, or makes no sense
-   */
-  def resolveAll(like: DataFrame, expressions: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] = {
-    val state = classicOf(like).sparkSession.sessionState
-    val named = expressions.map(state.sqlParser.parseExpression).map {
-      case named: NamedExpression => named
-      case other => UnresolvedAlias(other)
-    }
-    val execution = state.executePlan(Project(named, LocalRelation(columns)))
-    execution.assertAnalyzed()
-    execution.analyzed match {
-      case Project(resolved, _) => resolved
-      case _ =>
-        throw new IllegalArgumentException(
-          s"Only plain expressions of a row are possible: ${expressions.mkString(", ")}"
-        )
-    }
-  }
 
   def arrowSchema(schema: StructType, timeZone: String, largeVarTypes: Boolean): Schema =
     ArrowUtils.toArrowSchema(schema, timeZone, errorOnDuplicatedFieldNames = false, largeVarTypes)

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.spark.sql.types._
+
+/** Which types can hold each other's values exactly. Nullability is left out of account. */
+object LosslessTypes {
+
+  /** The smallest type that holds every value of both; None if there is none. It can be null everywhere. */
+  def common(left: DataType, right: DataType): Option[DataType] =
+    either(left.asNullable, right.asNullable)
+
+  /** The same type, all parts of which may be null. */
+  private def either(left: DataType, right: DataType): Option[DataType] = (left, right) match {
+    case _ if left == right => Some(left)
+    case (NullType, other) => Some(other)
+    case (other, NullType) => Some(other)
+    case (a: NumericType, b: NumericType) => numbers(a, b)
+    case (ArrayType(a, _), ArrayType(b, _)) => either(a, b).map(ArrayType(_))
+    case (MapType(ak, av, _), MapType(bk, bv, _)) =>
+      for (key <- either(ak, bk); value <- either(av, bv)) yield MapType(key, value)
+    case (a: StructType, b: StructType) => structs(a, b)
+    case _ => None
+  }
+
+  private def structs(left: StructType, right: StructType): Option[StructType] =
+    if (left.fieldNames.toSeq != right.fieldNames.toSeq) None
+    else {
+      val fields = left.zip(right).flatMap { case (a, b) =>
+        either(a.dataType, b.dataType).map(StructField(a.name, _))
+      }
+      Option.when(fields.size == left.size)(StructType(fields))
+    }
+
+  private def numbers(left: NumericType, right: NumericType): Option[NumericType] =
+    candidates(left, right).find(wide => holds(wide, left) && holds(wide, right))
+
+  /** In the order of preference. */
+  private def candidates(left: NumericType, right: NumericType): Seq[NumericType] = {
+    val decimals = Seq(left, right).collect {
+      case exact: NumericType if !isBinary(exact) => decimalOf(exact)
+    }
+    val union = if (decimals.size == 2) unionOf(decimals.head, decimals.last) else None
+    Seq(left, right, DoubleType) ++ union
+  }
+
+  /** Whether every value of `number` is one of `wide`. */
+  private def holds(wide: NumericType, number: NumericType): Boolean = (wide, number) match {
+    case _ if wide == number => true
+    case (to: IntegralType, from: IntegralType) => bits(to) >= bits(from)
+    case (to: DecimalType, from) if !isBinary(from) => to.isWiderThan(from)
+    case (to, from: IntegralType) => isBinary(to) && bits(from) <= bits(to)
+    case (DoubleType, FloatType) => true
+    case _ => false
+  }
+
+  private def isBinary(number: NumericType): Boolean = number == FloatType || number == DoubleType
+
+  /** Of the integers that the type holds without a gap, sign left out. */
+  private def bits(number: NumericType): Int = number match {
+    case FloatType => 24
+    case DoubleType => 53
+    case integral => integral.defaultSize * 8 - 1
+  }
+
+  private def decimalOf(number: NumericType): DecimalType = number match {
+    case decimal: DecimalType => decimal
+    case integral => DecimalType.forType(integral)
+  }
+
+  private def unionOf(left: DecimalType, right: DecimalType): Option[DecimalType] = {
+    val scale = left.scale.max(right.scale)
+    val precision = scale + (left.precision - left.scale).max(right.precision - right.scale)
+    Option.when(precision <= DecimalType.MAX_PRECISION)(DecimalType(precision, scale))
+  }
+}

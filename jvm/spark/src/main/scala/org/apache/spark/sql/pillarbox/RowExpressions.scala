@@ -1,0 +1,127 @@
+package org.apache.spark.sql.pillarbox
+
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.analysis.{SQLScalarFunction, UnresolvedAlias}
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.trees.TreePattern
+import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Turns SQL texts into expressions of one row, by the session's rules, on the driver.
+ *
+ * They are free of what Spark's optimizer replaces by something below the node that it is in, for there is nothing
+ * below a row with state. What the optimizer replaces in place (the current time) is left to it: the expressions have to
+ * be expressions of a plan node. All are deterministic, so that a replayed micro-batch gives the same values.
+ */
+final class RowExpressions(session: SparkSession) {
+  private val state = SparkAdapter.classicOf(session).sessionState
+
+  /**
+   * The expressions over `columns`; stars give several.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if one has a column or function that is not there, or makes no sense
+   * @throws RowExpressions.Refused
+   *   if one is no expression of a row
+   */
+  def resolve(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
+    try resolveTogether(texts, columns)
+    catch {
+      case problem @ (_: RowExpressions.Refused | _: AnalysisException) =>
+        throw texts.iterator.flatMap(refusalOf(_, columns)).nextOption().getOrElse(problem)
+    }
+
+  private def resolveTogether(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] = {
+    val named = texts.map(state.sqlParser.parseExpression).map {
+      case named: NamedExpression => named
+      case other => UnresolvedAlias(other)
+    }
+    val execution = state.executePlan(Project(named, LocalRelation(columns)))
+    execution.assertAnalyzed()
+    val resolved = RowExpressions.ofRow(execution.analyzed) match {
+      case Left(what) => throw new RowExpressions.Refused(texts.mkString(", "), what)
+      case Right(expressions) =>
+        expressions.map(_.mapChildren(RowExpressions.replaced).asInstanceOf[NamedExpression])
+    }
+    resolved.flatMap(RowExpressions.offence).headOption.foreach { what =>
+      throw new RowExpressions.Refused(texts.mkString(", "), what)
+    }
+    resolved
+  }
+
+  /** Of one text alone, which may need a column that another one makes. */
+  private def refusalOf(text: String, columns: Seq[Attribute]): Option[RowExpressions.Refused] =
+    try {
+      resolveTogether(Seq(text), columns)
+      None
+    } catch {
+      case refused: RowExpressions.Refused => Some(refused)
+      case _: AnalysisException => None
+    }
+}
+
+object RowExpressions extends AliasHelper {
+
+  /** `text` can't be computed from a row, since it has `what`. */
+  final class Refused(val text: String, val what: String) extends IllegalArgumentException(s"$text has $what")
+
+  /** Of projections on top of each other, the upper one in terms of the columns at the bottom; else what is between. */
+  private def ofRow(plan: LogicalPlan): Either[String, Seq[NamedExpression]] = plan match {
+    case Project(list, _: LocalRelation) => Right(list)
+    case Project(list, below: Project) =>
+      ofRow(below).flatMap { inner =>
+        val aliases = getAliasMap(inner)
+        Right(list.map(replaceAliasButKeepName(_, aliases)))
+      }
+    case Project(_, other) => ofRow(other)
+    case _: Window => Left("a window function")
+    case _: Generate => Left("a function that makes several rows")
+    case _: Aggregate => Left("an aggregate function")
+    case _ => Left("a function that adds or leaves out rows")
+  }
+
+  /** Without what only the optimizer can evaluate, all in one piece. */
+  private def replaced(expression: Expression): Expression = expression match {
+    case function: RuntimeReplaceable => replaced(function.replacement)
+    case function: SQLScalarFunction => replaced(function.child)
+    case With(child, definitions) =>
+      val values = definitions.map(definition => definition.id -> definition.child).toMap
+      replaced(child.transform { case ref: CommonExpressionRef if values.contains(ref.id) => values(ref.id) })
+    // A micro-batch puts its time in the place of this one only.
+    case Now() => CurrentTimestamp()
+    case other => other.mapChildren(replaced)
+  }
+
+  /** What in it a row does not decide, or not for good. */
+  private def offence(expression: Expression): Option[String] = expression match {
+    case _: SubqueryExpression => Some("a subquery")
+    case python: PythonFuncExpression => Some(s"the Python function ${python.name}")
+    case _: CurrentTime => Some("current_time(), which is not the micro-batch's")
+    case Cast(Literal(text: UTF8String, _), DateType | TimestampType | TimestampNTZType, _, _)
+        if isMoving(text) =>
+      Some(s"the moving time '$text'")
+    case _ =>
+      expression.children.flatMap(offence).headOption.orElse {
+        Option.when(!expression.deterministic || isUnevaluable(expression))(nameOf(expression))
+      }
+  }
+
+  private def isMoving(text: UTF8String): Boolean =
+    Set("now", "today", "tomorrow", "yesterday").contains(text.toString.trim.toLowerCase(Locale.ROOT))
+
+  /** What neither a task can evaluate nor the optimizer replaces where it is. */
+  private def isUnevaluable(expression: Expression): Boolean = expression match {
+    case _: Attribute => false
+    case leaf: LeafExpression if leaf.containsPattern(TreePattern.CURRENT_LIKE) => false
+    case other => other.isInstanceOf[Unevaluable]
+  }
+
+  private def nameOf(expression: Expression): String = expression match {
+    case function: UserDefinedExpression => s"${function.name}()"
+    case other => s"${other.prettyName}()"
+  }
+}

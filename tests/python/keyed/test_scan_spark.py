@@ -1,0 +1,74 @@
+"""``scan`` on Spark, as a Python user meets it."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from keyed.streams import Stream
+
+
+@pytest.fixture
+def prices(spark: SparkSession) -> DataFrame:
+    rows = [("a", 1, 0.5), ("a", 2, 1.0), ("a", 3, 1.5)]
+    return spark.createDataFrame(rows, "k string, v bigint, p double")
+
+
+def folded(df: DataFrame, initial: str, update: str) -> list[Any]:
+    state = {"s": (initial, update)}
+    return [row[0] for row in pb.scan(df, by="k", state=state, emit=["s"], order_by="v").collect()]
+
+
+def test_an_average_that_starts_as_a_decimal_literal_is_not_cut_off(prices: DataFrame) -> None:
+    assert folded(prices, "0.0", "0.5D * s + p") == [0.5, 1.25, 2.125]
+
+
+def test_functions_that_the_optimizer_replaces(prices: DataFrame) -> None:
+    assert folded(prices, "NULL", "nvl(s, 10) + v") == [11, 13, 16]
+    assert folded(prices, "0", "CASE WHEN s + v BETWEEN 1 AND 3 THEN s + v ELSE 0 END") == [1, 3, 0]
+
+
+def test_a_type_that_does_not_fit_is_refused_with_what_to_write(prices: DataFrame) -> None:
+    with pytest.raises(IllegalArgumentException, match=r"SCAN_STATE_TYPE.*CAST\(v AS DOUBLE\)"):
+        folded(prices, "v", "(s + p) / 2")
+    assert folded(prices, "CAST(v AS DOUBLE)", "(s + p) / 2") == [0.75, 0.875, 1.1875]
+
+
+def half(x: pd.Series) -> pd.Series:
+    return x / 2
+
+
+@pytest.mark.parametrize("kind", ["udf", "pandas_udf", "nondeterministic"])
+def test_a_python_function_is_refused_by_name(
+    spark: SparkSession, prices: DataFrame, kind: str
+) -> None:
+    function = F.udf(lambda x: x / 2, "double")
+    if kind == "pandas_udf":
+        function = F.pandas_udf(half, "double")
+    if kind == "nondeterministic":
+        function = function.asNondeterministic()
+    spark.udf.register("half_of", function)
+    with pytest.raises(IllegalArgumentException, match=r"the Python function .*: half_of\(s\)"):
+        folded(prices, "0D", "half_of(s)")
+
+
+def test_a_random_number_is_refused_by_name(prices: DataFrame) -> None:
+    with pytest.raises(IllegalArgumentException, match=r"SCAN_EXPRESSION.*rand\(\).*xxhash64"):
+        folded(prices, "0D", "s + rand()")
+
+
+def test_the_time_of_a_stream_is_the_micro_batch_s(spark: SparkSession, tmp_path: Path) -> None:
+    def clocked(df: DataFrame) -> DataFrame:
+        state = {"first": ("now()", "first"), "last": ("now()", "localtimestamp()::timestamp")}
+        emit = ["v", "last = current_timestamp() AS now", "first = last AS new"]
+        return pb.scan(df, by="k", state=state, emit=emit)
+
+    stream = Stream(spark, tmp_path, "k string, v bigint", clocked)
+    stream.add(*[("a", v) for v in range(1000)]).add(("a", 1000))
+    rows = sorted(stream.run())
+    assert rows == [(v, True, v < 1000) for v in range(1001)]
