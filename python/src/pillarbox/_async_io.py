@@ -127,10 +127,10 @@ def _plan(
     options: AsyncOptions,
     engine: str,
 ) -> DataFrame:
-    from ._schema import output_schema, parse_returns, select_inputs
+    from ._schema import is_case_sensitive, output_schema, parse_returns, select_inputs
 
     schema = df.schema
-    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns)
     inputs = select_inputs(schema, options.inputs, sensitive)
     error_column = options.error_column if options.on_error == "column" else None

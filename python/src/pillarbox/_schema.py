@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
     DataType,
@@ -15,6 +15,9 @@ from pyspark.sql.types import (
 )
 
 from .errors import error, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ERROR_TYPE = StructType(
     [
@@ -64,31 +67,41 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
         ) from None
 
 
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case are different ones, as the session has it."""
+    return str(spark.conf.get("spark.sql.caseSensitive")).strip().lower() == "true"
+
+
 def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
     """The part of ``schema`` that the function sees, in the order of ``inputs``.
 
-    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN)
-    and ``InvalidSchema`` (UNSUPPORTED_TYPE).
+    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN,
+    AMBIGUOUS_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
     """
-    chosen = _chosen(schema, inputs, case_sensitive)
+    chosen = list(schema.fields)
+    if inputs is not None:
+        unknown = "UNKNOWN_INPUT_COLUMN"
+        chosen = [find_column(schema, name, "inputs", unknown, case_sensitive) for name in inputs]
     for column in chosen:
         check_type(column.dataType, column.name, "the input")
     return StructType(chosen)
 
 
-def _chosen(
-    schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool
-) -> list[StructField]:
-    if inputs is None:
-        return list(schema.fields)
-    return [_find(schema, name, case_sensitive) for name in inputs]
+def find_column(
+    schema: StructType, name: str, option: str, unknown: str, case_sensitive: bool
+) -> StructField:
+    """The one column that ``option`` means by ``name``.
 
-
-def _find(schema: StructType, name: str, case_sensitive: bool) -> StructField:
-    for column in schema.fields:
-        if _folded(column.name, case_sensitive) == _folded(name, case_sensitive):
-            return column
-    raise error("UNKNOWN_INPUT_COLUMN", column=name, available=", ".join(schema.names))
+    Raises ``InvalidOption``: ``unknown`` if there is none, AMBIGUOUS_COLUMN if there are several.
+    """
+    wanted = folded(name, case_sensitive)
+    found = [field for field in schema.fields if folded(field.name, case_sensitive) == wanted]
+    if not found:
+        raise error(unknown, column=name, available=", ".join(schema.names))
+    if len(found) > 1:
+        names = ", ".join(field.name for field in found)
+        raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=len(found), found=names)
+    return found[0]
 
 
 def output_schema(
@@ -99,17 +112,18 @@ def output_schema(
     Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one.
     Names that the input itself has twice are left alone.
     """
-    owners = {_folded(name, case_sensitive): "the input" for name in schema.names}
+    owners = {folded(name, case_sensitive): "the input" for name in schema.names}
     added = [(column, "returns") for column in returns.fields]
     if error_column is not None:
         added.append((StructField(error_column, ERROR_TYPE), "error_column"))
     for column, place in added:
-        key = _folded(column.name, case_sensitive)
+        key = folded(column.name, case_sensitive)
         if key in owners:
             raise error("OUTPUT_NAME_CLASH", column=column.name, first=owners[key], second=place)
         owners[key] = place
     return StructType(schema.fields + [column for column, _ in added])
 
 
-def _folded(name: str, case_sensitive: bool) -> str:
+def folded(name: str, case_sensitive: bool) -> str:
+    """What two spellings of one name have in common."""
     return name if case_sensitive else name.lower()

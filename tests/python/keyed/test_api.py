@@ -63,7 +63,7 @@ def test_a_stream_has_event_time_if_it_has_a_watermark(stream, asked):
     apply(stream.withWatermark("timestamp", "5 seconds"), time_sorted=True)
     first, second = (spec for _, _, spec, _ in asked)
     assert (first["event_time"], first["timestamp"], first["streaming"]) == (False, None, True)
-    assert (second["event_time"], second["timestamp"]) == (True, "timestamp")
+    assert (second["event_time"], second["timestamp"]) == (True, None)
 
 
 def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
@@ -84,7 +84,7 @@ def test_a_scan_is_expressions(df, asked):
 
 
 def test_side_outputs_are_taken_apart(spark, asked):
-    schema = plan.parse_outputs("k string, n bigint", {"bad": "why string"})
+    schema = plan.parse_outputs("k string, n bigint", {"bad": "why string"}, False)
     from pillarbox._keyed.output import wire_schema
 
     rows = [("main", "a", 1, None), ("bad", None, None, ("no",))]

@@ -109,7 +109,7 @@ def _planned(
     from .output import wire_schema
     from .plan import parse_outputs, require_jvm
 
-    columns, sides = parse_outputs(returns, side_outputs)
+    columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive)
     command = None
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides).dumps()

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from .._options import BLOCKED_LOOP_MS
-from .._schema import _folded, check_type, parse_returns, select_inputs
+from .._schema import (
+    check_type,
+    find_column,
+    folded,
+    is_case_sensitive,
+    parse_returns,
+    select_inputs,
+)
 from ..errors import error, shown
 from .options import BACKENDS, check_timestamp, choice, flag, has_equality, names_of
 from .output import TAG
@@ -66,15 +73,19 @@ class KeyedOptions:
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """The options with the names resolved as Spark resolves them."""
+    """The options with the names resolved as Spark resolves them.
+
+    ``timestamp`` is None unless it was named: the JVM takes the watermark's column itself.
+    """
 
     options: KeyedOptions
     keys: StructType
     inputs: StructType
     timestamp: str | None
-    order_by: list[str] | None
+    order_by: list[str]
     streaming: bool
     has_watermark: bool
+    case_sensitive: bool
 
     def spec(self, form: str) -> dict[str, Any]:
         """The operator's spec, without what depends on the function."""
@@ -92,7 +103,7 @@ class KeyedInput:
             "timers": options.timers,
             "order_by": self.order_by,
             "time_sorted": options.time_sorted,
-            "inputs": self.inputs.names,
+            "inputs": [] if options.inputs is None else self.inputs.names,  # none named: all
             "tags": [],
             "streaming": self.streaming,
             "event_time": self.has_watermark or not self.streaming,
@@ -103,36 +114,34 @@ class KeyedInput:
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
     schema = df.schema
-    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    sensitive = is_case_sensitive(df.sparkSession)
 
-    def found(name: str, unknown: str) -> StructField:
-        for field in schema.fields:
-            if _folded(field.name, sensitive) == _folded(name, sensitive):
-                return field
-        raise error(unknown, column=name, available=", ".join(schema.names))
+    def found(option: str, name: str, unknown: str) -> StructField:
+        return find_column(schema, name, option, unknown, sensitive)
 
-    keys = [found(name, "UNKNOWN_KEY_COLUMN") for name in options.by]
+    keys = [found("by", name, "UNKNOWN_KEY_COLUMN") for name in options.by]
     for key in keys:
         check_type(key.dataType, key.name, "by")
         if not has_equality(key.dataType):
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
-    order = options.order_by
+    order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in options.order_by or ()]
     watermark = next((field for field in schema.fields if _WATERMARK in field.metadata), None)
-    timestamp = watermark
+    timestamp = None
     if options.timestamp is not None:
-        timestamp = found(options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
+        timestamp = found("timestamp", options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
         check_timestamp(timestamp, (TimestampType, TimestampNTZType))
     if options.time_sorted:
-        _check_time_sorted(timestamp, df.isStreaming and watermark is None)
+        _check_time_sorted(timestamp or watermark, df.isStreaming and watermark is None)
     return KeyedInput(
         options=options,
         keys=StructType(keys),
         inputs=select_inputs(schema, options.inputs, sensitive),
         timestamp=None if timestamp is None else timestamp.name,
-        order_by=None if order is None else [found(n, "UNKNOWN_ORDER_COLUMN").name for n in order],
+        order_by=[column.name for column in order],
         streaming=df.isStreaming,
         has_watermark=watermark is not None,
+        case_sensitive=sensitive,
     )
 
 
@@ -144,21 +153,21 @@ def _check_time_sorted(timestamp: StructField | None, lacks_watermark: bool) -> 
 
 
 def parse_outputs(
-    returns: StructType | str, side_outputs: dict[str, StructType | str]
+    returns: StructType | str, side_outputs: dict[str, StructType | str], case_sensitive: bool
 ) -> tuple[StructType, dict[str, StructType]]:
     """The columns of the main and side outputs. Raises ``InvalidSchema``."""
     columns = parse_returns(returns)
     owners: dict[str, str] = {}
     for name in columns.names:
-        if name.lower() in owners:
+        if folded(name, case_sensitive) in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
-        owners[name.lower()] = "returns"
+        owners[folded(name, case_sensitive)] = "returns"
     for name in [TAG, *side_outputs] if side_outputs else []:
         _text("a tag of side_outputs", name)
-        if name.lower() in owners:
-            first = owners[name.lower()]
-            raise error("OUTPUT_NAME_CLASH", column=name, first=first, second="side_outputs")
-        owners[name.lower()] = "side_outputs"
+        key = folded(name, case_sensitive)
+        if key in owners:
+            raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
+        owners[key] = "side_outputs"
     return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
 
 

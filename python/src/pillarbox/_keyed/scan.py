@@ -65,7 +65,7 @@ def scan(
     _check_ttl(life, found.has_watermark or not found.streaming)
     spec = found.spec("scan")
     spec |= {
-        "state": _states(state, df.columns),
+        "state": _states(state, df.columns, found.case_sensitive),
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
@@ -86,19 +86,21 @@ def _as_one(given: Any, names: list[str]) -> Any:
     return given.select(*others, F.struct(*[given[f"`{name}`"] for name in names]).alias("scan"))
 
 
-def _states(state: object, columns: list[str]) -> list[dict[str, str]]:
+def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:
+    from .._schema import folded
+
     if not isinstance(state, Mapping) or not state:
         raise _invalid("state", "a dict of (initial, update) expressions by name", state)
-    taken = {column.lower(): "the input" for column in columns}
+    taken = {folded(column, case_sensitive): "the input" for column in columns}
     states = []
     for name, pair in state.items():
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
         if not isinstance(name, str) or not is_pair or not all(map(_is_text, pair)):
             raise _invalid("state", "a dict of (initial, update) expressions by name", state)
-        if name.lower() in taken:
-            first = taken[name.lower()]
-            raise error("OUTPUT_NAME_CLASH", column=name, first=first, second="state")
-        taken[name.lower()] = "state"
+        key = folded(name, case_sensitive)
+        if key in taken:
+            raise error("OUTPUT_NAME_CLASH", column=name, first=taken[key], second="state")
+        taken[key] = "state"
         states.append({"name": name, "init": pair[0], "update": pair[1]})
     return states
 
