@@ -8,15 +8,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from pillarbox import _jvm
-from pillarbox._jars import find_jar
-from spark_apps import answer_of, app_text, environment, run_app
+from spark_apps import run_app
 from spark_support import eventually
 
 # The applications below are sent as text; these names are theirs.
@@ -110,27 +108,6 @@ def test_workers_that_serve_one_task_close_their_resource(
 
     eventually(lambda: workers("closed") == workers("opened"), "resources to be closed")
     assert len(workers("opened")) == 8
-
-
-def enriches_without_install():  # type: ignore[no-untyped-def]
-    spark = build({}).getOrCreate()
-
-    async def double(row):
-        return row.id * 2
-
-    df = spark.range(0, 10, 1, 2).transform(pb.async_io, double, returns="x long", engine="jvm")
-    return [pb.__file__, [row.x for row in df.collect()]]
-
-
-def test_spark_submit_with_the_jar_alone(tmp_path: Path) -> None:
-    jar = find_jar()
-    script = tmp_path / "app.py"
-    script.write_text(app_text(enriches_without_install))
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    command = [submit, "--master", "local[2]", "--jars", jar, "--py-files", jar, str(script)]
-    module, rows = answer_of(command, environment(sources=None))
-    assert rows == list(range(0, 20, 2))
-    assert ".jar" in module
 
 
 def without_a_jar():  # type: ignore[no-untyped-def]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 import pillarbox as pb
-from pillarbox._jars import find_jar
+from java_jars import compiled
 from spark_apps import run_app
 
 # The application below is sent as text; this name is its own.
@@ -86,22 +82,7 @@ SOURCES = {
 
 @pytest.fixture(scope="module")
 def users_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As a user builds it: against Spark's jars and ours."""
-    javac = shutil.which("javac")
-    assert javac, "the tests need a JDK: no javac on the PATH"
-    folder = tmp_path_factory.mktemp("java")
-    for name, text in SOURCES.items():
-        (folder / f"{name}.java").write_text(text)
-    libraries = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
-    files = [str(folder / f"{name}.java") for name in SOURCES]
-    subprocess.run(
-        [javac, "--release", "17", "-cp", libraries, "-d", str(folder), *files], check=True
-    )
-    jar = folder / "acme.jar"
-    with zipfile.ZipFile(jar, "w") as archive:
-        for compiled in (folder / "com" / "acme").glob("*.class"):
-            archive.write(compiled, f"com/acme/{compiled.name}")
-    return jar
+    return compiled(tmp_path_factory.mktemp("java"), "acme.jar", SOURCES)
 
 
 def calls_java(jar):  # type: ignore[no-untyped-def]

@@ -6,8 +6,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import pillarbox as pb
 from pillarbox import _jars
 from pillarbox._ship import _zipped
@@ -50,31 +48,6 @@ def test_all_public_names_are_there_and_documented():
     for name in pb.__all__:
         assert getattr(pb, name) is not None
         assert name == "__version__" or getattr(pb, name).__doc__
-
-
-class FakeBuilder:
-    def __init__(self, **options):
-        self._options = options
-
-    def config(self, key, value):
-        self._options[key] = value
-        return self
-
-
-def test_configure_adds_the_jar_to_those_named_once(monkeypatch):
-    monkeypatch.setattr(_jars, "find_jar", lambda: "/x/pillarbox.jar")
-    builder = FakeBuilder(**{"spark.jars": "/a.jar"})
-    pb.configure(pb.configure(builder))
-    assert builder._options["spark.jars"] == "/a.jar,/x/pillarbox.jar"
-
-
-def test_a_missing_jar_is_an_error_that_says_where_was_looked(monkeypatch, tmp_path):
-    package = tmp_path / "python" / "src" / "pillarbox"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
-    with pytest.raises(pb.EngineUnavailable, match="JAR_NOT_FOUND") as no:
-        pb.configure(FakeBuilder())
-    assert str(tmp_path / "target") in str(no.value)
 
 
 def test_the_bundled_jar_wins_over_a_built_one_and_the_newest_build_over_others(

@@ -17,7 +17,7 @@ build: Any = None
 
 
 def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
-    spark = build({"spark.remote": "local[2]"}).getOrCreate()
+    spark = pb.configure(build({"spark.remote": "local[2]"})).getOrCreate()
     answers = {"session": type(spark).__module__}
 
     class Client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._engine import on_jvm_if_there, require_jvm
 from ._functions import (
     Command,
     JvmFunction,
@@ -24,7 +25,7 @@ from .errors import error
 from .retry import Retry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 Function = Callable[..., Any] | JvmFunction
@@ -157,46 +158,18 @@ def _plan(
 
 
 def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
-    connect = type(df).__module__.startswith("pyspark.sql.connect")
-    needs_jvm = engine == "jvm" or (isinstance(function, JvmFunction) and engine == "auto")
-    if isinstance(function, JvmFunction) and engine == "python":
+    if engine == "auto" and not isinstance(function, JvmFunction):
+        return on_jvm_if_there(df.sparkSession)
+    if engine != "python":
+        require_jvm(df.sparkSession)
+        return True
+    if isinstance(function, JvmFunction):
         raise error(
             "ENGINE_UNAVAILABLE",
             reason=f"{function.class_name} is a JVM function, and engine=python was asked for",
             advice='Use engine="jvm".',
         )
-    if engine == "python" or (connect and not needs_jvm):
-        return False
-    if connect:
-        raise error(
-            "ENGINE_UNAVAILABLE",
-            reason="this is a Spark Connect session, which gives no access to the driver's JVM",
-            advice='Use engine="python", or a classic session.',
-        )
-    from . import _jvm
-
-    if _jvm.is_available(df.sparkSession):
-        _check_versions(df.sparkSession)
-        return True
-    if not needs_jvm:
-        return False
-    raise error(
-        "ENGINE_UNAVAILABLE",
-        reason="the Pillarbox jar is not on the class path of this session",
-        advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
-    )
-
-
-def _check_versions(spark: SparkSession) -> None:
-    from . import _jvm
-    from ._version import __version__
-
-    jar, supported = _jvm.jar_version(spark), _jvm.jar_spark_version(spark)
-    if jar != __version__:
-        raise error("JAR_VERSION_MISMATCH", jar=jar, package=__version__)
-    if supported is not None and spark.version.split(".")[:2] != supported.split(".")[:2]:
-        line = ".".join(supported.split(".")[:2])
-        raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=line)
+    return False
 
 
 def _refuse_python_options(options: AsyncOptions, resource: object) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
-
-from pillarbox._version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,19 +110,47 @@ def _python_function(spark: SparkSession, command: bytes) -> Any:
     )
 
 
+def is_running() -> bool:
+    """Whether this process has a JVM, so that the jars of its driver are settled."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def running_jar() -> str | None:
+    """Where the running JVM has the jar from; None if it has none."""
+    loaded = _bridge_class(_running())
+    return None if loaded is None else str(_location(loaded).getPath())
+
+
+def running_master() -> str | None:
+    """The master that the running JVM was started for, as far as that was told to it."""
+    master = _running().java.lang.System.getProperty("spark.master")
+    return None if master is None else str(master)
+
+
+def _running() -> Any:
+    """The running JVM; connects to it as the first session would."""
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    return SparkContext._jvm
+
+
+def _location(loaded: Any) -> Any:
+    return loaded.getProtectionDomain().getCodeSource().getLocation()
+
+
 def _bridge(spark: SparkSession) -> Any:
     """The JVM's PythonBridge, or None where the class can't be loaded."""
+    jvm: Any = spark.sparkContext._jvm
+    return None if _bridge_class(jvm) is None else jvm.io.pillarbox.spark.PythonBridge
+
+
+def _bridge_class(jvm: Any) -> Any:
     from py4j.protocol import Py4JError
 
-    jvm: Any = spark.sparkContext._jvm
     try:
-        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loader.loadClass(_BRIDGE)
+        return jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_BRIDGE)
     except Py4JError:
         return None
-    return jvm.io.pillarbox.spark.PythonBridge
-
-
-def matches_package(version: str) -> bool:
-    """Whether a jar of this version belongs to this Python package."""
-    return version == __version__

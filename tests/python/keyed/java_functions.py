@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from pillarbox._jars import find_jar
+from java_jars import compiled
 
 COUNTING = "pillarbox.tests.Counting"
 
@@ -56,12 +54,5 @@ public class Counting extends KeyedProcessFunction<Row, Row, Row> {
 
 def add_counting(spark: SparkSession, folder: Path) -> None:
     """Makes the class ``COUNTING`` known to the executors of the session."""
-    source = folder / "Counting.java"
-    source.write_text(SOURCE)
-    spark_jars = Path(pyspark.__file__).parent / "jars"
-    classes = folder / "classes"
-    path = f"{find_jar()}:{spark_jars}/*"
-    subprocess.run(["javac", "-cp", path, "-d", str(classes), str(source)], check=True)
-    jar = folder / "counting.jar"
-    subprocess.run(["jar", "cf", str(jar), "-C", str(classes), "."], check=True)
+    jar = compiled(folder, "counting.jar", {"Counting": SOURCE})
     spark.sparkContext._jsc.addJar(str(jar))

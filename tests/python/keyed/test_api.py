@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.scripts import CountAndSum, Split
-from pillarbox import _jvm
+from pillarbox import _engine, _jvm
 from pillarbox._keyed import plan
 
 
@@ -30,7 +30,7 @@ def stream(spark):
 def asked(monkeypatch):
     """The calls that would have gone to the JVM."""
     calls = []
-    monkeypatch.setattr(plan, "require_jvm", lambda df: None)
+    monkeypatch.setattr(_engine, "require_jvm", lambda spark: None)
     monkeypatch.setattr(_jvm, "process_keyed", lambda *call: calls.append(call) or call[0])
     return calls
 

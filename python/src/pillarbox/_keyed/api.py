@@ -105,9 +105,10 @@ def _planned(
     initial: InitialState | None,
 ) -> DataFrame:
     from .. import _jvm
+    from .._engine import require_jvm
     from .command import KeyedCommand
     from .output import wire_schema
-    from .plan import parse_outputs, require_jvm
+    from .plan import parse_outputs
 
     columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive)
     command = None

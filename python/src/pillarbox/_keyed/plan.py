@@ -22,7 +22,7 @@ from .options import BACKENDS, check_timestamp, choice, flag, has_equality, name
 from .output import TAG
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -169,26 +169,6 @@ def parse_outputs(
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
         owners[key] = "side_outputs"
     return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
-
-
-def require_jvm(spark: SparkSession) -> None:
-    """Raises ``EngineUnavailable`` unless the session can run keyed operators."""
-    from .. import _jvm
-    from .._async_io import _check_versions
-
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise error(
-            "ENGINE_UNAVAILABLE",
-            reason="keyed operators run in the JVM, and this is a Spark Connect session",
-            advice="Use a classic session.",
-        )
-    if not _jvm.is_available(spark):
-        raise error(
-            "ENGINE_UNAVAILABLE",
-            reason="the Pillarbox jar is not on the class path of this session",
-            advice="Start it with pb.configure(SparkSession.builder), or with --jars.",
-        )
-    _check_versions(spark)
 
 
 def _text(option: str, value: object) -> None:

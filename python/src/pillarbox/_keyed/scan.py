@@ -47,8 +47,9 @@ def scan(
     Raises as :func:`process_keyed`; expressions that don't resolve are Spark's AnalysisException.
     """
     from .. import _jvm
+    from .._engine import require_jvm
     from .initial import initial_state as initial_rows
-    from .plan import KeyedOptions, check_input, require_jvm
+    from .plan import KeyedOptions, check_input
 
     options = KeyedOptions.parse(
         name=name,

@@ -51,7 +51,7 @@ def read_state(
     ``value`` comes as that value; values of a serializer of your own (JVM form) as binary.
     """
     from .. import _jvm
-    from .plan import require_jvm
+    from .._engine import require_jvm
 
     require_jvm(spark)
     _check("name", name, isinstance(name, str) and bool(name), '"count"')

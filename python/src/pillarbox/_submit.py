@@ -1,0 +1,125 @@
+"""The arguments that PySpark will start its JVM with: PYSPARK_SUBMIT_ARGS and Spark's defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+VARIABLE = "PYSPARK_SUBMIT_ARGS"
+
+_SWITCHES = frozenset(
+    {"-v", "--verbose", "-h", "--help", "--version", "--usage-error", "--supervise"}
+    | {"--load-spark-defaults"}
+)
+_ALIASES = {"-c": "--conf"}
+
+
+class SubmitArguments:
+    """Of ``spark-submit``, as the environment has them.
+
+    What it tells follows spark-submit's order: its options, ``--conf``, the session's builder
+    (which PySpark hands over as ``--conf`` before the others), files of properties, the defaults.
+    """
+
+    def __init__(self, builder: Mapping[str, object]) -> None:
+        self._builder = builder
+        self._tokens = shlex.split(os.environ.get(VARIABLE, "pyspark-shell"))
+        self._options = list(_options(self._tokens))
+
+    def value(self, option: str, key: str, variable: str = "") -> str | None:
+        """What ``option`` (such as "--jars") says, or the setting ``key``, or the variable."""
+        for given in (self._last(option), self._setting(key), os.environ.get(variable)):
+            if given is not None:
+                return given
+        return None
+
+    def with_jars(self, jars: list[str]) -> str:
+        """As they are, but with these jars."""
+        rest = list(self._tokens)
+        for name, _, start, end in reversed(self._options):
+            if name == "--jars":
+                del rest[start:end]
+        return shlex.join(["--jars", ",".join(jars), *rest])
+
+    def _setting(self, key: str) -> str | None:
+        settings = dict(_conf(value) for name, value, _, _ in self._options if name == "--conf")
+        if key in settings:
+            return settings[key]
+        if key in self._builder:
+            return str(self._builder[key])
+        return next((found[key] for found in self._files() if key in found), None)
+
+    def _files(self) -> Iterator[dict[str, str]]:
+        named = self._last("--properties-file")
+        if named is not None:
+            yield _properties(Path(named))
+        if named is None or "--load-spark-defaults" in self._tokens:
+            yield _properties(_conf_folder() / "spark-defaults.conf")
+
+    def _last(self, option: str) -> str | None:
+        values = [value for name, value, _, _ in self._options if name == option]
+        return values[-1] if values else None
+
+
+@contextmanager
+def in_environment(arguments: str) -> Iterator[None]:
+    """They are the arguments of a JVM that is started inside."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = arguments
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def jar_list(text: str | None) -> list[str]:
+    """The jars of a list with commas."""
+    return [jar.strip() for jar in (text or "").split(",") if jar.strip()]
+
+
+def _options(tokens: list[str]) -> Iterator[tuple[str, str, int, int]]:
+    """Name, value and place of each option; they end where the application begins."""
+    at = 0
+    while at < len(tokens) and tokens[at].startswith("-"):
+        name, assigned, value = tokens[at].partition("=")
+        start, at = at, at + 1
+        if not assigned and name not in _SWITCHES and at < len(tokens):
+            value, at = tokens[at], at + 1
+        yield _ALIASES.get(name, name), value, start, at
+
+
+def _conf(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def _conf_folder() -> Path:
+    if "SPARK_CONF_DIR" in os.environ:
+        return Path(os.environ["SPARK_CONF_DIR"])
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home()) / "conf"
+
+
+_PROPERTY = re.compile(r"((?:\\.|[^\\\s=:])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """Reads what ``java.util.Properties`` reads, without its \\u escapes."""
+    if not file.is_file():
+        return {}
+    found = {}
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n\s*", r"\1", file.read_text("utf-8"))
+    for line in map(str.lstrip, text.splitlines()):
+        parts = None if line.startswith(("#", "!")) else _PROPERTY.match(line)
+        if parts:
+            key, value = (re.sub(r"\\(.)", r"\1", part) for part in parts.groups())
+            found[key] = value.strip()
+    return found

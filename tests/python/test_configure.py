@@ -1,0 +1,423 @@
+"""``pb.configure``: the jar among those that others name, whoever starts the JVM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from local_cluster import cluster_environment, executor_logs
+
+import pillarbox as pb
+from java_jars import compiled
+from pillarbox import _configure, _engine, _jars, _jvm
+from pillarbox._jars import find_jar
+from pillarbox._submit import SubmitArguments
+from spark_apps import SOURCES, answer_of, app_text, environment
+
+# The applications below are sent as text; this name is theirs.
+build: Any = None
+
+OURS = "/x/pillarbox-1.jar"
+
+
+class FakeBuilder:
+    def __init__(self, **options: str) -> None:
+        self._options = {key.replace("_", "."): value for key, value in options.items()}
+
+    def config(self, key: str, value: str) -> FakeBuilder:
+        self._options[key] = value
+        return self
+
+    def getOrCreate(self) -> str | None:
+        """What a JVM that is started now is told."""
+        return SubmitArguments({}).value("--jars", "spark.jars")
+
+
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """No JVM has been started yet, and Spark's defaults are in a folder of the test's own."""
+    monkeypatch.setattr(_jvm, "is_running", lambda: False)
+    monkeypatch.setattr(_jars, "find_jar", lambda: OURS)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("PYSPARK_PYTHON", "")  # undone at the end, whether it was set or not
+    for variable in ("MASTER", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(variable, raising=False)
+    return monkeypatch
+
+
+def jars_after(*, arguments: str | None = None, **options: str) -> tuple[list[str], str | None]:
+    """What the JVM is given, and what the builder says."""
+    builder: Any = FakeBuilder(**options)
+    assert pb.configure(pb.configure(builder)) is builder
+    told = started(builder, arguments)
+    return (told or "").split(","), builder._options.get("spark.jars")
+
+
+def started(builder: Any, arguments: str | None = None) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        if arguments is not None:
+            patch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+        told = builder.getOrCreate()
+        assert os.environ.get("PYSPARK_SUBMIT_ARGS") == arguments
+    return told
+
+
+@pytest.mark.usefixtures("no_jvm")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--master local[2] --jars /a.jar,/b.jar --driver-memory 1g pyspark-shell",
+        "--jars=/a.jar,/b.jar pyspark-shell",
+        "--verbose --jars /c.jar --jars '/a.jar,/b.jar' pyspark-shell",
+        "--conf spark.jars=/a.jar,/b.jar pyspark-shell",
+        "-c spark.jars=/c.jar -c 'spark.jars=/a.jar, /b.jar' pyspark-shell",
+    ],
+)
+def test_the_jars_of_the_submit_arguments_stay(arguments: str) -> None:
+    assert jars_after(arguments=arguments) == (["/a.jar", "/b.jar", OURS], None)
+
+
+def test_other_submit_arguments_stay(no_jvm: pytest.MonkeyPatch) -> None:
+    text = "--master local[2] --jars /a.jar --name 'two words' --driver-memory=1g pyspark-shell x"
+    no_jvm.setenv("PYSPARK_SUBMIT_ARGS", text)
+    assert SubmitArguments({}).with_jars(["/a.jar", OURS]) == (
+        f"--jars /a.jar,{OURS} --master 'local[2]' --name 'two words' "
+        "--driver-memory=1g pyspark-shell x"
+    )
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_the_jars_of_the_builder_stay_for_the_driver_and_for_executors() -> None:
+    """PySpark overwrites what spark-submit made of the list with what the builder says."""
+    assert jars_after(spark_jars="/a.jar") == (["/a.jar", OURS], f"/a.jar,{OURS}")
+    # What spark-submit is told by --jars wins over the builder's, but for executors.
+    both = jars_after(arguments="--jars /b.jar pyspark-shell", spark_jars="/a.jar")
+    assert both == (["/b.jar", OURS], f"/a.jar,{OURS}")
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_jars_that_the_builder_is_told_after_configure_stay_too() -> None:
+    builder: Any = FakeBuilder()
+    assert started(pb.configure(builder).config("spark.jars", "/a.jar")) == f"/a.jar,{OURS}"
+    assert builder._options["spark.jars"] == f"/a.jar,{OURS}"
+
+
+@pytest.mark.usefixtures("no_jvm")
+@pytest.mark.parametrize(
+    "line",
+    ["spark.jars /a.jar,/b.jar", "spark.jars=/a.jar,/b.jar", "  spark.jars : /a.jar,\\\n   /b.jar"],
+)
+def test_the_jars_of_the_defaults_stay(tmp_path: Path, line: str) -> None:
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text(
+        f"# spark.jars /x.jar\n! no\n\nspark.master local[3]\n{line}\nspark.jarsx 1"
+    )
+    assert jars_after() == (["/a.jar", "/b.jar", OURS], None)
+    other = tmp_path / "other.conf"
+    other.write_text("spark.jars /o.jar")
+    named = f"--properties-file {other} pyspark-shell"
+    assert jars_after(arguments=named) == (["/o.jar", OURS], None)
+    other.write_text("spark.x 1")
+    assert jars_after(arguments=named) == ([OURS], None)
+    both = f"--properties-file {other} --load-spark-defaults pyspark-shell"
+    assert jars_after(arguments=both) == (["/a.jar", "/b.jar", OURS], None)
+
+
+@pytest.mark.usefixtures("no_jvm")
+@pytest.mark.parametrize("there", ["/lib/pillarbox.jar", "hdfs://h/pillarbox-0.1.0.dev0.jar"])
+def test_a_jar_of_ours_that_is_named_already_is_taken(
+    there: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pillarbox")
+    arguments = f"--jars /a.jar,{there} pyspark-shell"
+    assert jars_after(arguments=arguments) == (["/a.jar", there], None)
+    assert caplog.messages == [f"pb.configure: {there} is among the session's jars already"]
+    assert jars_after(arguments=arguments, spark_jars="/b.jar")[1] == f"/b.jar,{there}"
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_what_was_done_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pillarbox")
+    assert jars_after() == ([OURS], None)
+    assert caplog.messages == [f"pb.configure: {OURS} is added to the session's jars"]
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_spark_connect_needs_no_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no() -> str:
+        raise AssertionError
+
+    monkeypatch.setattr(_jars, "find_jar", no)
+    assert jars_after(spark_remote="sc://localhost") == ([""], None)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    assert jars_after() == ([""], None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "master", "taken"),
+    [
+        ("pyspark-shell", None, True),
+        ("pyspark-shell", "local[2]", True),
+        ("--master local[2] pyspark-shell", None, True),
+        ("--master spark://h:7077 pyspark-shell", None, False),
+        ("--conf spark.master=yarn pyspark-shell", None, False),
+        ("pyspark-shell", "local-cluster[2,1,1024]", False),
+    ],
+)
+def test_local_workers_run_on_this_python_unless_another_is_named(
+    no_jvm: pytest.MonkeyPatch, arguments: str, master: str | None, taken: bool
+) -> None:
+    options = {} if master is None else {"spark_master": master}
+    no_jvm.delenv("PYSPARK_PYTHON")
+    jars_after(arguments=arguments, **options)
+    assert os.environ.get("PYSPARK_PYTHON") == (sys.executable if taken else None)
+    no_jvm.setenv("PYSPARK_PYTHON", "python3.99")
+    jars_after(arguments=arguments, **options)
+    assert os.environ["PYSPARK_PYTHON"] == "python3.99"
+
+
+def test_a_missing_jar_is_an_error_that_says_where_was_looked(
+    no_jvm: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "python" / "src" / "pillarbox"
+    package.mkdir(parents=True)
+    no_jvm.setattr(_jars, "find_jar", find_jar)
+    no_jvm.setattr(_jars.importlib.resources, "files", lambda _: package)
+    builder: Any = FakeBuilder()
+    with pytest.raises(pb.EngineUnavailable, match="JAR_NOT_FOUND") as no:
+        pb.configure(builder).getOrCreate()
+    assert str(tmp_path / "target") in str(no.value)
+
+
+@pytest.mark.parametrize("has_classes", [True, False])
+def test_a_package_that_was_loaded_from_the_jar_finds_that_jar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_classes: bool
+) -> None:
+    jar = tmp_path / "p.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("pillarbox/__init__.py", "")
+        if has_classes:
+            archive.writestr("io/pillarbox/spark/PythonBridge.class", "")
+    package = zipfile.Path(str(jar), "pillarbox/")
+    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
+    if has_classes:
+        assert find_jar() == str(jar)
+    else:
+        with pytest.raises(pb.EngineUnavailable, match=r"p\.jar, which has no classes"):
+            find_jar()
+
+
+def test_a_command_prints_where_the_jar_is() -> None:
+    command = [sys.executable, "-m", "pillarbox", "jar"]
+    done = subprocess.run(
+        command, env=environment(SOURCES), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == find_jar() + "\n"
+
+
+def test_a_running_jvm_with_the_jar_is_taken_as_it_is(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pillarbox")
+    builder: Any = FakeBuilder(spark_jars="/a.jar")
+    assert started(pb.configure(builder), "pyspark-shell") is None
+    assert caplog.messages == [f"pb.configure: the JVM that runs has {find_jar()} already"]
+    assert builder._options["spark.jars"] == f"/a.jar,{find_jar()}"
+
+
+def test_the_remedy_under_spark_submit_is_a_jar_for_spark_submit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "kernel" in _configure.how_to_add_jar()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert f"spark-submit --jars {find_jar()} " in _configure.how_to_add_jar()
+
+
+# --- One script, whoever starts the JVM ---------------------------------------------------------
+
+
+def one_script():  # type: ignore[no-untyped-def]
+    import logging
+    import warnings
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", RuntimeWarning)
+        spark = pb.configure(build({})).getOrCreate()
+
+    async def double(row):
+        return row.id * 2
+
+    df = spark.range(0, 20, 1, 2)
+    answers = df.transform(pb.async_io, double, returns="x long").collect()
+    df.transform(pb.async_io, double, returns="x long")
+    sees = spark.range(0, 20, 1, 2).selectExpr("java_method('com.acme.There', 'word') AS word")
+    try:
+        words = sorted({row.word for row in sees.collect()})
+    except Exception as problem:
+        words = [str(problem).splitlines()[0]]
+    plan = df.transform(pb.async_io, double, returns="x long")._jdf.queryExecution().toString()
+    return {
+        "package": pb.__file__,
+        "rows": sorted(row.x for row in answers),
+        "jvm": "AsyncIO" in plan,
+        "words": words,
+        "jars": spark.sparkContext._jsc.sc().listJars().mkString(","),
+        "warnings": [str(one.message) for one in told if one.category is RuntimeWarning],
+    }
+
+
+SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+DOUBLES = list(range(0, 40, 2))
+
+
+@pytest.fixture(scope="module")
+def users_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = 'package com.acme; public class There { public static String word() { return "yes"; } }'
+    return compiled(tmp_path_factory.mktemp("java"), "acme.jar", {"There": text})
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(app_text(one_script))
+    return path
+
+
+def test_python_app_py_keeps_the_jars_of_the_builder(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    jars = {"spark.master": "local[2]", "spark.jars": str(users_jar)}
+    script.write_text(script.read_text().replace("build({})", f"build({jars})"))
+    runs_with_both(answered([sys.executable, str(script)], environment(SOURCES), tmp_path))
+
+
+def test_python_app_py_on_a_cluster_keeps_the_jars_of_the_defaults(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    env = cluster_environment(tmp_path, executors=1) | {"SPARK_CONF_DIR": str(tmp_path)}
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars {users_jar}")
+    runs_with_both(answered([sys.executable, str(script)], env, tmp_path))
+
+
+def test_spark_submit_on_a_cluster_with_our_jar_and_the_package_in_it(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    env = cluster_environment(tmp_path) | {"PYTHONPATH": ""}
+    del env["PYSPARK_SUBMIT_ARGS"]
+    cluster = ["--master", "local-cluster[1,1,1024]", "--conf", "spark.executor.memory=1024m"]
+    jars = ["--jars", f"{find_jar()},{users_jar}", "--py-files", find_jar()]
+    answer = answered([SUBMIT, *cluster, *jars, str(script)], env, tmp_path)
+    assert ".jar" in answer["package"]
+    runs_with_both(answer)
+
+
+def test_spark_submit_with_our_jar_and_the_package_installed(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    jars = ["--master", "local[2]", "--jars", f"{find_jar()},{users_jar}"]
+    answer = answered([SUBMIT, *jars, str(script)], environment(SOURCES), tmp_path)
+    assert ".jar" not in answer["package"]
+    runs_with_both(answer)
+
+
+def runs_with_both(answer: Any) -> None:
+    """On the JVM's engine, with a class of another jar in the executors, and nothing to warn of."""
+    assert answer["rows"] == DOUBLES
+    assert answer["jvm"]
+    assert answer["words"] == ["yes"]
+    assert {jar.rsplit("/", 1)[-1] for jar in answer["jars"].split(",")} == {
+        "acme.jar",
+        Path(find_jar()).name,
+    }
+    assert answer["warnings"] == []
+
+
+def test_spark_submit_without_our_jar_warns_and_says_what_to_write(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    command = [SUBMIT, "--master", "local[2]", "--jars", str(users_jar), str(script)]
+    answer = answered(command, environment(SOURCES), tmp_path)
+    assert answer["rows"] == DOUBLES
+    assert not answer["jvm"]
+    assert answer["words"] == ["yes"]
+    (warning,) = answer["warnings"]
+    assert warning.startswith("[JAR_TOO_LATE]")
+    assert f"spark-submit --jars {find_jar()} " in warning
+
+
+def session_runs_already(log):  # type: ignore[no-untyped-def]
+    import logging
+    import warnings
+
+    logging.basicConfig(level=logging.INFO, filename=log, format="%(levelname)s %(message)s")
+    build({"spark.master": "local[1]"}).getOrCreate().range(1).collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        spark = pb.configure(build({})).getOrCreate()
+
+    async def double(row):
+        return row.id * 2
+
+    answers = [
+        [row.x for row in spark.range(3).transform(pb.async_io, double, returns="x long").collect()]
+        for _ in range(2)
+    ]
+    refused = ""
+    try:
+        pb.scan(spark.range(3), by="id", state={"n": ("0L", "n + 1")})
+    except pb.EngineUnavailable as problem:
+        refused = str(problem)
+    # A second session of the process is no other JVM.
+    spark.stop()
+    with warnings.catch_warnings(record=True) as again:
+        warnings.simplefilter("always")
+        pb.configure(build({})).getOrCreate()
+    texts = [str(one.message) for one in (*told, *again) if one.category is RuntimeWarning]
+    return [answers, texts, refused]
+
+
+def test_a_session_that_runs_already_is_a_warning_with_the_remedy(tmp_path: Path) -> None:
+    """As in a notebook. The log says once which engine was taken, and why."""
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", app_text(session_runs_already, str(log))]
+    answers, warned, refused = answer_of(command, environment(SOURCES))
+    assert answers == [[0, 2, 4]] * 2
+    assert len(warned) == 2
+    for text in warned:
+        assert text.startswith("[JAR_TOO_LATE]")
+        assert "kernel" in text
+    assert "kernel" in refused
+    assert "Start it with pb.configure" not in refused
+    (line,) = [line for line in log.read_text().splitlines() if 'engine="auto"' in line]
+    assert line.startswith('WARNING engine="auto" takes "python": the Pillarbox jar is not on')
+
+
+async def unused(row: Any) -> int:
+    return 0
+
+
+def test_the_log_says_once_that_auto_takes_the_jvm(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    _engine._tell.cache_clear()
+    caplog.set_level(logging.INFO, "pillarbox")
+    for _ in range(2):
+        pb.async_io(spark.range(3), unused, returns="x long")
+    assert caplog.messages == [
+        f'engine="auto" takes "jvm": the session has the jar of version {pb.__version__}'
+    ]
+
+
+def answered(command: list[str], env: dict[str, str], folder: Path) -> Any:
+    try:
+        return answer_of(command, env)
+    except Exception as problem:
+        raise AssertionError(f"{problem}\n{executor_logs(folder)}") from problem
