@@ -1,6 +1,9 @@
 package io.pillarbox.state.heap
 
+import java.util.concurrent.{FutureTask, TimeUnit}
+
 import scala.collection.mutable
+import scala.util.Try
 
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.serialization.Serializers
@@ -44,6 +47,30 @@ class KeyTableSuite extends AnyFunSuite {
       table.markUncommitted(at)
       assert(!table.isCommitted(at))
     }
+  }
+
+  test("an entry that is not there ends the search for it, also where no one else is") {
+    for (others <- Seq(0, 1, 15, 100)) {
+      val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+      (1L to others.toLong).foreach(added(table, _))
+      val entry = added(table, 0)
+      table.free(entry)
+      Seq[Int => Unit](table.free, table.touch, table.isCommitted(_): Unit, table.markCommitted).foreach {
+        use =>
+          val gone = intercept[IllegalStateException](ends(use(entry)))
+          assert(gone.getMessage.contains(s"no entry at position $entry"))
+      }
+      assert(table.used == others)
+    }
+  }
+
+  /** Fails if it takes long; a loop without end can only be left behind. */
+  private def ends(body: => Unit): Unit = {
+    val outcome = new FutureTask[Try[Unit]](() => Try(body))
+    val thread = new Thread(outcome, "must end")
+    thread.setDaemon(true)
+    thread.start()
+    outcome.get(10, TimeUnit.SECONDS).get
   }
 
   private def added(table: KeyTable[Long], key: Long): Int = {

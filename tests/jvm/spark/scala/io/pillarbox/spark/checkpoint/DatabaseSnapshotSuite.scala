@@ -1,6 +1,7 @@
 package io.pillarbox.spark.checkpoint
 
 import java.nio.file.Files
+import java.util.UUID
 
 import scala.util.Random
 
@@ -74,6 +75,31 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
           loaded.close()
         }
         intercept[StateException](partition.load(7, "id-7"))
+        open.close()
+      }
+    }
+
+    test(
+      s"format $format: clean-up deletes what crashes left half written, but for versions that are needed"
+    ) {
+      CheckpointPartition.use(withIds, RocksDB) { partition =>
+        val id = if (withIds) "_id" else ""
+        val left = for {
+          (folder, names) <- Seq(
+            "" -> Seq(s"%d$id.delta", s"%d$id.database", s"%d$id.snapshot"),
+            "tables/" -> Seq("%d-00.sst")
+          )
+          name <- names
+          version <- Seq(3, 7, 8, 11, 13)
+          hidden = s".${name.format(version)}.${UUID.randomUUID}.tmp"
+          file <- Seq(s"$folder$hidden", s"$folder.$hidden.crc")
+        } yield version -> partition.local.resolve(file)
+        var open = grow(partition, partition.loader.load(StateVersion.Empty), 2, every = 2)
+        left.foreach { case (_, file) => Files.write(file, Array[Byte](1)) }
+        open = grow(partition, open, 12, every = 2)
+        partition.cleanUp(open, oldest = 9)
+        left.foreach { case (version, file) => assert(Files.exists(file) == (version >= 8), file) }
+        (9 to 12).foreach(i => partition.load(i.toLong, s"id-$i").close())
         open.close()
       }
     }

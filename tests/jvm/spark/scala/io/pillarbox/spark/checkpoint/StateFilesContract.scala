@@ -73,6 +73,31 @@ abstract class StateFilesContract extends AnyFunSuite {
     }
   }
 
+  test("a file that is being written tells by its name which file it will be, and can be deleted") {
+    withFiles { (files, folder) =>
+      Seq("12_0b1f-22.delta", "3-00.sst").foreach { name =>
+        var during = Seq.empty[String]
+        files.write(name) { out =>
+          out.write("half".getBytes(UTF_8))
+          out.flush()
+          during = files.list()
+        }
+        assert(during.flatMap(StateFiles.unfinished) == Seq(name))
+        files.delete(name)
+        // As a process leaves it that dies then, with what Hadoop keeps beside it.
+        during.foreach { left =>
+          Files.write(folder.resolve(left), Array[Byte](1))
+          Files.write(folder.resolve(s".$left.crc"), Array[Byte](1))
+        }
+        files.list().filter(StateFiles.unfinished(_).contains(name)).foreach(files.delete)
+        assert(Files.list(folder).count() == 0)
+      }
+      Seq("12.delta", ".12.delta.crc", ".12.delta.tmp", ".x.tmp.crc", "12.delta.tmp").foreach { other =>
+        assert(StateFiles.unfinished(other).isEmpty, other)
+      }
+    }
+  }
+
   test("a file that is not there can't be opened, and its deletion is no error") {
     withFiles { (files, _) =>
       assert(intercept[FileNotFoundException](files.open("a")).getMessage.contains("a"))

@@ -177,12 +177,19 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     lastSlot = slot
   }
 
-  /** Where the word of this entry is, which must be in the index. */
+  /**
+   * Where the word of this entry is.
+   *
+   * @throws IllegalStateException if the entry is not in the index
+   */
   private[this] def slotOf(entry: Int): Int = {
     if (positionAt(index(lastSlot)) != entry) {
       val mask = index.length - 1
       var slot = firstSlot(hashes(entry))
-      while (positionAt(index(slot)) != entry) slot = (slot + 1) & mask
+      while (positionAt(index(slot)) != entry) {
+        if (index(slot) == 0L) throw new IllegalStateException(s"There is no entry at position $entry")
+        slot = (slot + 1) & mask
+      }
       lastSlot = slot
     }
     lastSlot

@@ -55,11 +55,13 @@ final class SharedTables(partition: Path, conf: Configuration) {
    * that is just being made.
    */
   def deleteUnused(version: Long, used: => Set[String]): Unit = {
-    val old = folder.listNames().filter(name => SharedTables.versionOf(name).exists(_ < version))
+    def isOld(name: String) = SharedTables.versionOf(name).exists(_ < version)
+    val old = folder.listNames().filter(isOld)
     if (old.nonEmpty) {
       val needed = used
       old.filterNot(needed).foreach(folder.deleteNamed)
     }
+    folder.deleteUnfinished(isOld)
   }
 
   private def copy(in: InputStream, file: SharedFile, to: LocalPath, path: Path): Unit = {

@@ -38,6 +38,15 @@ private[checkpoint] trait StateFiles {
 
 private[checkpoint] object StateFiles {
 
+  /** The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of checksums. */
+  private val Unfinished = """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\.crc)?""".r
+
+  /** Of a file that is being written, or was when its process died, the name that it would get; None for others. */
+  def unfinished(name: String): Option[String] = name match {
+    case Unfinished(finished) => Some(finished)
+    case _ => None
+  }
+
   /** With the means of the local file system where the checkpoint is there and nobody chose others. */
   def in(folder: Path, conf: Configuration): StateFiles =
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))

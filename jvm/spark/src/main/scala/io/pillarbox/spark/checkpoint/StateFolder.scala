@@ -44,4 +44,11 @@ final class StateFolder(val path: Path, private[checkpoint] val conf: Configurat
   def delete(file: StateFile): Unit = deleteNamed(file.name)
 
   private[checkpoint] def deleteNamed(name: String): Unit = files.delete(name)
+
+  /**
+   * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A writer that
+   * lives after all fails.
+   */
+  private[checkpoint] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
+    listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)
 }

@@ -50,6 +50,7 @@ final class StateHistory(folder: StateFolder) {
     pathTo(ancestor(current, oldest)).headOption.filter(_.kind.isFull).foreach { first =>
       val (old, kept) = folder.list().partition(_.version < first.version)
       old.foreach(folder.delete)
+      folder.deleteUnfinished(StateFile.parse(_).exists(_.version < first.version))
       tables.deleteUnused(
         first.version,
         kept.filter(_.kind == StateFileKind.Database).flatMap(tablesOf).toSet
