@@ -162,3 +162,30 @@ def test_hidden_columns_of_the_input_pass_through_async_io(files: DataFrame) -> 
     found = sorted(map(tuple, named.collect()))
     assert [row[:3] for row in found] == [("a", "X", "x"), ("a", "Y", "y"), ("b", "X", "x")]
     assert all(row[3].endswith(".parquet") for row in found)
+
+
+@FORMS
+def test_a_global_view_is_read_by_a_session_that_has_used_nothing_of_ours(
+    spark: SparkSession, letters: DataFrame, form: Form
+) -> None:
+    form(letters).createOrReplaceGlobalTempView("counted")
+    try:
+        read = spark.newSession().table("global_temp.counted")
+        assert sorted(map(tuple, read.collect())) == [("a", 1), ("a", 2), ("b", 1)]
+    finally:
+        spark.catalog.dropGlobalTempView("counted")
+
+
+def test_a_global_view_of_calls_is_read_by_a_session_that_has_used_nothing_of_ours(
+    spark: SparkSession, letters: DataFrame, engine: str
+) -> None:
+    async def lower(row):
+        return row.other.lower()
+
+    answered = pb.async_io(letters, lower, returns="lower string", engine=engine)
+    answered.createOrReplaceGlobalTempView("answered")
+    try:
+        read = spark.newSession().sql("SELECT lower FROM global_temp.answered")
+        assert sorted(row.lower for row in read.collect()) == ["x", "x", "y"]
+    finally:
+        spark.catalog.dropGlobalTempView("answered")

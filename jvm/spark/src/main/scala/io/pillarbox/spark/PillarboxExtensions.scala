@@ -1,10 +1,14 @@
 package io.pillarbox.spark
 
 import io.pillarbox.spark.plan.PillarboxStrategy
-import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-/** For `spark.sql.extensions`. Not needed from Python: the first use in a session registers the same. */
-final class PillarboxExtensions extends (SparkSessionExtensions => Unit) {
+/**
+ * Makes every session plan our nodes. Spark finds it as a service on the class path when it makes the first session, and
+ * hands it on to those made from that one, which may read a view that another session has made. `spark.sql.extensions`
+ * may name it too. A session that was there before our jar registers the same at its first use.
+ */
+final class PillarboxExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit =
     extensions.injectPlannerStrategy(_ => PillarboxStrategy)
 }
