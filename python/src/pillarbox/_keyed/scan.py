@@ -34,9 +34,9 @@ def scan(
 
     Parameters
     ----------
-    state: by name the value before a key's first row (whose columns it may use; it also gives the
-        type) and the one after a row, over the row's columns and the states *before* it. All are
-        updated at the same time.
+    state: by name the value before a key's first row (whose columns it may use) and the one after
+        a row, over the row's columns and the states *before* it. All are updated at the same time.
+        The type is the smallest that holds both without loss; a cast in the update says another.
     emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
     ttl: a :class:`StateTtl` or a duration; then a key's states end together.
@@ -44,7 +44,10 @@ def scan(
         state goes by the name "scan".
     by, timestamp, backend, order_by, time_sorted, name: as in :func:`process_keyed`.
 
-    Raises as :func:`process_keyed`; expressions that don't resolve are Spark's AnalysisException.
+    Raises as :func:`process_keyed`. Expressions that don't resolve are Spark's AnalysisException;
+    those that a row and its key's state don't decide (random numbers, windows, subqueries, Python
+    functions) and types that don't fit each other are its IllegalArgumentException. The current
+    time is the micro-batch's, also when it is replayed.
     """
     from .. import _jvm
     from .._engine import require_jvm

@@ -37,7 +37,7 @@ object PillarboxConf {
     "10",
     "After how many micro-batches a snapshot of a partition's state is taken, in the background. Fewer make a restart " +
       "faster and cost more writing.",
-    text => positive(text.toLong).toInt
+    text => positive(text.trim.toInt.toLong).toInt
   )
 
   val RocksDBMemory: PillarboxConf[Long] = new PillarboxConf(
