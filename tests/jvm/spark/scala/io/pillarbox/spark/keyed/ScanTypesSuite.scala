@@ -58,6 +58,14 @@ class ScanTypesSuite extends AnyFunSuite with ScanFixture {
     )
   }
 
+  test("intervals, arrays and maps become as wide as their update") {
+    assert(typeOf(halves, "INTERVAL '0' SECOND", "s + make_dt_interval(v)") == "INTERVAL DAY TO SECOND")
+    assert(typeOf(halves, "INTERVAL '1' MONTH", "s + INTERVAL '1' YEAR") == "INTERVAL YEAR TO MONTH")
+    assert(typeOf(halves, "array(0)", "array(p)") == "ARRAY<DOUBLE>")
+    assert(typeOf(halves, "map('n', 0)", "map('n', s['n'] + v)") == "MAP<STRING, BIGINT>")
+    assert(folded(halves, "map()", "map_concat(s, map(v, p))").last == Map(1L -> 0.5, 2L -> 1.0, 3L -> 1.5))
+  }
+
   test("a constant that the type of the update holds exactly is converted, another one is refused") {
     assert(folded(halves, "0L", "s + p") == Seq(0.5, 1.5, 3.0))
     assert(folded(halves, "-0.1", "s").map(_.toString) == Seq("-0.1", "-0.1", "-0.1"))

@@ -19,9 +19,14 @@ object LosslessTypes {
     case (MapType(ak, av, _), MapType(bk, bv, _)) =>
       for (key <- either(ak, bk); value <- either(av, bv)) yield MapType(key, value)
     case (a: StructType, b: StructType) => structs(a, b)
+    case (DayTimeIntervalType(from, to), DayTimeIntervalType(start, end)) =>
+      Some(DayTimeIntervalType(from.min(start), to.max(end)))
+    case (YearMonthIntervalType(from, to), YearMonthIntervalType(start, end)) =>
+      Some(YearMonthIntervalType(from.min(start), to.max(end)))
     case _ => None
   }
 
+  /** Fields are matched by place, and must have the same names. */
   private def structs(left: StructType, right: StructType): Option[StructType] =
     if (left.fieldNames.toSeq != right.fieldNames.toSeq) None
     else {
