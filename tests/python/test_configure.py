@@ -10,19 +10,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from local_cluster import cluster_environment, executor_logs
 
 import pillarbox as pb
-from java_jars import compiled
 from pillarbox import _configure, _engine, _jars, _jvm
 from pillarbox._jars import find_jar
 from pillarbox._submit import SubmitArguments
-from spark_apps import SOURCES, answer_of, app_text, environment
-
-# The applications below are sent as text; this name is theirs.
-build: Any = None
+from spark_apps import SOURCES, environment
 
 OURS = "/x/pillarbox-1.jar"
 
@@ -240,166 +234,6 @@ def test_the_remedy_under_spark_submit_is_a_jar_for_spark_submit(
     assert f"spark-submit --jars {find_jar()} " in _configure.how_to_add_jar()
 
 
-# --- One script, whoever starts the JVM ---------------------------------------------------------
-
-
-def one_script():  # type: ignore[no-untyped-def]
-    import logging
-    import warnings
-
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", RuntimeWarning)
-        spark = pb.configure(build({})).getOrCreate()
-
-    async def double(row):
-        return row.id * 2
-
-    df = spark.range(0, 20, 1, 2)
-    answers = df.transform(pb.async_io, double, returns="x long").collect()
-    df.transform(pb.async_io, double, returns="x long")
-    sees = spark.range(0, 20, 1, 2).selectExpr("java_method('com.acme.There', 'word') AS word")
-    try:
-        words = sorted({row.word for row in sees.collect()})
-    except Exception as problem:
-        words = [str(problem).splitlines()[0]]
-    plan = df.transform(pb.async_io, double, returns="x long")._jdf.queryExecution().toString()
-    return {
-        "package": pb.__file__,
-        "rows": sorted(row.x for row in answers),
-        "jvm": "AsyncIO" in plan,
-        "words": words,
-        "jars": spark.sparkContext._jsc.sc().listJars().mkString(","),
-        "warnings": [str(one.message) for one in told if one.category is RuntimeWarning],
-    }
-
-
-SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-DOUBLES = list(range(0, 40, 2))
-
-
-@pytest.fixture(scope="module")
-def users_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = 'package com.acme; public class There { public static String word() { return "yes"; } }'
-    return compiled(tmp_path_factory.mktemp("java"), "acme.jar", {"There": text})
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "app.py"
-    path.write_text(app_text(one_script))
-    return path
-
-
-def test_python_app_py_keeps_the_jars_of_the_builder(
-    tmp_path: Path, users_jar: Path, script: Path
-) -> None:
-    jars = {"spark.master": "local[2]", "spark.jars": str(users_jar)}
-    script.write_text(script.read_text().replace("build({})", f"build({jars})"))
-    runs_with_both(answered([sys.executable, str(script)], environment(SOURCES), tmp_path))
-
-
-def test_python_app_py_on_a_cluster_keeps_the_jars_of_the_defaults(
-    tmp_path: Path, users_jar: Path, script: Path
-) -> None:
-    env = cluster_environment(tmp_path, executors=1) | {"SPARK_CONF_DIR": str(tmp_path)}
-    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars {users_jar}")
-    runs_with_both(answered([sys.executable, str(script)], env, tmp_path))
-
-
-def test_spark_submit_on_a_cluster_with_our_jar_and_the_package_in_it(
-    tmp_path: Path, users_jar: Path, script: Path
-) -> None:
-    env = cluster_environment(tmp_path) | {"PYTHONPATH": ""}
-    del env["PYSPARK_SUBMIT_ARGS"]
-    cluster = ["--master", "local-cluster[1,1,1024]", "--conf", "spark.executor.memory=1024m"]
-    jars = ["--jars", f"{find_jar()},{users_jar}", "--py-files", find_jar()]
-    answer = answered([SUBMIT, *cluster, *jars, str(script)], env, tmp_path)
-    assert ".jar" in answer["package"]
-    runs_with_both(answer)
-
-
-def test_spark_submit_with_our_jar_and_the_package_installed(
-    tmp_path: Path, users_jar: Path, script: Path
-) -> None:
-    jars = ["--master", "local[2]", "--jars", f"{find_jar()},{users_jar}"]
-    answer = answered([SUBMIT, *jars, str(script)], environment(SOURCES), tmp_path)
-    assert ".jar" not in answer["package"]
-    runs_with_both(answer)
-
-
-def runs_with_both(answer: Any) -> None:
-    """On the JVM's engine, with a class of another jar in the executors, and nothing to warn of."""
-    assert answer["rows"] == DOUBLES
-    assert answer["jvm"]
-    assert answer["words"] == ["yes"]
-    assert {jar.rsplit("/", 1)[-1] for jar in answer["jars"].split(",")} == {
-        "acme.jar",
-        Path(find_jar()).name,
-    }
-    assert answer["warnings"] == []
-
-
-def test_spark_submit_without_our_jar_warns_and_says_what_to_write(
-    tmp_path: Path, users_jar: Path, script: Path
-) -> None:
-    command = [SUBMIT, "--master", "local[2]", "--jars", str(users_jar), str(script)]
-    answer = answered(command, environment(SOURCES), tmp_path)
-    assert answer["rows"] == DOUBLES
-    assert not answer["jvm"]
-    assert answer["words"] == ["yes"]
-    (warning,) = answer["warnings"]
-    assert warning.startswith("[JAR_TOO_LATE]")
-    assert f"spark-submit --jars {find_jar()} " in warning
-
-
-def session_runs_already(log):  # type: ignore[no-untyped-def]
-    import logging
-    import warnings
-
-    logging.basicConfig(level=logging.INFO, filename=log, format="%(levelname)s %(message)s")
-    build({"spark.master": "local[1]"}).getOrCreate().range(1).collect()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        spark = pb.configure(build({})).getOrCreate()
-
-    async def double(row):
-        return row.id * 2
-
-    answers = [
-        [row.x for row in spark.range(3).transform(pb.async_io, double, returns="x long").collect()]
-        for _ in range(2)
-    ]
-    refused = ""
-    try:
-        pb.scan(spark.range(3), by="id", state={"n": ("0L", "n + 1")})
-    except pb.EngineUnavailable as problem:
-        refused = str(problem)
-    # A second session of the process is no other JVM.
-    spark.stop()
-    with warnings.catch_warnings(record=True) as again:
-        warnings.simplefilter("always")
-        pb.configure(build({})).getOrCreate()
-    texts = [str(one.message) for one in (*told, *again) if one.category is RuntimeWarning]
-    return [answers, texts, refused]
-
-
-def test_a_session_that_runs_already_is_a_warning_with_the_remedy(tmp_path: Path) -> None:
-    """As in a notebook. The log says once which engine was taken, and why."""
-    log = tmp_path / "log"
-    command = [sys.executable, "-c", app_text(session_runs_already, str(log))]
-    answers, warned, refused = answer_of(command, environment(SOURCES))
-    assert answers == [[0, 2, 4]] * 2
-    assert len(warned) == 2
-    for text in warned:
-        assert text.startswith("[JAR_TOO_LATE]")
-        assert "kernel" in text
-    assert "kernel" in refused
-    assert "Start it with pb.configure" not in refused
-    (line,) = [line for line in log.read_text().splitlines() if 'engine="auto"' in line]
-    assert line.startswith('WARNING engine="auto" takes "python": the Pillarbox jar is not on')
-
-
 async def unused(row: Any) -> int:
     return 0
 
@@ -414,10 +248,3 @@ def test_the_log_says_once_that_auto_takes_the_jvm(
     assert caplog.messages == [
         f'engine="auto" takes "jvm": the session has the jar of version {pb.__version__}'
     ]
-
-
-def answered(command: list[str], env: dict[str, str], folder: Path) -> Any:
-    try:
-        return answer_of(command, env)
-    except Exception as problem:
-        raise AssertionError(f"{problem}\n{executor_logs(folder)}") from problem
