@@ -64,9 +64,6 @@ def test_the_readme_and_the_guide_have_code_that_runs() -> None:
     assert {"README.md", "quickstart.md", "async-io.md", "errors.md"} <= names
 
 
-@pytest.mark.xfail(
-    strict=True, reason="README quotes figures of several days, and links to no page"
-)
 def test_the_figures_of_the_readme_are_on_the_pages_that_it_links_to() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     (measured,) = re.findall(r"^Measured .*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
