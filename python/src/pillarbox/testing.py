@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from ._ddl import parse_columns
+from ._fields import Place
 from ._keyed import snapshot as snapshots
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
@@ -66,8 +67,8 @@ class Harness:
         if isinstance(fn, BatchProcessFunction) or not hasattr(fn, "process"):
             raise error("NOT_A_KEYED_FUNCTION", value=shown(fn))
         columns = _columns(input, "input")
-        self._accept_row = row_acceptor(columns, "row")
-        self._accept_output = row_acceptor(_columns(returns, "returns"), "returns")
+        self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
+        self._accept_output = row_acceptor(_columns(returns, "returns"), Place())
         self._key_of = _key_reader(columns, names_of("by", by))
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
         self._order = order_key(columns, order_by)
@@ -78,7 +79,9 @@ class Harness:
             fn,
             type(fn).__name__,
             sorted_input=time_sorted,
-            tags={tag: row_acceptor(_columns(kind, tag), tag) for tag, kind in sides.items()},
+            tags={
+                tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()
+            },
         )
         self._runtime.open()
         self._space = KeySpace(self._runtime)

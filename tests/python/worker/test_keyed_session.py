@@ -359,7 +359,8 @@ def test_structs_are_state_columns_too(keyed):
     ("answer", "word"),
     [
         (lambda batch, state: {"k": batch["k"]}, "column y"),
-        (lambda batch, state: {"k": batch["k"], "y": batch["k"]}, "int64"),
+        (lambda batch, state: {"k": batch["k"], "y": batch["k"]}, "column y must be bigint"),
+        (lambda batch, state: {"k": batch["k"], "Y": [1, 2]}, "'Y' is no column; the nearest is y"),
         (lambda batch, state: {"k": batch["k"], "y": [1]}, "columns of one length"),
         (lambda batch, state: 5, "a RecordBatch, a Table or a dict of columns"),
         (lambda batch, state: state["m"], "no state 'm'; declared are 'n', 'last'"),

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql.types import DataType
 
 from .._ddl import parse_type
+from .._fields import Place
 from .._schema import check_type
 from ..errors import PillarboxError, error, shown
 from .context import Context
@@ -90,14 +91,14 @@ class StateRegistry:
         parsed_ttl = as_ttl(ttl)
         if parsed_ttl is not None and parsed_ttl.time == "event" and not self._event_time:
             raise error("TTL_WITHOUT_WATERMARK", state=name)
-        place = f"state {name}"
-        value = ValueType(_parsed(type, place), f"{place}{_ELEMENT.get(kind, '')}")
+        option, place = f"state {name}", Place(name, "STATE_TYPE_MISMATCH")
+        value = ValueType(_parsed(type, option), place.inside(_ELEMENT.get(kind, "")))
         keys = None
         if kind == "map":
-            parsed = _parsed(key_type, place)
+            parsed = _parsed(key_type, option)
             if not is_hashable(parsed):
                 raise error("MAP_KEY_TYPE", state=name, data_type=parsed.simpleString())
-            keys = KeyType(parsed, f"{place}{{key}}")
+            keys = KeyType(parsed, place.inside("{key}"))
         return Declaration(name, kind, value, keys, parsed_ttl, fold)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from .._failures import message_of
+from .._fields import Place
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
@@ -250,7 +251,7 @@ class _HeldKeys:
 def key_type(schema: Any) -> KeyType:
     """One column's own type, or the struct of several."""
     data_type = schema.fields[0].dataType if len(schema.fields) == 1 else schema
-    return KeyType(data_type, "by")
+    return KeyType(data_type, Place("by"))
 
 
 def _timestamps(times: Any) -> list[int | None]:

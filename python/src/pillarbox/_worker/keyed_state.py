@@ -30,10 +30,10 @@ class _Structs:
         data_type: Any = type.data_type
         if self._plain:
             self._read = list_reader(data_type)
-            self._write = list_writer(data_type, arrow.field(0).type, type.path)
+            self._write = list_writer(data_type, arrow.field(0).type, type.place)
         else:
             self._read = struct_reader(data_type)
-            self._write = struct_writer(data_type, arrow, type.path)
+            self._write = struct_writer(data_type, arrow, type.place)
 
     def read(self, column: pa.Array) -> list[Any]:
         return self._read(column.flatten()[0] if self._plain else column)
