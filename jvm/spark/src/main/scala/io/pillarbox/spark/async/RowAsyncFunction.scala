@@ -5,7 +5,6 @@ import java.util.{Collection => JCollection}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
-import io.pillarbox.spark.{UserClassException, UserClasses}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -84,24 +83,4 @@ final class RowAsyncFunction(
       try complete
       catch { case mismatch: RuntimeException => future.completeExceptionally(mismatch) }
   }
-}
-
-object RowAsyncFunction {
-
-  /**
-   * Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
-   * parameters.
-   *
-   * @throws io.pillarbox.spark.UserClassException
-   *   if the class is not there, is no AsyncFunction, or has neither constructor
-   */
-  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] =
-    UserClasses.instantiate(className, options) match {
-      case function: AsyncFunction[_, _] => function.asInstanceOf[AsyncFunction[Row, Row]]
-      case _ =>
-        throw new UserClassException(
-          "JVM_CLASS_UNSUITABLE",
-          s"The class $className does not implement io.pillarbox.async.AsyncFunction."
-        )
-    }
 }
