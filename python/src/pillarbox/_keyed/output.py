@@ -26,7 +26,7 @@ SIDE_OUTPUT = "pillarbox.side_output"
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:
-    """The columns that the operator gives out."""
+    """The columns that the operator gives out; with side outputs all may be null."""
     if not side_outputs:
         return returns
     tag = t.StructField(TAG, t.StringType(), False)

@@ -227,14 +227,13 @@ def _may_lack_nothing(data_type: t.DataType) -> bool:
 
 
 def _lacks_something(column: pa.Array, data_type: t.DataType) -> bool:
-    """Whether there is a null inside where none can be."""
+    """Whether there may be a null inside where none can be; of maps, also one beyond a slice."""
     if isinstance(data_type, t.UserDefinedType):
         return _lacks_something(column, data_type.sqlType())
     if isinstance(data_type, t.ArrayType):
         parts = [(column.flatten(), data_type.elementType, data_type.containsNull)]
     elif isinstance(data_type, t.MapType):
-        _, values = column.flatten().flatten()
-        parts = [(values, data_type.valueType, data_type.valueContainsNull)]
+        parts = [(column.items, data_type.valueType, data_type.valueContainsNull)]
     elif isinstance(data_type, t.StructType):
         children = column.drop_null().flatten()
         fields = [(field.dataType, field.nullable) for field in data_type.fields]

@@ -5,8 +5,8 @@ import java.util.{Collection => JCollection}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
+import io.pillarbox.spark.UserRows
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
 
@@ -28,9 +28,14 @@ final class RowAsyncFunction(
 
   private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
 
-  /** Checks the values' types as well. One thread at a time. */
-  private val serializer = ExpressionEncoder(resultSchema, lenient = true).createSerializer()
-  private val padding = Seq.fill[Any](resultSchema.length - returns.length)(null)
+  private val rows = {
+    val others = resultSchema.drop(returns.length)
+    if (others.isEmpty) new UserRows(returns)
+    else {
+      val padding = others.map(_ => null)
+      new UserRows(returns, StructType(returns ++ others), row => Row.fromSeq(row.toSeq ++ padding))
+    }
+  }
 
   override def open(): Unit = function.open()
 
@@ -47,25 +52,7 @@ final class RowAsyncFunction(
 
   private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
 
-  private def internal(row: Row): InternalRow = {
-    if (row.length != returns.length)
-      throw new IllegalArgumentException(
-        s"The function answered with a row of ${row.length} columns, but returns has ${returns.length}: " +
-          s"${returns.toDDL}."
-      )
-    val padded = if (padding.isEmpty) row else Row.fromSeq(row.toSeq ++ padding)
-    try serializer.synchronized(serializer(padded).copy())
-    catch { case problem: RuntimeException => throw mismatch(row, problem) }
-  }
-
-  /** Spark's own message is the generated expression; what was wrong is in its cause. */
-  private def mismatch(row: Row, problem: RuntimeException): IllegalArgumentException = {
-    val reason = Option(problem.getCause).getOrElse(problem).getMessage
-    new IllegalArgumentException(
-      s"The function's answer (${row.mkString(", ")}) does not fit returns, ${returns.toDDL}: $reason",
-      problem
-    )
-  }
+  private def internal(row: Row): InternalRow = rows.synchronized(rows.toInternal(row).copy())
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
     override def elementId: Long = future.elementId

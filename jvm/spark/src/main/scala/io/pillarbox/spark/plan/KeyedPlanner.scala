@@ -39,7 +39,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   private def dataFrame(factory: KeyedOperatorFactory, spec: KeyedSpec): DataFrame = {
     PillarboxStrategy.register(df.sparkSession)
-    val results = spec.returns.map(result)
+    val results = spec.output.map(result)
     val node =
       KeyedProcess(
         spec,
