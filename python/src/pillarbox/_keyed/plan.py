@@ -17,6 +17,7 @@ from .output import TAG
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TIMES = (TimestampType, TimestampNTZType)
 _WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -118,13 +119,14 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
     order = options.order_by
-    watermark = next((field for field in schema.fields if _WATERMARK in field.metadata), None)
-    timestamp = watermark
+    marked = [field for field in schema.fields if _WATERMARK in field.metadata]
+    # A column of windows has a watermark too, and no time.
+    timestamp = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
     if options.timestamp is not None:
         timestamp = found(options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
-        check_timestamp(timestamp, (TimestampType, TimestampNTZType))
+        check_timestamp(timestamp, TIMES)
     if options.time_sorted:
-        _check_time_sorted(timestamp, df.isStreaming and watermark is None)
+        _check_time_sorted(timestamp, df.isStreaming and not marked)
     return KeyedInput(
         options=options,
         keys=StructType(keys),
@@ -132,7 +134,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         timestamp=None if timestamp is None else timestamp.name,
         order_by=None if order is None else [found(n, "UNKNOWN_ORDER_COLUMN").name for n in order],
         streaming=df.isStreaming,
-        has_watermark=watermark is not None,
+        has_watermark=bool(marked),
     )
 
 

@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from .._failures import message_of
-from .._fields import Place
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
-from .._keyed.values import KeyType
 from .._lists import struct_reader
 from ..errors import PillarboxError, ResultTypeMismatch, error, shown
 from . import frames, keyed_frames
@@ -116,7 +114,7 @@ class RowRunner:
         self._runtime = runtime
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
-        self._read_keys = key_reader(key_type(command.key_schema))
+        self._read_keys = key_reader(command.key_schema)
         self._read_rows = struct_reader(command.input_schema)
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
@@ -246,12 +244,6 @@ class _HeldKeys:
                 self._keys.extend(self._load(blob))
             self._blobs.clear()
         return self._keys[slot]
-
-
-def key_type(schema: Any) -> KeyType:
-    """One column's own type, or the struct of several."""
-    data_type = schema.fields[0].dataType if len(schema.fields) == 1 else schema
-    return KeyType(data_type, Place("by"))
 
 
 def _timestamps(times: Any) -> list[int | None]:

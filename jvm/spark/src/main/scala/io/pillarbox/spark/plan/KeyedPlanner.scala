@@ -14,7 +14,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
   private val analyzed = SparkAdapter.analyzedPlan(df)
   private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
   private val timestamp =
-    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isWatermarked))
+    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isEventTime))
 
   check()
 
@@ -98,7 +98,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
   }
 
   private def checkTimestamp(column: Attribute): Unit =
-    if (column.dataType != TimestampType && column.dataType != TimestampNTZType)
+    if (!isTimestamp(column))
       throw new IllegalArgumentException(
         s"${spec.name}: the event time must be a timestamp, but ${column.name} is ${column.dataType.sql}: " +
           "convert it, for instance with timestamp_millis, and name the new column"
@@ -106,6 +106,12 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   private def isWatermarked(column: Attribute): Boolean =
     column.metadata.contains(EventTimeWatermark.delayKey)
+
+  /** A column of windows has a watermark too, and no time. */
+  private def isEventTime(column: Attribute): Boolean = isWatermarked(column) && isTimestamp(column)
+
+  private def isTimestamp(column: Attribute): Boolean =
+    column.dataType == TimestampType || column.dataType == TimestampNTZType
 
   private def column(option: String, name: String): Attribute =
     try SparkAdapter.resolve(df, name)
