@@ -47,13 +47,13 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
     It raises ``ResultTypeMismatch`` naming the place (``address.city``, ``tags[]``, ``m{key}``).
     """
     convert = _nested(data_type, place) or _leaf(data_type)
-    expected = expected_type(data_type, nullable)
+    expected = data_type.simpleString()
 
     def checked(value: Any) -> Any:
         if value is None:
             if nullable:
                 return None
-            raise mismatch(place, expected, value)
+            raise null_mismatch(place, data_type)
         try:
             if type(value).__module__ == "numpy":
                 return convert(_from_numpy(value))
@@ -66,9 +66,9 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
     return checked
 
 
-def expected_type(data_type: t.DataType, nullable: bool) -> str:
-    """A type as messages have it."""
-    return data_type.simpleString() + ("" if nullable else " and not null")
+def null_mismatch(place: Place, data_type: t.DataType) -> PillarboxError:
+    """The error for a null where none can be."""
+    return mismatch(place, f"{data_type.simpleString()} and not null", None)
 
 
 def _require(fits: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from ._converters import converter, expected_type, mismatch, struct_fields
+from ._converters import converter, null_mismatch, struct_fields
 from ._fields import Place
 from ._rows import Reader, _local_timestamps, _reader, row_type
 
@@ -146,7 +146,7 @@ def struct_writer(
         present = rows
         if type(None) in set(map(type, rows)):
             if not nullable:
-                raise mismatch(place, expected_type(data_type, False), None)
+                raise null_mismatch(place, data_type)
             mask = pa.array([row is None for row in rows])
             present = [row for row in rows if row is not None]
         ordered = in_order(present)
@@ -177,7 +177,7 @@ def _tuples(data_type: t.StructType, place: Place) -> Callable[[list[Any]], list
 def _null_check(data_type: t.StructType, place: Place) -> Callable[[list[Any]], None]:
     """Raises for a null in a field that can't be null."""
     required = [
-        (index, mismatch(place.field(field.name), expected_type(field.dataType, False), None))
+        (index, null_mismatch(place.field(field.name), field.dataType))
         for index, field in enumerate(data_type.fields)
         if not field.nullable
     ]

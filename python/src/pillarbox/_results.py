@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from ._converters import converter, expected_type
-from ._converters import mismatch as misfit
+from ._converters import converter, null_mismatch
 from ._fields import Place, as_mapping, fields_of
 from ._lists import list_writer
 from .errors import PillarboxError, ResultTypeMismatch, error, shown
@@ -96,7 +95,7 @@ class ResultEncoder:
         """Its columns are null."""
         required = self._required
         if required is not None:
-            raise misfit(Place(required.name), expected_type(required.dataType, False), None)
+            raise null_mismatch(Place(required.name), required.dataType)
         return NO_MATCH
 
     def _fitting(

@@ -14,6 +14,7 @@ from .context import Context
 from .function import AggregateFunction
 from .list_state import ListState
 from .map_state import MapState
+from .methods import check_aggregate
 from .state import Declaration, State
 from .ttl import as_ttl
 from .value_state import AggregatingState, ReducingState, ValueState
@@ -116,6 +117,8 @@ def _check_fold(name: str, kind: str, fold: Any) -> None:
         raise error("NOT_A_REDUCE_FUNCTION", state=name, value=shown(fold))
     if kind == "aggregating" and not isinstance(fold, AggregateFunction):
         raise error("NOT_AN_AGGREGATE_FUNCTION", state=name, value=shown(fold))
+    if kind == "aggregating":
+        check_aggregate(fold)
 
 
 def _taken(first: Declaration, second: Declaration) -> PillarboxError:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from .._converters import expected_type, mismatch
+from .._converters import mismatch, null_mismatch
 from .._fields import Place, fields_of
 from .._lists import has_infinity, list_writer
 from ..errors import error, shown
@@ -57,7 +57,7 @@ class ColumnConverter:
         if exact is None or (self._is_strict and _lacks_something(exact, self._data_type)):
             return self._one_by_one(column)
         if exact.null_count and not self._nullable:
-            raise mismatch(self._place, expected_type(self._data_type, False), None)
+            raise null_mismatch(self._place, self._data_type)
         return exact
 
     def _cast(self, column: pa.Array) -> pa.Array | None:

@@ -92,6 +92,7 @@ class BatchRunner:
             event=f"process(batch of {len(frame.kinds)} rows)",
             kind=type(problem).__name__,
             reason=message_of(problem).rstrip("."),
+            hint="",
         )
 
 

@@ -203,8 +203,7 @@ class RowRunner:
 
     def _blame(self, rows: list[Any], ends: list[int]) -> None:
         """Makes the event whose row doesn't fit the current one, for the message."""
-        event = bisect_right(ends, self._encoder.bad_row(rows))
-        self._runtime.context._slot = self._runtime.event_slots[event]
+        self._runtime.go_back_to(bisect_right(ends, self._encoder.bad_row(rows)))
 
     def _failed(self, problem: Exception) -> PillarboxError:
         context = self._runtime.context
@@ -216,7 +215,18 @@ class RowRunner:
             event=self._runtime.current_event(),
             kind=type(problem).__name__,
             reason=message_of(problem).rstrip("."),
+            hint=_hint(problem) if context.timestamp is None else "",
         )
+
+
+def _hint(problem: Exception) -> str:
+    """For one who computes with the time of a row that has none."""
+    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
+        return (
+            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
+            "df.withWatermark(column, delay) before process_keyed."
+        )
+    return ""
 
 
 class _HeldKeys:

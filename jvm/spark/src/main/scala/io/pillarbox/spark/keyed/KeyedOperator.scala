@@ -73,5 +73,8 @@ trait KeyedOperatorFactory extends Serializable {
   /** How the function is called, for `explain()`: "row", "batch", "jvm" or "scan". */
   def form: String
 
+  /** Whether the function runs in Python workers. */
+  def runsPython: Boolean = false
+
   def create(): KeyedOperator
 }

@@ -50,7 +50,7 @@ final case class KeyedProcessBatchExec(
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
       Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
         name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
-      }
+      } ++ KeyedMetrics.ofPython(factory, sparkContext)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

@@ -47,7 +47,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     view = viewOf(rowSchema)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     clock = new RawClock(context.clock)
-    worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext)
+    worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext, context.count)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
@@ -358,6 +358,7 @@ object PythonKeyedOperator {
   /** Makes operators for a pickled function. */
   final case class Factory(form: String, function: UserFunction, artifactId: Option[String])
       extends KeyedOperatorFactory {
+    override def runsPython: Boolean = true
     override def create(): KeyedOperator = new PythonKeyedOperator(this)
   }
 }
