@@ -69,6 +69,7 @@ final case class KeyedProcessBatchExec(
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
       metrics,
+      KeyedTask.maxRowsPerBatch(conf),
       initial.map(_.layout)
     )
     val input = child.execute()

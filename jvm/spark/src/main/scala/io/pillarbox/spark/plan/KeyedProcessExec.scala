@@ -109,6 +109,7 @@ final case class KeyedProcessExec(
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
       sqlMetrics,
+      KeyedTask.maxRowsPerBatch(conf),
       initialRows.map(_.layout)
     )
     new KeyedStateRDD(

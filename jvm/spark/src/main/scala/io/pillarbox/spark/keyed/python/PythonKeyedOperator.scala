@@ -52,7 +52,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     toResult = UnsafeProjection.create(context.resultSchema)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
     val declared = DeclaredState.fromReady(ready)
-    val limits = FrameLimits.of(factory.form, declared)
+    val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits)
     states = declared.map(stateOf).toArray
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
