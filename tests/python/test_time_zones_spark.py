@@ -1,4 +1,4 @@
-"""In which zone a function sees a timestamp: as in Spark's own Python UDFs, by row and by column."""
+"""In which zone a function sees a timestamp: as in Spark's own Python UDFs, row or column."""
 
 from __future__ import annotations
 
