@@ -176,15 +176,11 @@ def _tuples(data_type: t.StructType, place: Place) -> Callable[[list[Any]], list
 
 def _null_check(data_type: t.StructType, place: Place) -> Callable[[list[Any]], None]:
     """Raises for a null in a field that can't be null."""
-    required = [
-        (index, null_mismatch(place.field(field.name), field.dataType))
-        for index, field in enumerate(data_type.fields)
-        if not field.nullable
-    ]
+    required = [(i, field) for i, field in enumerate(data_type.fields) if not field.nullable]
 
     def check(rows: list[Any]) -> None:
-        for index, problem in required:
+        for index, field in required:
             if any(row[index] is None for row in rows):
-                raise problem
+                raise null_mismatch(place.field(field.name), field.dataType)
 
     return check

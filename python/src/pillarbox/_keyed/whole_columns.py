@@ -35,7 +35,7 @@ class ColumnConverter:
         self._type = arrow_type
         self._place = place
         self._write = list_writer(field.dataType, arrow_type, place, field.nullable)
-        self._is_strict = _may_lack_nothing(field.dataType)
+        self._has_required = _has_required(field.dataType)
 
     def array(self, values: Any) -> pa.Array:
         """``values`` (an Arrow or numpy array, a Series or a list) as one array.
@@ -54,7 +54,7 @@ class ColumnConverter:
         if _lacks_zone(column.type, self._data_type):
             raise error("TIMESTAMP_WITHOUT_ZONE", column=self._place.path, found=str(column.type))
         exact = column if column.type == self._type else self._cast(column)
-        if exact is None or (self._is_strict and _lacks_something(exact, self._data_type)):
+        if exact is None or (self._has_required and _has_nulls_inside(exact, self._data_type)):
             return self._one_by_one(column)
         if exact.null_count and not self._nullable:
             raise null_mismatch(self._place, self._data_type)
@@ -213,23 +213,23 @@ def _to_decimals(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     return wide.cast(arrow_type)
 
 
-def _may_lack_nothing(data_type: t.DataType) -> bool:
-    """Whether something inside the type can't be null."""
+def _has_required(data_type: t.DataType) -> bool:
+    """Whether some part inside the type can't be null."""
     if isinstance(data_type, t.UserDefinedType):
-        return _may_lack_nothing(data_type.sqlType())
+        return _has_required(data_type.sqlType())
     if isinstance(data_type, t.ArrayType):
-        return not data_type.containsNull or _may_lack_nothing(data_type.elementType)
+        return not data_type.containsNull or _has_required(data_type.elementType)
     if isinstance(data_type, t.MapType):
-        return not data_type.valueContainsNull or _may_lack_nothing(data_type.valueType)
+        return not data_type.valueContainsNull or _has_required(data_type.valueType)
     if isinstance(data_type, t.StructType):
-        return any(not f.nullable or _may_lack_nothing(f.dataType) for f in data_type.fields)
+        return any(not f.nullable or _has_required(f.dataType) for f in data_type.fields)
     return False
 
 
-def _lacks_something(column: pa.Array, data_type: t.DataType) -> bool:
+def _has_nulls_inside(column: pa.Array, data_type: t.DataType) -> bool:
     """Whether there may be a null inside where none can be; of maps, also one beyond a slice."""
     if isinstance(data_type, t.UserDefinedType):
-        return _lacks_something(column, data_type.sqlType())
+        return _has_nulls_inside(column, data_type.sqlType())
     if isinstance(data_type, t.ArrayType):
         parts = [(column.flatten(), data_type.elementType, data_type.containsNull)]
     elif isinstance(data_type, t.MapType):
@@ -241,6 +241,6 @@ def _lacks_something(column: pa.Array, data_type: t.DataType) -> bool:
     else:
         return False
     return any(
-        (part.null_count and not nullable) or _lacks_something(part, inner)
+        (part.null_count and not nullable) or _has_nulls_inside(part, inner)
         for part, inner, nullable in parts
     )
