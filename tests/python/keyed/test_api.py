@@ -13,6 +13,7 @@ from keyed.scripts import CountAndSum, Split
 from keyed.support import AtKeys
 from pillarbox import _jvm
 from pillarbox._keyed import plan
+from pillarbox._keyed.stored import _operator
 from pillarbox.testing import Harness
 
 
@@ -320,3 +321,15 @@ class Half(pb.AggregateFunction):
 def test_an_aggregate_that_lacks_a_method_is_named_when_it_is_declared():
     with pytest.raises(pb.InvalidFunction, match=r"Half has no method add, but a ad\. Write it"):
         AtKeys(lambda ctx: ctx.aggregating_state("s", "bigint", Half()))
+
+
+def test_an_operator_of_a_checkpoint_is_found_or_told_with_those_there_are():
+    there = [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}, {"id": 2, "name": "b"}]
+    assert (_operator(there, "x", "a"), _operator(there, "x", 2)) == (0, 2)
+    known = r"0 \(a\), 1 \(b\), 2 \(b\)"
+    for wanted in (3, "c", None):
+        wanted_text = rf"has no keyed operator {wanted!r}; there .*{known}"
+        with pytest.raises(pb.InvalidOption, match=wanted_text):
+            _operator(there, "x", wanted)
+    with pytest.raises(pb.InvalidOption, match=f"2 keyed operators of .* called 'b': {known}"):
+        _operator(there, "x", "b")
