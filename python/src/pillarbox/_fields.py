@@ -70,13 +70,19 @@ def _is_meant(key: object, missing: Sequence[str]) -> bool:
     return isinstance(key, str) and any(is_nearly(key, name) for name in missing)
 
 
+def _named(place: Place) -> str:
+    if not place.path:
+        return ""
+    return f" of state {place.path}" if place.error.startswith("STATE") else f" of {place.path}"
+
+
 def _unknown(
     key: object, names: Sequence[str], missing: Sequence[str], place: Place, value: object
 ) -> PillarboxError:
     return error(
         "UNKNOWN_FIELD",
         key=shown(key),
-        place=f" of {place.path}" if place.path else "",
+        place=_named(place),
         nearest=nearest(str(key), missing or names) or "none",
         columns=", ".join(names),
         value=shown(value),
