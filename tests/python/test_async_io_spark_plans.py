@@ -174,6 +174,39 @@ def test_no_shuffle_is_added_for_a_group_by_the_key_of_the_input(
     assert text.count("Exchange") == 1
 
 
+def test_the_python_engine_takes_an_exchange_more_as_engines_say(spark: SparkSession) -> None:
+    whole = (
+        spark.range(10)
+        .repartition("id")
+        .transform(pb.async_io, double, returns="twice long", engine="python")
+    )
+    text = whole.groupBy("id").count()._jdf.queryExecution().executedPlan().toString()
+    assert text.count("Exchange") == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "data_type"),
+    [
+        ("interval '1' year", "interval year"),
+        ("make_interval(1)", "interval"),
+        ("named_struct('a', 1, 'a', 2)", "struct<a:int,a:int>"),
+    ],
+)
+def test_a_column_that_can_not_travel_passes_by_on_the_jvm_alone(
+    spark: SparkSession, column: str, data_type: str
+) -> None:
+    df = spark.range(2).selectExpr("id", f"{column} AS odd")
+    options: dict[str, Any] = {"returns": "twice long", "inputs": ["id"]}
+    out = df.transform(pb.async_io, double, engine="jvm", **options)
+    assert sorted(row.twice for row in out.select("twice").collect()) == [0, 2]
+    with pytest.raises(pb.InvalidSchema) as problem:
+        df.transform(pb.async_io, double, engine="python", **options)
+    assert 'The column odd of the input, which engine="python" takes whole, has the type ' in str(
+        problem.value
+    )
+    assert data_type in str(problem.value)
+
+
 def test_empty_partitions_start_no_worker(spark: SparkSession, log: CallLog) -> None:
     async def where(row: Any) -> int:
         log.write("start", key=row.id)

@@ -75,7 +75,14 @@ SOURCES = {
     "NeedsNumber": """
         package com.acme;
 
-        public class NeedsNumber { public NeedsNumber(int number) {} }
+        import io.pillarbox.async.AsyncFunction;
+        import io.pillarbox.async.ResultFuture;
+        import org.apache.spark.sql.Row;
+
+        public class NeedsNumber implements AsyncFunction<Row, Row> {
+          public NeedsNumber(int number) {}
+          @Override public void asyncInvoke(Row row, ResultFuture<Row> future) {}
+        }
     """,
 }
 
@@ -101,8 +108,20 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         except Exception as problem:
             return [type(problem).__name__, str(problem)]
 
+    def keyed_refusal(class_name):
+        try:
+            function = pb.jvm_function(class_name)
+            rows.transform(pb.process_keyed, function, by="id", returns="x long").collect()
+            return "no error"
+        except Exception as problem:
+            return [type(problem).__name__, str(problem)]
+
     factor = {"factor": "1.5"}
     return {
+        "keyed": {
+            name: keyed_refusal(name)
+            for name in ("java.lang.String", "com.acme.Missing", "com.acme.Price")
+        },
         "rows": call("Price", factor, retry=pb.Retry(2, backoff="1ms"), capacity=5),
         "failed": call("Price", factor, on_error="column")[0],
         "raised": refusal("Price", factor),
@@ -140,7 +159,7 @@ def test_its_failures_are_rows_or_errors_as_those_of_python_are(answers: Any) ->
     [
         ("missing", "JVM_CLASS_NOT_FOUND", "com.acme.Missing is not on the executors' class path"),
         ("no function", "JVM_CLASS_UNSUITABLE", "does not implement io.pillarbox.async"),
-        ("constructor", "JVM_CLASS_UNSUITABLE", "NeedsNumber needs a public constructor"),
+        ("constructor", "JVM_CLASS_UNSUITABLE", "com.acme.NeedsNumber has no such constructor"),
         ("options", "NumberFormatException", 'For input string: "much"'),
         ("wrong type", "ASYNC_CALL_FAILED", "does not fit returns"),
         ("too few columns", "ASYNC_CALL_FAILED", "a row of 2 columns, but returns has 1"),
@@ -151,6 +170,23 @@ def test_what_does_not_fit_is_told(answers: Any, case: str, condition: str, reas
     _, text = answers[case]
     assert condition in text
     assert reason in text
+
+
+@pytest.mark.parametrize(
+    ("class_name", "condition", "reason"),
+    [
+        ("java.lang.String", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.operator.Keyed"),
+        ("com.acme.Price", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.operator.Keyed"),
+        ("com.acme.Missing", "JVM_CLASS_NOT_FOUND", "is not on the executors' class path"),
+    ],
+)
+def test_a_class_that_is_no_keyed_function_is_told_in_a_few_words(
+    answers: Any, class_name: str, condition: str, reason: str
+) -> None:
+    kind, text = answers["keyed"][class_name]
+    assert kind == "PythonException"
+    assert f"[{condition}] process_keyed({class_name}): The class {class_name} {reason}" in text
+    assert len(text) < 1000
 
 
 @pytest.mark.parametrize("options", [{"factor": 1.5}, {1: "x"}], ids=str)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Row
 from pyspark.sql import types as t
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
 
+import pillarbox as pb
 from pillarbox._rows import RowReader, row_type
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
@@ -56,11 +56,20 @@ def test_tuple_methods_win_over_columns_of_their_name_as_in_pyspark(row):
     assert row["count"] == 3
 
 
-def test_an_unknown_name_is_the_error_of_pyspark(row):
-    with pytest.raises(PySparkAttributeError):
-        row.dest  # noqa: B018
+def test_an_unknown_name_is_told_with_the_nearest_and_all_there_are(row):
+    message = r"no column 'orgin'; the nearest is origin, and there are origin, hour, count"
+    with pytest.raises(pb.NoSuchColumn, match=message):
+        row.orgin  # noqa: B018
+    with pytest.raises(pb.NoSuchColumn, match=message):
+        row["orgin"]
+    assert getattr(row, "dest", None) is None
+    assert not hasattr(row, "__arrow_array__")
     with pytest.raises(ValueError, match="dest"):
         row["dest"]
+    with pytest.raises(IndexError):
+        row[7]
+    with pytest.raises(pb.NoSuchColumn, match="no column None"):
+        row[None]
 
 
 def test_a_row_cannot_be_changed(row):

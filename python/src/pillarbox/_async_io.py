@@ -70,12 +70,14 @@ def async_io(
     With ``resource`` it takes the open resource as second parameter. A result is a dict, tuple,
     ``Row`` or dataclass with the columns of ``returns``, the bare value where there is just one
     column, or None for no match (nulls); with ``explode`` a list of such, one output row each.
-    Results are checked strictly against ``returns``; names of a dict that are not columns are
-    left out, columns that are missing in it are null.
+    Results are checked strictly against ``returns``. Names of a dict that are not columns are
+    left out, but one that nearly is the name of a missing column is an error; columns that are
+    missing in it are null.
 
     Parameters
     ----------
-    returns: the new columns, as a DDL string or StructType. They are always nullable.
+    returns: the new columns, as a DDL string or StructType. One that is NOT NULL refuses null,
+        also that of no match; in the output it still is nullable unless on_error is "raise".
     ordered: whether output rows keep the order of the input rows within a partition.
     capacity: rows in flight in one task, with those that are done but wait for their turn.
     timeout: for one row, over all its attempts and the waiting between them.
@@ -128,14 +130,21 @@ def _plan(
     options: AsyncOptions,
     engine: str,
 ) -> DataFrame:
-    from ._schema import is_case_sensitive, output_schema, parse_returns, select_inputs
+    from ._schema import (
+        as_nullable,
+        is_case_sensitive,
+        output_schema,
+        parse_returns,
+        select_inputs,
+    )
 
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns)
     inputs = select_inputs(schema, options.inputs, sensitive)
     error_column = options.error_column if options.on_error == "column" else None
-    output = output_schema(schema, columns, error_column, sensitive)
+    added = columns if options.on_error == "raise" else as_nullable(columns)
+    output = output_schema(schema, added, error_column, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)

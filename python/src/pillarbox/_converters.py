@@ -1,69 +1,92 @@
 """One value of a function's answer to what Arrow takes, strictly, by Spark type.
 
-A widening that loses nothing is done (int to double, int to decimal); anything else is refused
-with the column, the expected type and the value found. numpy scalars and arrays count as the
-Python values they hold.
+Kind and magnitude never change; precision is rounded where Spark's own casts round it: an int in
+a double, a double in a float, more digits of a decimal (half up), nanoseconds (cut). Anything else
+is refused with its place, the expected type and the value found. numpy scalars and arrays count as
+the Python values they hold.
 """
 
 from __future__ import annotations
 
 import array
-import dataclasses
 import datetime
 import decimal
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import types as t
 
+from ._fields import Place, fields_of
 from .errors import PillarboxError, error, shown
 
 Converter = Callable[[Any], Any]
+
+_SINGLE = struct.Struct("<f")
+_LARGEST_INTERVAL = datetime.timedelta(microseconds=2**63 - 1)
 
 
 class _Refused(Exception):
     """A value that doesn't fit; turned to a ResultTypeMismatch that knows the column's path."""
 
 
-def mismatch(path: str, expected: str, value: object) -> PillarboxError:
-    """RESULT_TYPE_MISMATCH for the value at ``path``."""
+def mismatch(place: Place, expected: str, value: object) -> PillarboxError:
+    """The error for a value that can't be at ``place``."""
     return error(
-        "RESULT_TYPE_MISMATCH",
-        column=path,
+        place.error,
+        column=place.path,
         expected=expected,
         value=shown(value),
         found=type(value).__name__,
     )
 
 
-def converter(data_type: t.DataType, nullable: bool, path: str) -> Converter:
+def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
     """A function from a Python value to what ``pyarrow.array`` takes for ``data_type``.
 
-    It raises ``ResultTypeMismatch`` naming ``path`` (``address.city``, ``tags[]``, ``m{key}``).
+    It raises ``ResultTypeMismatch`` naming the place (``address.city``, ``tags[]``, ``m{key}``).
     """
-    convert = _nested(data_type, path) or _leaf(data_type)
-    expected = data_type.simpleString() + ("" if nullable else " and not null")
+    convert = _nested(data_type, place) or _leaf(data_type)
+    expected = data_type.simpleString()
 
     def checked(value: Any) -> Any:
         if value is None:
             if nullable:
                 return None
-            raise mismatch(path, expected, value)
-        if type(value).__module__ == "numpy":
-            value = value.tolist()
+            raise null_mismatch(place, data_type)
         try:
+            if type(value).__module__ == "numpy":
+                return convert(_from_numpy(value))
             return convert(value)
         except (_Refused, TypeError, ValueError, OverflowError, decimal.InvalidOperation) as no:
             if isinstance(no, PillarboxError):
                 raise
-            raise mismatch(path, expected, value) from None
+            raise mismatch(place, expected, value) from None
 
     return checked
+
+
+def null_mismatch(place: Place, data_type: t.DataType) -> PillarboxError:
+    """The error for a null where none can be."""
+    return mismatch(place, f"{data_type.simpleString()} and not null", None)
 
 
 def _require(fits: bool) -> None:
     if not fits:
         raise _Refused
+
+
+def _from_numpy(value: Any) -> Any:
+    """The Python value, or list of them, that is the same."""
+    kind = value.dtype.kind if hasattr(value, "dtype") else ""
+    if kind in ("m", "M"):
+        # For finer units, and for months, ``tolist`` gives bare numbers.
+        name = value.dtype.name
+        if name.endswith(("[ns]", "[ps]", "[fs]", "[as]")):
+            value = value.astype(f"{kind}8[us]")
+        _require(kind == "M" or not name.endswith(("timedelta64", "[Y]", "[M]")))
+    _require(hasattr(value, "tolist"))
+    return value.tolist()
 
 
 def _only(*kinds: type) -> Converter:
@@ -80,20 +103,26 @@ def _integer(bits: int) -> Converter:
     def convert(value: Any) -> int:
         _require(isinstance(value, int) and not isinstance(value, bool))
         _require(-limit <= value < limit)
-        return int(value)
+        return int.__index__(value)
 
     return convert
 
 
-def _floating(value: Any) -> float:
+def _double(value: Any) -> float:
     _require(isinstance(value, (float, int)) and not isinstance(value, bool))
     return float(value)
+
+
+def _float(value: Any) -> float:
+    number = _double(value)
+    _SINGLE.pack(number)  # OverflowError for a number that would become infinite
+    return number
 
 
 def _string(value: Any) -> str:
     _require(isinstance(value, str))
     value.encode()  # a lone surrogate is no text
-    return str(value)
+    return str.__str__(value)  # of an enum, str() is its name
 
 
 def _binary(value: Any) -> bytes:
@@ -103,22 +132,44 @@ def _binary(value: Any) -> bytes:
 
 def _date(value: Any) -> datetime.date:
     _require(isinstance(value, datetime.date) and not isinstance(value, datetime.datetime))
-    return value  # type: ignore[no-any-return]
+    return datetime.date(value.year, value.month, value.day)
 
 
 def _timestamp(value: Any) -> datetime.datetime:
-    _require(isinstance(value, datetime.datetime))
-    return value.astimezone(datetime.timezone.utc)  # type: ignore[no-any-return]
+    return _datetime(value).astimezone(datetime.timezone.utc)
 
 
 def _timestamp_ntz(value: Any) -> datetime.datetime:
-    _require(isinstance(value, datetime.datetime) and value.tzinfo is None)
+    moment = _datetime(value)
+    _require(moment.tzinfo is None)
+    return moment
+
+
+def _datetime(value: Any) -> datetime.datetime:
+    """Of the very class, which pandas' is not: that has nanoseconds, and a NaT."""
+    if value.__class__ is datetime.datetime:
+        return value
+    _require(isinstance(value, datetime.datetime))
+    date = (value.year, value.month, value.day)
+    clock = (value.hour, value.minute, value.second, value.microsecond)
+    return datetime.datetime(*date, *clock, value.tzinfo, fold=value.fold)
+
+
+def _interval(value: Any) -> datetime.timedelta:
+    _require(isinstance(value, datetime.timedelta))
+    _require(-_LARGEST_INTERVAL <= value <= _LARGEST_INTERVAL)
+    return datetime.timedelta(value.days, value.seconds, value.microseconds)
+
+
+def _time(value: Any) -> datetime.time:
+    _require(isinstance(value, datetime.time) and value.tzinfo is None)
     return value  # type: ignore[no-any-return]
 
 
 def _decimal(data_type: t.DecimalType) -> Converter:
     unit = decimal.Decimal(1).scaleb(-data_type.scale)
-    context = decimal.Context(prec=data_type.precision, rounding=decimal.ROUND_HALF_EVEN)
+    traps = [decimal.InvalidOperation]
+    context = decimal.Context(prec=data_type.precision, traps=traps, rounding=decimal.ROUND_HALF_UP)
 
     def convert(value: Any) -> decimal.Decimal:
         _require(isinstance(value, (decimal.Decimal, int)) and not isinstance(value, bool))
@@ -153,32 +204,32 @@ _LEAVES: list[tuple[type, Converter]] = [
     (t.ShortType, _integer(16)),
     (t.IntegerType, _integer(32)),
     (t.LongType, _integer(64)),
-    (t.FloatType, _floating),
-    (t.DoubleType, _floating),
+    (t.FloatType, _float),
+    (t.DoubleType, _double),
     (t.BinaryType, _binary),
     (t.DateType, _date),
     (t.TimestampType, _timestamp),
     (t.TimestampNTZType, _timestamp_ntz),
-    (t.DayTimeIntervalType, _only(datetime.timedelta)),
-    (t.TimeType, _only(datetime.time)),
+    (t.DayTimeIntervalType, _interval),
+    (t.TimeType, _time),
     (t.NullType, _only()),
 ]
 
 
-def _nested(data_type: t.DataType, path: str) -> Converter | None:
+def _nested(data_type: t.DataType, place: Place) -> Converter | None:
     if isinstance(data_type, t.ArrayType):
-        return _array(data_type, path)
+        return _array(data_type, place)
     if isinstance(data_type, t.MapType):
-        return _map(data_type, path)
+        return _map(data_type, place)
     if isinstance(data_type, t.StructType):
-        return _struct(data_type, path)
+        return _struct(data_type, place)
     if isinstance(data_type, t.UserDefinedType):
-        return _user_defined(data_type, path)
+        return _user_defined(data_type, place)
     return None
 
 
-def _array(data_type: t.ArrayType, path: str) -> Converter:
-    element = converter(data_type.elementType, data_type.containsNull, path + "[]")
+def _array(data_type: t.ArrayType, place: Place) -> Converter:
+    element = converter(data_type.elementType, data_type.containsNull, place.inside("[]"))
 
     def convert(value: Any) -> list[Any]:
         _require(isinstance(value, (list, tuple, array.array)))
@@ -187,9 +238,9 @@ def _array(data_type: t.ArrayType, path: str) -> Converter:
     return convert
 
 
-def _map(data_type: t.MapType, path: str) -> Converter:
-    key = converter(data_type.keyType, False, path + "{key}")
-    item = converter(data_type.valueType, data_type.valueContainsNull, path + "{value}")
+def _map(data_type: t.MapType, place: Place) -> Converter:
+    key = converter(data_type.keyType, False, place.inside("{key}"))
+    item = converter(data_type.valueType, data_type.valueContainsNull, place.inside("{value}"))
 
     def convert(value: Any) -> list[tuple[Any, Any]]:
         _require(isinstance(value, dict))
@@ -198,25 +249,38 @@ def _map(data_type: t.MapType, path: str) -> Converter:
     return convert
 
 
-def _struct(data_type: t.StructType, path: str) -> Converter:
+def _struct(data_type: t.StructType, place: Place) -> Converter:
     names = data_type.names
-    fields = [converter(f.dataType, f.nullable, f"{path}.{f.name}") for f in data_type.fields]
+    in_order = struct_fields(data_type, place)
+    fields = [converter(f.dataType, f.nullable, place.field(f.name)) for f in data_type.fields]
 
     def convert(value: Any) -> dict[str, Any]:
-        named = as_mapping(value)
-        if named is not None:
-            _require(not named or any(name in named for name in names))
-            values = [named.get(name) for name in names]
-        else:
-            _require(isinstance(value, tuple) and len(value) == len(names))
-            values = value
+        values = in_order(value)
         return {n: field(one) for n, field, one in zip(names, fields, values, strict=True)}
 
     return convert
 
 
-def _user_defined(data_type: t.UserDefinedType, path: str) -> Converter:
-    stored = converter(data_type.sqlType(), True, path)
+def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
+    """A function from a struct as users write it (not None) to its fields' values in order.
+
+    Raises ``ResultTypeMismatch`` for what is no struct of these fields.
+    """
+    names, expected = data_type.names, data_type.simpleString()
+
+    def in_order(value: Any) -> Sequence[Any]:
+        named = fields_of(value, names, place)
+        if named is not None:
+            return named
+        if isinstance(value, tuple) and len(value) == len(names):
+            return value
+        raise mismatch(place, expected, value)
+
+    return in_order
+
+
+def _user_defined(data_type: t.UserDefinedType, place: Place) -> Converter:
+    stored = converter(data_type.sqlType(), True, place)
 
     def convert(value: Any) -> Any:
         try:
@@ -226,14 +290,3 @@ def _user_defined(data_type: t.UserDefinedType, path: str) -> Converter:
         return stored(inner)
 
     return convert
-
-
-def as_mapping(value: Any) -> dict[str, Any] | None:
-    """A dict, a ``Row`` with names or a dataclass as a dict of its fields; None for the rest."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, t.Row) and hasattr(value, "__fields__"):
-        return dict(zip(value.__fields__, value, strict=False))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return None

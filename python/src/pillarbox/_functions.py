@@ -111,7 +111,7 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise error("ASYNC_GENERATOR", function=name_of(function))
     arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
-    _check_parameters(function, arguments)
+    check_parameters(function, arguments, name_of(function))
 
 
 def check_resource(resource: object) -> None:
@@ -120,10 +120,16 @@ def check_resource(resource: object) -> None:
         return
     if not callable(resource):
         raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
-    _check_parameters(resource, ())
+    check_parameters(resource, (), name_of(resource))
 
 
-def _check_parameters(function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+def check_parameters(
+    function: Callable[..., Any],
+    arguments: tuple[str, ...],
+    name: str,
+    problem: str = "WRONG_PARAMETERS",
+) -> None:
+    """Raises the error ``problem`` if ``function`` can't be called with so many arguments."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -131,9 +137,8 @@ def _check_parameters(function: Callable[..., Any], arguments: tuple[str, ...]) 
     try:
         signature.bind(*arguments)
     except TypeError:
-        name = name_of(function)
         raise error(
-            "WRONG_PARAMETERS",
+            problem,
             function=name,
             signature=str(signature),
             call=f"{name}({', '.join(arguments)})",

@@ -22,6 +22,7 @@ from ._options import BLOCKED_LOOP_MS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
 from ._rows import RowReader
+from ._schema import check_type
 from ._worker.event_loop import new_event_loop
 from ._worker.resources import ResourceCache
 from ._worker.runner import MOST_THREADS, CallRunner
@@ -39,9 +40,14 @@ Notice = tuple[str, Any]
 def async_io_in_python(
     df: DataFrame, command: Command, options: AsyncOptions, output: StructType
 ) -> DataFrame:
-    """``df`` with ``async_io`` applied by Python workers. Plans only, starts no job."""
+    """``df`` with ``async_io`` applied by Python workers. Plans only, starts no job.
+
+    Raises ``InvalidSchema`` (UNSUPPORTED_TYPE) for a column that can't pass through Python.
+    """
     from ._ship import forget_broadcasts, ship_package
 
+    for column in df.schema.fields:
+        check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
     command.dumps()  # an error now, naming the function, not in the middle of planning
     forget_broadcasts(df.sparkSession)
     ship_package(df.sparkSession)

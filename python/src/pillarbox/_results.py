@@ -10,23 +10,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from ._converters import as_mapping, converter
+from ._converters import converter, null_mismatch
+from ._fields import Place, as_mapping, fields_of
+from ._lists import list_writer
 from .errors import PillarboxError, ResultTypeMismatch, error, shown
 
 NO_MATCH = -1
-
-# Python types that pyarrow itself turns to this Spark type exactly, or refuses.
-_DIRECT: dict[type[t.DataType], frozenset[type]] = {
-    t.LongType: frozenset({int, type(None)}),
-    t.IntegerType: frozenset({int, type(None)}),
-    t.ShortType: frozenset({int, type(None)}),
-    t.ByteType: frozenset({int, type(None)}),
-    t.DoubleType: frozenset({float, int, type(None)}),
-    t.FloatType: frozenset({float, int, type(None)}),
-    t.StringType: frozenset({str, type(None)}),
-    t.BooleanType: frozenset({bool, type(None)}),
-    t.BinaryType: frozenset({bytes, type(None)}),
-}
 
 
 @dataclass(frozen=True)
@@ -50,10 +39,13 @@ class ResultEncoder:
     def __init__(self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool) -> None:
         self._schema = arrow_schema
         self._explode = explode
-        self._to_values = _row_shape(returns)
+        place = Place(lenient=True)
+        self._to_values = row_shape(returns, place)
         self._nulls = (None,) * len(returns.fields)
+        self._required = next((field for field in returns.fields if not field.nullable), None)
         self._columns = [
-            _Column(spark, arrow) for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
+            _Column(spark, arrow, place.field(spark.name))
+            for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
         ]
         # pyarrow imports pandas with its first array: now, not on an event loop amid calls.
         self.encode([])
@@ -89,7 +81,7 @@ class ResultEncoder:
 
     def _append(self, answer: Any, rows: list[Any]) -> int:
         if answer is None:
-            return NO_MATCH
+            return self._no_match()
         if not self._explode:
             rows.append(self._to_values(answer))
             return 1
@@ -98,6 +90,13 @@ class ResultEncoder:
         new = [self._nulls if one is None else self._to_values(one) for one in answer]
         rows.extend(new)
         return len(new)
+
+    def _no_match(self) -> int:
+        """Its columns are null."""
+        required = self._required
+        if required is not None:
+            raise null_mismatch(Place(required.name), required.dataType)
+        return NO_MATCH
 
     def _fitting(
         self, rows: list[Any], counts: list[int], mismatches: dict[int, PillarboxError]
@@ -123,15 +122,10 @@ class ResultEncoder:
 class _Column:
     """One column of ``returns``."""
 
-    def __init__(self, spark: t.StructField, arrow: pa.Field) -> None:
-        self.convert = converter(spark.dataType, True, spark.name)
+    def __init__(self, spark: t.StructField, arrow: pa.Field, place: Place) -> None:
+        self.convert = converter(spark.dataType, spark.nullable, place)
+        self.array = list_writer(spark.dataType, arrow.type, place, spark.nullable)
         self._type = arrow.type
-        self._direct = _DIRECT.get(type(spark.dataType), frozenset())
-
-    def array(self, values: list[Any]) -> pa.Array:
-        if not self._direct.issuperset(map(type, values)):
-            values = [self.convert(value) for value in values]
-        return pa.array(values, type=self._type)
 
     def converted(self, values: Sequence[Any]) -> pa.Array:
         return pa.array(list(values), type=self._type)
@@ -147,26 +141,28 @@ def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
     )
 
 
-def _row_shape(returns: t.StructType) -> Callable[[Any], Sequence[Any]]:
+def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
     """A function from one answer (not None) to its values in the order of ``returns``."""
-    many = _many_columns(returns.names)
+    many = _many_columns(returns.names, place)
     return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
 
 
-def _many_columns(names: list[str]) -> Callable[[Any], Sequence[Any]]:
+def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[Any]]:
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
     expected = f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
 
     def values(answer: Any) -> Sequence[Any]:
-        if type(answer) is dict:
+        if type(answer) is tuple and len(answer) == len(names):
+            return answer
+        if type(answer) is dict and (place.lenient or len(answer) == len(names)):
             try:
                 return all_of(answer)
             except KeyError:
                 pass
-        named = as_mapping(answer)
+        named = fields_of(answer, names, place)
         if named is not None:
-            if not named or any(name in named for name in names):
-                return [named.get(name) for name in names]
+            return named
+        if as_mapping(answer) is not None:
             raise _shape(expected, answer, "None of its names is a column of returns.")
         if isinstance(answer, tuple) and len(answer) == len(names):
             return answer

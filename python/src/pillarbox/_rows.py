@@ -26,6 +26,9 @@ from pyspark.sql.types import (
 )
 from pyspark.sql.types import NumericType as _NumericType
 
+from ._names import nearest
+from .errors import error, shown
+
 Reader = Callable[[Any], list[Any]]
 
 _MINUTE = 60_000_000  # microseconds
@@ -60,7 +63,30 @@ def row_type(names: list[str]) -> type[Row]:
     and print as plain ``Row`` objects. Names that a tuple uses itself (``count``, ``index``) stay
     methods, as in pyspark.
     """
-    body: dict[str, Any] = {"__fields__": list(names)}
+    positions = {name: index for index, name in reversed(list(enumerate(names)))}
+
+    def missing(name: object) -> Exception:
+        columns = ", ".join(names) or "none"
+        near = nearest(str(name), names) or "none"
+        return error("UNKNOWN_ROW_COLUMN", column=shown(name), nearest=near, columns=columns)
+
+    def get_item(row: Row, item: Any) -> Any:
+        if isinstance(item, (int, slice)):
+            return tuple.__getitem__(row, item)
+        if item not in positions:
+            raise missing(item)
+        return tuple.__getitem__(row, positions[item])
+
+    def get_attribute(row: Row, name: str) -> Any:
+        if name in positions:
+            return tuple.__getitem__(row, positions[name])
+        raise AttributeError(name) if name.startswith("__") else missing(name)
+
+    body: dict[str, Any] = {
+        "__fields__": list(names),
+        "__getitem__": get_item,
+        "__getattr__": get_attribute,
+    }
     for index, name in enumerate(names):
         if name not in body and not name.startswith("__") and not hasattr(Row, name):
             body[name] = _field(index, f"The column {name}.")

@@ -30,7 +30,7 @@ ERROR_TYPE = StructType(
 
 
 def parse_returns(returns: object) -> StructType:
-    """``returns`` as a schema whose top-level columns are nullable (no match gives nulls).
+    """``returns`` as a schema.
 
     Raises ``InvalidSchema`` for anything but a DDL string or StructType with columns that can
     travel as Arrow. A DDL string is read by Spark's own parser, so a session must be active.
@@ -40,6 +40,11 @@ def parse_returns(returns: object) -> StructType:
         raise error("INVALID_RETURNS", value=shown(returns), reason="it has no named columns")
     for column in schema.fields:
         check_type(column.dataType, column.name, "returns")
+    return schema
+
+
+def as_nullable(schema: StructType) -> StructType:
+    """The same columns, all of which may be null."""
     return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
 
 

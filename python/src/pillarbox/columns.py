@@ -3,7 +3,8 @@
 ``index[i]`` is the position of row i's key, as ``state.index``; rows keep their order within a
 key. Columns are Arrow arrays, numpy arrays or lists; results are Arrow arrays. Sums are those of
 adding one value after the other, to the last bit, and integers wrap around nowhere: a sum that
-does not fit raises ``ArrowInvalid``.
+does not fit raises ``ArrowInvalid``, as does whatever else can't be: columns of another length than
+the index, an index without integers or beyond ``start``, sums of anything but numbers.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ def running_count(index: Any, start: Any = None) -> pa.Array:
 
     The first row of a key without ``start`` counts 1.
     """
-    groups = _groups_of(np.asarray(index))
+    groups = _groups_of(_index(index))
     before = groups.firsts - 1
     if start is not None:
-        before = before - _numbers(start, 0)[groups.keys]
+        begin = _numbers(start, "start")
+        _check_start(begin, groups.keys)
+        _refuse(_largest(begin) + len(groups.order) >= 2**63, "a count does not fit in int64")
+        before = before - begin[groups.keys]
     places = np.arange(len(groups.order))
     return pa.array(groups.to_rows(places - groups.spread(before)), pa.int64())
 
@@ -35,10 +39,12 @@ def running_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
 
     Nulls add nothing. Integers give int64, everything else double.
     """
-    index = np.asarray(index)
-    added = _numbers(values, 0)
+    index = _index(index)
+    added = _numbers(values, "values")
+    _check_length(added, index)
     count = int(index.max()) + 1 if len(index) else 0
-    begin = np.zeros(count, added.dtype) if start is None else _numbers(start, 0)
+    begin = np.zeros(count, added.dtype) if start is None else _numbers(start, "start")
+    _check_start(begin, index)
     if np.issubdtype(added.dtype, np.integer) and np.issubdtype(begin.dtype, np.integer):
         return _integer_sums(added.astype(np.int64), index, begin.astype(np.int64))
     return pa.array(_running_floats(added.astype(np.float64), index, begin.astype(np.float64)))
@@ -46,7 +52,7 @@ def running_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
 
 def group_count(index: Any, count: int | None = None) -> pa.Array:
     """How many rows each key has. ``count``: the number of keys, if some may have none."""
-    return pa.array(np.bincount(np.asarray(index), minlength=count or 0), pa.int64())
+    return pa.array(np.bincount(_index(index), minlength=count or 0), pa.int64())
 
 
 def group_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
@@ -56,19 +62,24 @@ def group_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
 
 def group_first(values: Any, index: Any, start: Any = None) -> pa.Array:
     """By key the value of its first row; that of ``start``, or null, for keys without rows."""
-    index = np.asarray(index)
+    index = _index(index)
     return _pick(values, index[::-1], np.arange(len(index))[::-1], start)
 
 
 def group_last(values: Any, index: Any, start: Any = None) -> pa.Array:
     """By key the value of its last row; that of ``start``, or null, for keys without rows."""
-    index = np.asarray(index)
+    index = _index(index)
     return _pick(values, index, np.arange(len(index)), start)
 
 
 def _pick(values: Any, index: Any, rows: Any, start: Any) -> pa.Array:
     column = _array(values)
+    _check_length(column, index)
     known = None if start is None else _array(start)
+    if known is not None:
+        _check_start(known, index)
+        common = _common_type(column.type, known.type)
+        column, known = column.cast(common), known.cast(common)
     largest = int(index.max()) + 1 if len(index) else 0
     chosen = np.full(largest if known is None else len(known), -1, np.int64)
     chosen[index] = rows  # of several rows of a key the last one assigned stays
@@ -76,7 +87,19 @@ def _pick(values: Any, index: Any, rows: Any, start: Any) -> pa.Array:
     picked = column.take(pa.array(np.where(missing, 0, chosen), mask=missing))
     if known is None or not missing.any():
         return picked
-    return pa.compute.if_else(pa.array(missing), known.cast(picked.type), picked)
+    return pa.compute.if_else(pa.array(missing), known, picked)
+
+
+def _common_type(values: pa.DataType, start: pa.DataType) -> pa.DataType:
+    """The type that both become without loss."""
+    if pa.types.is_timestamp(values) and pa.types.is_timestamp(start):
+        _refuse((values.tz is None) != (start.tz is None), f"values are {values}, start is {start}")
+        start = pa.timestamp(start.unit, values.tz)
+    schemas = [pa.schema([("x", one)]) for one in (values, start)]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowException, TypeError):
+        raise pa.ArrowInvalid(f"values are {values}, start is {start}") from None
 
 
 def _by_key(index: Any) -> Any:
@@ -165,7 +188,7 @@ def _refuse_overflow(values: Any, index: Any, begin: Any, groups: _Groups) -> No
         total = int(begin[key])
         for value in values[index == key].tolist():
             total += value
-            pa.scalar(total, pa.int64())
+            _refuse(not -(2**63) <= total < 2**63, f"the sum {total} does not fit in int64")
 
 
 def _largest(values: Any) -> int:
@@ -201,17 +224,46 @@ def _by_rank(ranks: Any, which: Any) -> list[Any]:
     return list(np.split(order, np.cumsum(np.bincount(ranks[places]))[:-1]))
 
 
+def _index(index: Any) -> Any:
+    """The positions of keys as numpy has them; the very object of an array of integers."""
+    index = np.asarray(index)
+    if not len(index):
+        return index if index.dtype.kind in "iu" else index.astype(np.int64)
+    _refuse(index.dtype.kind not in "iu", f"the index has {index.dtype} instead of integers")
+    _refuse(index.min() < 0, "the index is below 0")
+    return index
+
+
+def _check_length(column: Any, index: Any) -> None:
+    _refuse(len(column) != len(index), f"{len(column)} values for an index of {len(index)} rows")
+
+
+def _check_start(start: Any, index: Any) -> None:
+    largest = int(index.max()) if len(index) else -1
+    _refuse(largest >= len(start), f"start has {len(start)} values, and the index names {largest}")
+
+
+def _refuse(is_wrong: bool, reason: str) -> None:
+    if is_wrong:
+        raise pa.ArrowInvalid(reason)
+
+
 def _array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return values if isinstance(values, pa.Array) else pa.array(values)
+        values = values.combine_chunks()
+    column = values if isinstance(values, pa.Array) else pa.array(values)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _numbers(values: Any, null: int) -> Any:
+def _numbers(values: Any, name: str) -> Any:
+    """The values as numpy has them, 0 for null; int64 for all integers."""
     column = _array(values)
-    if pa.types.is_null(column.type):
+    kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_unsigned_integer(kind):
         column = column.cast(pa.int64())
-    if pa.types.is_decimal(column.type) or pa.types.is_boolean(column.type):
-        column = column.cast(pa.float64() if pa.types.is_decimal(column.type) else pa.int64())
-    filled = column.fill_null(null) if column.null_count else column
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_signed_integer(kind) or pa.types.is_floating(kind)):
+        raise pa.ArrowInvalid(f"{name} are {kind}, which is no number: cast them first")
+    filled = column.fill_null(0) if column.null_count else column
     return filled.to_numpy(zero_copy_only=False)

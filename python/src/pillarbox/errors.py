@@ -8,6 +8,7 @@
     ├── NoCurrentCall       (RuntimeError)  call_id() outside a call
     ├── StateError          (RuntimeError)  state or timers used as they can't be
     ├── ResultTypeMismatch  (TypeError)     the function's answer does not fit `returns`
+    ├── NoSuchColumn        (AttributeError, ValueError)  a row was asked for a column it lacks
     ├── CallFailed          (RuntimeError)  a call failed for good
     └── WorkerFailed        (RuntimeError)  the Python worker can't go on
 
@@ -62,6 +63,10 @@ class StateError(PillarboxError, RuntimeError):
 
 class ResultTypeMismatch(PillarboxError, TypeError):
     """A function's answer does not fit ``returns``; never retried."""
+
+
+class NoSuchColumn(PillarboxError, AttributeError, ValueError):  # type: ignore[misc]
+    """A row was asked for a column that it does not have."""
 
 
 class CallFailed(PillarboxError, RuntimeError):

@@ -17,16 +17,18 @@ from typing import Any
 from pyspark.sql import types as t
 
 from ._ddl import parse_columns
+from ._fields import Place
 from ._keyed import snapshot as snapshots
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
 from ._keyed.memory import KeySpace, hashable, visible
+from ._keyed.methods import check_methods, instead_of
 from ._keyed.options import names_of, order_key, timestamp_reader
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
 from ._keyed.timers import Timer, epoch_ms
 from ._lists import row_class
-from .errors import error, shown
+from .errors import PillarboxError, error, shown
 
 __all__ = ["Harness", "Timer"]
 
@@ -63,11 +65,12 @@ class Harness:
         side_outputs: dict[str, str | t.StructType] | None = None,
         processing_time: int | datetime = 0,
     ) -> None:
-        if isinstance(fn, BatchProcessFunction) or not hasattr(fn, "process"):
-            raise error("NOT_A_KEYED_FUNCTION", value=shown(fn))
+        if not isinstance(fn, KeyedProcessFunction):
+            raise _not_for_the_harness(fn)
+        check_methods(fn)
         columns = _columns(input, "input")
-        self._accept_row = row_acceptor(columns, "row")
-        self._accept_output = row_acceptor(_columns(returns, "returns"), "returns")
+        self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
+        self._accept_output = row_acceptor(_columns(returns, "returns"), Place())
         self._key_of = _key_reader(columns, names_of("by", by))
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
         self._order = order_key(columns, order_by)
@@ -78,7 +81,9 @@ class Harness:
             fn,
             type(fn).__name__,
             sorted_input=time_sorted,
-            tags={tag: row_acceptor(_columns(kind, tag), tag) for tag, kind in sides.items()},
+            tags={
+                tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()
+            },
         )
         self._runtime.open()
         self._space = KeySpace(self._runtime)
@@ -302,6 +307,18 @@ class Harness:
         runtime.context.side_rows = []
         rows, _ = without_none(runtime.rows, runtime.ends)
         return [self._accept_output(row) for row in rows]
+
+
+def _not_for_the_harness(fn: object) -> PillarboxError:
+    advice = instead_of(fn)
+    if isinstance(fn, BatchProcessFunction):
+        advice = "Test the column form on Spark, or its process with Arrow arrays."
+    return error(
+        "NOT_A_KEYED_FUNCTION",
+        expected="an object of a pb.KeyedProcessFunction",
+        value=shown(fn),
+        advice=advice,
+    )
 
 
 def _columns(columns: str | t.StructType, option: str) -> t.StructType:

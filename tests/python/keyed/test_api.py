@@ -10,8 +10,11 @@ from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.scripts import CountAndSum, Split
+from keyed.support import AtKeys
 from pillarbox import _engine, _jvm
 from pillarbox._keyed import plan
+from pillarbox._keyed.stored import _operator
+from pillarbox.testing import Harness
 
 
 @pytest.fixture
@@ -55,14 +58,22 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
     from pyspark import cloudpickle
 
     sent = cloudpickle.loads(command)
-    assert (sent.form, sent.key_schema.names, sent.input_schema.names) == ("row", ["k"], ["k", "v"])
+    assert (sent.form, sent.key_schema.names, sent.input_schema.names) == (
+        "row",
+        ["k"],
+        ["k", "v"],
+    )
 
 
 def test_a_stream_has_event_time_if_it_has_a_watermark(stream, asked):
     apply(stream)
     apply(stream.withWatermark("timestamp", "5 seconds"), time_sorted=True)
     first, second = (spec for _, _, spec, _ in asked)
-    assert (first["event_time"], first["timestamp"], first["streaming"]) == (False, None, True)
+    assert (first["event_time"], first["timestamp"], first["streaming"]) == (
+        False,
+        None,
+        True,
+    )
     assert (second["event_time"], second["timestamp"]) == (True, None)
 
 
@@ -70,7 +81,11 @@ def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
     apply(df, pb.jvm_function("com.acme.Fn", {"a": "b"}))
     ((_, command, spec, _),) = asked
     assert command is None
-    assert (spec["form"], spec["class_name"], spec["options"]) == ("jvm", "com.acme.Fn", {"a": "b"})
+    assert (spec["form"], spec["class_name"], spec["options"]) == (
+        "jvm",
+        "com.acme.Fn",
+        {"a": "b"},
+    )
 
 
 def test_a_scan_is_expressions(df, asked):
@@ -99,7 +114,8 @@ def test_side_outputs_are_taken_apart(spark, asked):
 
 
 class Columns(pb.BatchProcessFunction):
-    pass
+    def process(self, batch, state, ctx):
+        return None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +140,10 @@ class Columns(pb.BatchProcessFunction):
         ({"side_outputs": {"tag": "why string"}}, "two columns named tag"),
         ({"side_outputs": {"bad": "why"}}, "returns must be a DDL string"),
         ({"fn": CountAndSum}, "not its class"),
-        ({"fn": Columns(), "time_sorted": True, "timestamp": "ts"}, "for the column form"),
+        (
+            {"fn": Columns(), "time_sorted": True, "timestamp": "ts"},
+            "for the column form",
+        ),
         ({"fn": Columns(), "side_outputs": {"bad": "x int"}}, "for the column form"),
     ],
 )
@@ -172,3 +191,172 @@ def test_without_the_jar_the_remedy_is_told(df, monkeypatch):
     monkeypatch.setattr(_jvm, "is_available", lambda spark: False)
     with pytest.raises(pb.EngineUnavailable, match=r"pb\.configure"):
         apply(df, Split(), returns="k string, v double")
+
+
+class Base(pb.KeyedProcessFunction):
+    def process(self, row, ctx):
+        return None
+
+
+class Misspelt(pb.KeyedProcessFunction):
+    def proces(self, row, ctx):
+        return None
+
+
+class Without(pb.KeyedProcessFunction):
+    pass
+
+
+class WithoutColumns(pb.BatchProcessFunction):
+    def process_batch(self, batch, state, ctx):
+        return None
+
+
+class AsyncProcess(pb.KeyedProcessFunction):
+    async def process(self, row, ctx):
+        return None
+
+
+class AsyncRows(pb.KeyedProcessFunction):
+    async def process(self, row, ctx):
+        yield None
+
+
+class AsyncTimer(Base):
+    async def on_timer(self, timestamp, ctx):
+        return None
+
+
+class AsyncOpen(Base):
+    async def open(self, ctx):
+        return None
+
+
+class AsyncColumns(pb.BatchProcessFunction):
+    async def process(self, batch, state, ctx):
+        return None
+
+
+class Short(pb.KeyedProcessFunction):
+    def process(self, row):
+        return None
+
+
+class ShortTimer(Base):
+    def on_timer(self, timestamp):
+        return None
+
+
+class LongOpen(Base):
+    def open(self, ctx, more):
+        return None
+
+
+class RowsOfColumns(pb.BatchProcessFunction):
+    def process(self, row, ctx):
+        return None
+
+
+class Inherits(Base):
+    """Has its process from another function."""
+
+
+class Attribute(pb.KeyedProcessFunction):
+    """Has its process as an attribute of the object."""
+
+    def __init__(self):
+        self.process = lambda row, ctx: None
+
+
+UNFIT = [
+    (Misspelt(), "METHOD_MISSING", "Misspelt has no method process, but a proces."),
+    (
+        Without(),
+        "METHOD_MISSING",
+        "Without has no method process. Write it: def process(self, row, ",
+    ),
+    (
+        WithoutColumns(),
+        "METHOD_MISSING",
+        "Write it: def process(self, batch, state, ctx)",
+    ),
+    (AsyncProcess(), "ASYNC_METHOD", "AsyncProcess.process is `async def`"),
+    (AsyncRows(), "ASYNC_METHOD", "AsyncRows.process is `async def`"),
+    (AsyncTimer(), "ASYNC_METHOD", "AsyncTimer.on_timer is `async def`"),
+    (AsyncOpen(), "ASYNC_METHOD", "AsyncOpen.open is `async def`"),
+    (AsyncColumns(), "ASYNC_METHOD", "AsyncColumns.process is `async def`"),
+    (
+        Short(),
+        "WRONG_METHOD_PARAMETERS",
+        "Short.process(row) can't be called as Short.process(row, ",
+    ),
+    (ShortTimer(), "WRONG_METHOD_PARAMETERS", "ShortTimer.on_timer(timestamp, ctx)"),
+    (
+        LongOpen(),
+        "WRONG_METHOD_PARAMETERS",
+        "LongOpen.open(ctx, more) can't be called as",
+    ),
+    (
+        RowsOfColumns(),
+        "WRONG_METHOD_PARAMETERS",
+        "RowsOfColumns.process(batch, state, ctx)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fn", "name", "message"), UNFIT)
+def test_methods_that_can_not_be_called_are_named_before_any_work(df, asked, fn, name, message):
+    with pytest.raises(pb.InvalidFunction) as problem:
+        apply(df, fn)
+    assert problem.value.name == name
+    assert message in str(problem.value)
+    assert asked == []
+    if isinstance(fn, pb.KeyedProcessFunction):
+        with pytest.raises(pb.InvalidFunction) as again:
+            Harness(fn, by="k", input="k string", returns="x int")
+        assert str(again.value) == str(problem.value)
+
+
+@pytest.mark.parametrize("fn", [Inherits(), Attribute()])
+def test_a_process_may_come_from_anywhere(df, asked, fn):
+    apply(df, fn)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (Base, "Pass an object, such as Base(), not its class."),
+        (lambda row: row, "for a plain function of a row there is pb.async_io"),
+        (None, "Write a class that extends pb.KeyedProcessFunction"),
+    ],
+)
+def test_what_is_no_function_is_told_with_what_to_pass(df, asked, value, advice):
+    with pytest.raises(pb.InvalidFunction, match="must be an object of a") as problem:
+        df.transform(pb.process_keyed, value, by="k", returns="x int")
+    assert advice in str(problem.value)
+
+
+class Half(pb.AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def ad(self, value, accumulator):
+        return accumulator + value
+
+
+def test_an_aggregate_that_lacks_a_method_is_named_when_it_is_declared():
+    with pytest.raises(pb.InvalidFunction, match=r"Half has no method add, but a ad\. Write it"):
+        AtKeys(lambda ctx: ctx.aggregating_state("s", "bigint", Half()))
+
+
+def test_an_operator_of_a_checkpoint_is_found_or_told_with_those_there_are():
+    there = [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}, {"id": 2, "name": "b"}]
+    assert (_operator(there, "x", "a"), _operator(there, "x", 2)) == (0, 2)
+    known = r"0 \(a\), 1 \(b\), 2 \(b\)"
+    for wanted in (3, "c", None):
+        wanted_text = rf"has no keyed operator {wanted!r}; there .*{known}"
+        with pytest.raises(pb.InvalidOption, match=wanted_text):
+            _operator(there, "x", wanted)
+    with pytest.raises(pb.InvalidOption, match=f"2 keyed operators of .* called 'b': {known}"):
+        _operator(there, "x", "b")

@@ -136,7 +136,8 @@ def test_a_value_that_does_not_fit_is_shown_with_its_place_and_type(
     df: DataFrame, do: Any, wanted: tuple[str, ...]
 ) -> None:
     message = failure(df, Does(do))
-    for part in ("[RESULT_TYPE_MISMATCH]", "the key 'a' in process", *wanted):
+    kind = "STATE" if "state n" in wanted else "RESULT"
+    for part in (f"[{kind}_TYPE_MISMATCH]", "the key 'a' in process", *wanted):
         assert part in message
 
 
@@ -206,3 +207,95 @@ def test_a_worker_that_needs_more_memory_than_it_may_have(how: str) -> None:
     else:
         assert "process_keyed(Greedy): The Python worker" in message
         assert "spark.executor.pyspark.memory allows it 1024 MiB" in message
+
+
+SHOWN = "k string, v bigint, note string"
+
+
+def fails_at_three(self: Any, row: Any, ctx: Any) -> Any:
+    if row.v == 3:
+        raise LookupError("three")
+    return [{"x": row.v}]
+
+
+def fits_but_three(self: Any, row: Any, ctx: Any) -> Any:
+    return [{"x": row.v if row.v != 3 else "three"}]
+
+
+@pytest.mark.parametrize("do", [fails_at_three, fits_but_three])
+def test_the_row_that_failed_is_shown_wherever_it_is_in_its_frame(
+    spark: SparkSession, do: Any
+) -> None:
+    rows = [("a", v, "n" * 500 if v == 3 else "") for v in range(10)] + [("b", 8, "")]
+    df = spark.createDataFrame(rows, SHOWN).coalesce(1)
+    message = failure(df, Does(do), order_by="v")
+    assert "Does failed for the key 'a' in process(Row(k='a', v=3, note='nnn" in message
+    assert "n" * 300 not in message
+
+
+def test_a_timer_whose_row_does_not_fit_is_shown(df: DataFrame) -> None:
+    class Late(Does):
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield "late" if timestamp == 7 else timestamp
+
+    def sets(self: Any, row: Any, ctx: Any) -> None:
+        for time in (5, 7, 9):
+            ctx.timers.register_event_time(time)
+
+    message = failure(df, Late(sets))
+    assert "failed for the key 'a' in on_timer(7) in event time with ResultTypeMismatch" in message
+
+
+def test_nothing_comes_out_of_an_empty_tuple(df: DataFrame) -> None:
+    for nothing in ((), []):
+        fn = Does(lambda self, row, ctx, nothing=nothing: nothing)
+        out = df.transform(pb.process_keyed, fn, by="k", returns="x bigint, y string, z int")
+        assert out.collect() == []
+
+
+class Nothing(pb.KeyedProcessFunction):
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class Silent(Nothing):
+    """Sets a timer that nobody handles."""
+
+    def __init__(self, kind: str, time: Any = 5) -> None:
+        self.kind, self.time = kind, time
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        getattr(ctx.timers, f"register_{self.kind}_time")(self.time)
+
+
+class Mistyped(Silent):
+    def on_timr(self, timestamp: int, ctx: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("kind", ["event", "processing"])
+def test_a_timer_that_nobody_handles_is_refused_when_it_is_set(df: DataFrame, kind: str) -> None:
+    for fn, instead in ((Silent(kind), ""), (Mistyped(kind), ", but a on_timr")):
+        message = failure(df, fn)
+        assert f"[TIMER_WITHOUT_ON_TIMER] {type(fn).__name__} registered a timer, but" in message
+        assert f"has no method on_timer{instead}: nothing would happen" in message
+
+
+def test_a_timer_for_a_row_without_a_time_says_what_to_name(df: DataFrame) -> None:
+    fn = Does(lambda self, row, ctx: ctx.timers.register_event_time(ctx.timestamp))
+    message = failure(df, fn)
+    assert "[TIMER_WITHOUT_TIME] Does registered an event-time timer for None" in message
+    later = failure(
+        df, Does(lambda self, row, ctx: ctx.timers.register_event_time(ctx.timestamp + 5))
+    )
+    for text in (message, later):
+        assert "timestamp=" in text
+    assert "ctx.timestamp is None" in later
+
+
+def test_a_column_that_a_row_lacks_is_told_with_those_it_has(df: DataFrame) -> None:
+    message = failure(df, Does(lambda self, row, ctx: [row.vv]))
+    assert (
+        "[UNKNOWN_ROW_COLUMN] The row has no column 'vv'; the nearest is v, and there are k, v"
+        in (message)
+    )

@@ -1,5 +1,8 @@
 """Column helpers against loops over rows."""
 
+import datetime as dt
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -69,8 +72,20 @@ def test_a_sum_that_does_not_fit_is_refused_and_one_that_nearly_does_is_exact():
     index = np.zeros(2, np.int32)
     nearly = pa.array([2**62, 2**62 - 1])
     assert columns.running_sum(nearly, index).to_pylist() == [2**62, 2**63 - 1]
-    with pytest.raises((pa.ArrowInvalid, OverflowError)):
-        columns.running_sum(pa.array([2**62, 2**62]), index)
+    for values, start in (
+        (pa.array([2**62, 2**62]), None),
+        (pa.array([-(2**62), -(2**62) - 1]), None),
+        (pa.array([1, -1]), pa.array([2**63 - 1])),
+        (pa.array([2**63, 0], pa.uint64()), None),
+        (np.array([0, 2**63], np.uint64), None),
+        (pa.array([0, 0]), pa.array([2**63], pa.uint64())),
+    ):
+        for add in (columns.running_sum, columns.group_sum):
+            with pytest.raises(pa.ArrowInvalid):
+                add(values, index, start)
+    with pytest.raises(pa.ArrowInvalid):
+        columns.running_count(index, pa.array([2**63 - 2]))
+    assert columns.running_count(index, pa.array([2**63 - 3])).to_pylist() == [2**63 - 2, 2**63 - 1]
 
 
 @given(st.data(), st.lists(st.integers(0, KEYS - 1), min_size=1, max_size=60))
@@ -123,3 +138,114 @@ def test_nothing_is_remembered_of_an_index_that_is_gone():
 
 def counts(index):
     return running([1] * len(index), index, [0] * KEYS, lambda n, one: n + one)[0]
+
+
+TYPED = [
+    pa.array([1, 2, 3], pa.int8()),
+    pa.array([1.5, 2.5, 3.5]),
+    pa.array([True, False, True]),
+    pa.array(["a", "b", "c"]),
+    pa.array([b"a", b"b", b"c"]),
+    pa.array([Decimal("1.50"), Decimal("2.50"), Decimal("3.50")]),
+    pa.array([dt.date(2024, 1, day) for day in (1, 2, 3)]),
+    pa.array([dt.datetime(2024, 1, day) for day in (1, 2, 3)], pa.timestamp("us", "UTC")),
+    pa.array([dt.timedelta(day) for day in (1, 2, 3)]),
+    pa.array([[1], [2], None]),
+    pa.array([{"a": 1}, {"a": 2}, None]),
+    pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+]
+
+
+@pytest.mark.parametrize("start", TYPED, ids=lambda column: str(column.type))
+@pytest.mark.parametrize("pick", [columns.group_first, columns.group_last])
+def test_nulls_are_values_of_any_type(pick, start):
+    index = np.array([1, 1], np.int32)
+    for nulls in (pa.nulls(2), [None, None], pa.nulls(2, start.type)):
+        found = pick(nulls, index, start)
+        assert found.type == start.type
+        assert found.to_pylist() == [start[0].as_py(), None, start[2].as_py()]
+    found = pick(start.take(pa.array([0, 1])), index, pa.nulls(3))
+    assert found.type == start.type
+    assert found.to_pylist()[::2] == [None, None]
+    assert pick(pa.nulls(2), index).to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "wanted"),
+    [
+        (pa.array([1], pa.int32()), pa.array([5, 2**40]), pa.int64()),
+        (pa.array([1]), pa.array([5.5, 6.5]), pa.float64()),
+        (pa.array([1.5]), pa.array([5, 6]), pa.float64()),
+        (pa.array([Decimal("1.5")]), pa.array([Decimal("5.25")] * 2), pa.decimal128(3, 2)),
+        (pa.array(["a"]).dictionary_encode(), pa.array(["b", "c"]), pa.string()),
+    ],
+)
+def test_values_and_start_become_the_type_that_holds_both(values, start, wanted):
+    index = np.array([0], np.int32)
+    for pick in (columns.group_first, columns.group_last):
+        found = pick(values, index, start)
+        assert found.type == wanted
+        assert found.to_pylist() == [values[0].as_py(), start[1].as_py()]
+        assert pick(values, index, start.slice(0, 1)).type == wanted
+
+
+@pytest.mark.parametrize(
+    ("values", "start"),
+    [
+        (pa.array([1]), pa.array(["5", "6"])),
+        (pa.array(["a"]), pa.array([5, 6])),
+        (pa.array([True]), pa.array([5, 6])),
+        (pa.array([dt.datetime(2024, 1, 1)]), pa.nulls(2, pa.timestamp("us", "UTC"))),
+    ],
+)
+def test_values_and_start_of_different_kinds_are_refused(values, start):
+    with pytest.raises(pa.ArrowInvalid, match=r"values are .*, start is"):
+        columns.group_last(values, np.array([0], np.int32), start)
+
+
+def test_nothing_makes_nothing():
+    for index in ([], np.array([], np.int32), np.array([])):
+        assert columns.running_count(index).to_pylist() == []
+        assert columns.group_count(index).to_pylist() == []
+        assert columns.group_count(index, 2).to_pylist() == [0, 0]
+        for function in (columns.running_sum, columns.group_sum, columns.group_first):
+            assert function([], index).to_pylist() == []
+        for function in (columns.group_sum, columns.group_first, columns.group_last):
+            assert function([], index, [1, None]).to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["1", "2"], [dt.date(2024, 1, 1)] * 2, [dt.timedelta(1)] * 2, [[1], [2]], [b"1", b"2"]],
+)
+def test_only_numbers_are_added(values):
+    for add in (columns.running_sum, columns.group_sum):
+        with pytest.raises(pa.ArrowInvalid, match="which is no number"):
+            add(values, [0, 0])
+        with pytest.raises(pa.ArrowInvalid, match="start are"):
+            add([1, 2], [0, 1], values)
+
+
+@pytest.mark.parametrize(
+    ("values", "index", "start", "reason"),
+    [
+        ([1, 2], [0, 0, 0], None, "2 values for an index of 3 rows"),
+        ([1, 2, 3], [0, 0], None, "3 values for an index of 2 rows"),
+        ([1, 2], [0, 5], [1, 2], "start has 2 values, and the index names 5"),
+        ([1, 2], [0, -1], None, "the index is below 0"),
+        ([1, 2], [0.0, 1.0], None, "float64 instead of integers"),
+        ([1, 2], pa.array([0, None]), None, "instead of integers"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(values, index, start, reason):
+    for function in (
+        columns.running_sum,
+        columns.group_sum,
+        columns.group_first,
+        columns.group_last,
+    ):
+        with pytest.raises(pa.ArrowInvalid, match=reason):
+            function(values, index, start)
+    if "values for" not in reason:
+        with pytest.raises(pa.ArrowInvalid, match=reason):
+            columns.running_count(index, start)

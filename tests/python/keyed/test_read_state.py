@@ -58,6 +58,9 @@ class Everything(pb.KeyedProcessFunction):
         ctx.timers.register_processing_time(4_000_000_000_000)
         yield {"k": row.k}
 
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        """Nothing: the timers are there to be listed."""
+
 
 def everything(backend: str) -> Any:
     def build(df: DataFrame) -> DataFrame:
@@ -169,8 +172,8 @@ def test_a_version_is_the_state_after_so_many_micro_batches(stream: Stream) -> N
     ("arguments", "message"),
     [
         (("Everything", "plian"), r"no state 'plian' in version \d+; there are 'plain', 'struct'"),
-        (("Everthing", "plain"), r"0 keyed operators .* 'Everthing'; there are 0 \(Everything\)"),
-        ((7, "plain"), r"0 keyed operators of the checkpoint are 7"),
+        (("Everthing", "plain"), r"no keyed operator 'Everthing'; there are 0 \(Everything\)"),
+        ((7, "plain"), "has no keyed operator 7; there are 0"),
         (("Everything", ""), r"name must be the name of a state"),
     ],
 )

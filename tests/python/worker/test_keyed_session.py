@@ -168,7 +168,14 @@ def test_a_frame_that_comes_before_an_answer_waits_for_its_turn(keyed):
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([row("a", 5), row("a", 8)], ["'a'", "process(row 1", "ValueError: thirteen"]),
+        (
+            [row("b", 1), row("a", 5), row("a", 8), row("b", 3)],
+            ["'a'", "process(Row(k='a', x=8", "ValueError: thirteen"],
+        ),
+        (
+            [row("b", 1), row("a", 13), row("a", 9), (1, "b", 50, None)],
+            ["'a'", "process(Row(k='a', x=13", "ValueError: thirteen"],
+        ),
         ([(1, "a", 77, None)], ["'a'", "on_timer(77) in event time", "KeyError: 77"]),
         (
             [(2, "b", 78, None)],
@@ -231,6 +238,9 @@ def test_an_event_time_timer_needs_a_watermark(keyed):
 
 class TimerScript(pb.KeyedProcessFunction):
     """Row x=1 sets 10 and 20, x=2 lists, x=3 deletes 10 and lists, x=4 deletes 20, x=5 sets 20."""
+
+    def on_timer(self, timestamp, ctx):
+        return None
 
     def process(self, row, ctx):
         timers = ctx.timers
@@ -359,7 +369,8 @@ def test_structs_are_state_columns_too(keyed):
     ("answer", "word"),
     [
         (lambda batch, state: {"k": batch["k"]}, "column y"),
-        (lambda batch, state: {"k": batch["k"], "y": batch["k"]}, "int64"),
+        (lambda batch, state: {"k": batch["k"], "y": batch["k"]}, "column y must be bigint"),
+        (lambda batch, state: {"k": batch["k"], "Y": [1, 2]}, "'Y' is no column; the nearest is y"),
         (lambda batch, state: {"k": batch["k"], "y": [1]}, "columns of one length"),
         (lambda batch, state: 5, "a RecordBatch, a Table or a dict of columns"),
         (lambda batch, state: state["m"], "no state 'm'; declared are 'n', 'last'"),

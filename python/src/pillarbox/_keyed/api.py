@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .._functions import JvmFunction
 from ..errors import error, shown
 from .function import BatchProcessFunction, KeyedProcessFunction
+from .methods import check_methods, instead_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,6 +80,8 @@ def process_keyed(
     from .plan import KeyedOptions, check_input
 
     form = form_of(fn)
+    if not isinstance(fn, JvmFunction):
+        check_methods(fn)
     options = KeyedOptions.parse(
         name=_name_of(fn) if name is None else name,
         by=by,
@@ -134,7 +137,13 @@ def form_of(fn: object) -> str:
     for kind, form in forms:
         if isinstance(fn, kind):
             return form
-    raise error("NOT_A_KEYED_FUNCTION", value=shown(fn))
+    raise error(
+        "NOT_A_KEYED_FUNCTION",
+        expected="an object of a pb.KeyedProcessFunction, a pb.BatchProcessFunction or a "
+        "pb.jvm_function",
+        value=shown(fn),
+        advice=instead_of(fn),
+    )
 
 
 def _name_of(fn: Function) -> str:

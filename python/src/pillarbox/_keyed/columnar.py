@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import PillarboxError, error, shown
+from .._converters import mismatch
+from ..errors import error, shown
 from .context import UNKNOWN
 from .state import Declaration
+from .whole_columns import ColumnConverter
 
 
 class BatchContext:
@@ -66,21 +68,22 @@ class BatchState:
 class StateColumn:
     """One value state over the keys of a batch, with the rules of its TTL.
 
-    ``load`` gives values (an array of the declared type) and stamps (int64 numpy) when first
-    needed; ``latest`` the greatest timestamp of each key's rows, UNKNOWN without one.
+    ``converter`` takes what is written. ``load`` gives values (an array of the declared type) and
+    stamps (int64 numpy) when first needed; ``latest`` the greatest timestamp of each key's rows,
+    UNKNOWN without one.
     """
 
     def __init__(
         self,
         declaration: Declaration,
-        arrow_type: pa.DataType,
+        converter: ColumnConverter,
         load: Callable[[], tuple[pa.Array, Any]],
         clock: BatchContext,
         latest: Callable[[], Any],
         keys: pa.Array,
     ) -> None:
         self._declaration = declaration
-        self._type = arrow_type
+        self._converter = converter
         self._count = len(keys)
         self._load = load
         self._clock = clock
@@ -111,9 +114,10 @@ class StateColumn:
 
     def write(self, values: Any) -> None:
         """All values anew."""
-        new = as_array(values, self._type, f"state {self._declaration.name}")
+        new = self._converter.array(values)
         if len(new) != self._count:
-            raise _mismatch(self._declaration.name, f"{self._count} values, one a key", values)
+            place = self._declaration.type.place
+            raise mismatch(place, f"{self._count} values, one a key", values)
         if self._declaration.ttl is not None:
             had = self._loaded().is_valid().to_numpy(zero_copy_only=False)
             self._stamps = np.where(had, self._stamps, UNKNOWN)
@@ -161,61 +165,3 @@ class StateColumn:
         if ttl is not None and ttl.on_expire is not None:
             for position in expired.nonzero()[0].tolist():
                 ttl.on_expire(self._keys[position].as_py(), values[position].as_py())
-
-
-def as_array(values: Any, arrow_type: pa.DataType, place: str) -> pa.Array:
-    """``values`` as one array of exactly this type; nothing may be lost by it.
-
-    Raises ``ResultTypeMismatch`` naming ``place``.
-    """
-    try:
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
-        if not isinstance(values, pa.Array):
-            values = pa.array(values)
-        return values if values.type == arrow_type else values.cast(arrow_type)
-    except (pa.ArrowException, TypeError, ValueError):
-        raise _mismatch(place, str(arrow_type), values) from None
-
-
-def as_batch(answer: Any, schema: pa.Schema) -> pa.RecordBatch | None:
-    """What ``process`` of the column form returned, with exactly ``schema``.
-
-    Raises ``ResultTypeMismatch`` for a missing column, a wrong type or unequal lengths.
-    """
-    if answer is None:
-        return None
-    columns = _columns_of(answer)
-    arrays = []
-    for field in schema:
-        if field.name not in columns:
-            raise _mismatch(field.name, f"a column of {field.type}", None)
-        arrays.append(as_array(columns[field.name], field.type, field.name))
-    lengths = {field.name: len(array) for field, array in zip(schema, arrays, strict=True)}
-    if len(set(lengths.values())) > 1:
-        raise _mismatch(", ".join(lengths), "columns of one length", list(lengths.values()))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _columns_of(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, (pa.RecordBatch, pa.Table)):
-        return dict(zip(answer.schema.names, answer.columns, strict=True))
-    if isinstance(answer, dict):
-        return answer
-    raise error(
-        "RESULT_SHAPE_MISMATCH",
-        expected="a RecordBatch, a Table or a dict of columns",
-        value=shown(answer),
-        found=type(answer).__name__,
-        advice="Return None for no rows.",
-    )
-
-
-def _mismatch(column: str, expected: str, value: Any) -> PillarboxError:
-    return error(
-        "RESULT_TYPE_MISMATCH",
-        column=column,
-        expected=expected,
-        value=shown(value),
-        found=type(value).__name__,
-    )

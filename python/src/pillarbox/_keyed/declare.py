@@ -7,12 +7,14 @@ from typing import Any
 from pyspark.sql.types import DataType
 
 from .._ddl import parse_type
+from .._fields import Place
 from .._schema import check_type
 from ..errors import PillarboxError, error, shown
 from .context import Context
 from .function import AggregateFunction
 from .list_state import ListState
 from .map_state import MapState
+from .methods import check_aggregate
 from .state import Declaration, State
 from .ttl import as_ttl
 from .value_state import AggregatingState, ReducingState, ValueState
@@ -90,14 +92,14 @@ class StateRegistry:
         parsed_ttl = as_ttl(ttl)
         if parsed_ttl is not None and parsed_ttl.time == "event" and not self._event_time:
             raise error("TTL_WITHOUT_WATERMARK", state=name)
-        place = f"state {name}"
-        value = ValueType(_parsed(type, place), f"{place}{_ELEMENT.get(kind, '')}")
+        option, place = f"state {name}", Place(name, "STATE_TYPE_MISMATCH")
+        value = ValueType(_parsed(type, option), place.inside(_ELEMENT.get(kind, "")))
         keys = None
         if kind == "map":
-            parsed = _parsed(key_type, place)
+            parsed = _parsed(key_type, option)
             if not is_hashable(parsed):
                 raise error("MAP_KEY_TYPE", state=name, data_type=parsed.simpleString())
-            keys = KeyType(parsed, f"{place}{{key}}")
+            keys = KeyType(parsed, place.inside("{key}"))
         return Declaration(name, kind, value, keys, parsed_ttl, fold)
 
 
@@ -115,6 +117,8 @@ def _check_fold(name: str, kind: str, fold: Any) -> None:
         raise error("NOT_A_REDUCE_FUNCTION", state=name, value=shown(fold))
     if kind == "aggregating" and not isinstance(fold, AggregateFunction):
         raise error("NOT_AN_AGGREGATE_FUNCTION", state=name, value=shown(fold))
+    if kind == "aggregating":
+        check_aggregate(fold)
 
 
 def _taken(first: Declaration, second: Declaration) -> PillarboxError:

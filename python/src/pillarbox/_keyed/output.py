@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from .._fields import Place
 from .._lists import list_writer
-from .._results import _row_shape
+from .._results import row_shape
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 
@@ -25,7 +26,7 @@ SIDE_OUTPUT = "pillarbox.side_output"
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:
-    """The columns that the operator gives out."""
+    """The columns that the operator gives out; with side outputs all may be null."""
     if not side_outputs:
         return returns
     tag = t.StructField(TAG, t.StringType(), False)
@@ -34,9 +35,9 @@ def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) ->
     return t.StructType([tag, *returns.fields, *sides])
 
 
-def row_acceptor(columns: t.StructType, place: str) -> Callable[[Any], Any]:
+def row_acceptor(columns: t.StructType, place: Place) -> Callable[[Any], Any]:
     """A function from one row as users write it to a ``Row`` of ``columns``, strictly checked."""
-    shape = _row_shape(columns)
+    shape = row_shape(columns, place)
     accept = ValueType(columns, place).accept
     return lambda row: accept(tuple(shape(row)))
 
@@ -52,17 +53,22 @@ class RowsEncoder:
     ) -> None:
         self._schema = arrow_schema
         self._sides = list(side_outputs)
-        self._shape = _row_shape(returns)
+        self._shape = row_shape(returns, Place())
         self._width = len(returns.fields)
         names = returns.names
         self._of_dict = itemgetter(*names) if self._width > 1 else lambda row: (row[names[0]],)
         first = 1 if self._sides else 0
         self._writers = [
-            list_writer(field.dataType, arrow_schema.field(first + index).type, field.name)
+            list_writer(
+                field.dataType,
+                arrow_schema.field(first + index).type,
+                Place(field.name),
+                field.nullable,
+            )
             for index, field in enumerate(returns.fields)
         ]
         self._side_writers = [
-            list_writer(kind, arrow_schema.field(tag).type, tag)
+            list_writer(kind, arrow_schema.field(tag).type, Place(tag))
             for tag, kind in side_outputs.items()
         ]
 
@@ -90,7 +96,7 @@ class RowsEncoder:
         kinds = set(map(type, rows))
         if kinds == {tuple} and self._width > 1 and set(map(len, rows)) == {self._width}:
             return rows
-        if kinds == {dict} and self._width > 1:
+        if kinds == {dict} and self._width > 1 and set(map(len, rows)) == {self._width}:
             try:
                 return list(map(self._of_dict, rows))
             except KeyError:

@@ -24,6 +24,7 @@ from .output import TAG
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+TIMES = (TimestampType, TimestampNTZType)
 _WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -126,13 +127,15 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
     order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in options.order_by or ()]
-    watermark = next((field for field in schema.fields if _WATERMARK in field.metadata), None)
+    marked = [field for field in schema.fields if _WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:
         timestamp = found("timestamp", options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
-        check_timestamp(timestamp, (TimestampType, TimestampNTZType))
+        check_timestamp(timestamp, TIMES)
     if options.time_sorted:
-        _check_time_sorted(timestamp or watermark, df.isStreaming and watermark is None)
+        # A column of windows has a watermark too, and no time.
+        event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
+        _check_time_sorted(timestamp or event_time, df.isStreaming and not marked)
     return KeyedInput(
         options=options,
         keys=StructType(keys),
@@ -140,7 +143,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         timestamp=None if timestamp is None else timestamp.name,
         order_by=[column.name for column in order],
         streaming=df.isStreaming,
-        has_watermark=watermark is not None,
+        has_watermark=bool(marked),
         case_sensitive=sensitive,
     )
 

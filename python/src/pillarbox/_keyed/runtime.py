@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import GeneratorType
 from typing import Any
 
+from ..errors import shown
 from .context import (
     EVENT_TIMER,
     FOREVER,
@@ -16,9 +17,12 @@ from .context import (
     OpenContext,
 )
 from .declare import HANDLES, StateRegistry
-from .timers import Timers
+from .methods import has_own, without_on_timer
+from .timers import Timer, Timers
 
 Accept = Callable[[Any], Any]
+
+_SHOWN = 200  # characters of a row
 
 
 class KeyedRuntime:
@@ -46,13 +50,17 @@ class KeyedRuntime:
     ) -> None:
         self.function = function
         self.context = Context(name, tags or {})
-        self.timers = self.context.timers = Timers(self.context, event_time)
+        refusal = None
+        if not has_own(function, "on_timer"):
+            refusal = lambda: without_on_timer(function, name)  # noqa: E731
+        self.timers = self.context.timers = Timers(self.context, event_time, refusal)
         self.registry = StateRegistry(self.context, event_time, state_kinds or tuple(HANDLES))
         self.sorted_input = sorted_input
         self._watermark = UNKNOWN
         self.rows: list[Any] = []
         self.ends: list[int] = []
         self.event_slots: list[int] = []
+        self._events: list[Any] = []
 
     def open(self) -> None:
         """Calls the function's ``open``; states can be declared in it only."""
@@ -71,11 +79,12 @@ class KeyedRuntime:
         """Starts a round of events of ``keys`` (anything that gives the key of a slot)."""
         self.context._keys = keys
         self.context.side_rows = []
-        self.rows, self.ends, self.event_slots = [], [], []
+        self.rows, self.ends, self.event_slots, self._events = [], [], [], []
 
     def end(self) -> None:
         """The round is over: state and timers are out of reach until the next event."""
         self.context._slot = None
+        self._events = []
 
     def run_rows(
         self, slots: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
@@ -86,6 +95,7 @@ class KeyedRuntime:
         append, extend = collected.append, collected.extend
         context._event = ROW
         self.event_slots.extend(slots)
+        self._events.extend(rows)
         for slot, time, row in zip(slots, times, rows, strict=True):
             context._slot = slot
             context.timestamp = time
@@ -95,7 +105,8 @@ class KeyedRuntime:
                 if kind is GeneratorType or kind is list:
                     extend(answer)
                 elif kind is tuple or kind is dict or not hasattr(answer, "__next__"):
-                    append(answer)
+                    if answer or kind is not tuple:
+                        append(answer)
                 else:
                     extend(answer)
             ended(len(collected))
@@ -155,14 +166,21 @@ class KeyedRuntime:
         context._slot, context._event, context.timestamp = slot, kind, time
         if self.sorted_input and kind == EVENT_TIMER:
             context._watermark = time
+        self._events.append(Timer(time, str(context.time_domain)))
         self._collect(slot, self.function.on_timer(time, context))
 
     def current_event(self) -> str:
         """What was being processed, for messages."""
-        context = self.context
-        if context._event == ROW:
-            return f"process(row {len(self.ends)} of the frame, timestamp {context.timestamp})"
-        return f"on_timer({context.timestamp}) in {context.time_domain} time"
+        done = len(self.ends)
+        event = self._events[done] if done < len(self._events) else None
+        if isinstance(event, Timer):
+            return f"on_timer({event.timestamp}) in {event.domain} time"
+        return f"process({shown(event, _SHOWN)})"
+
+    def go_back_to(self, event: int) -> None:
+        """Makes an earlier event of the round the current one, for messages."""
+        self.context._slot = self.event_slots[event]
+        del self.ends[event:]
 
     def _row(self, slot: int, time: int | None, row: Any) -> None:
         context = self.context
@@ -170,6 +188,7 @@ class KeyedRuntime:
             self._fire_due(slot, EVENT_TIMER, time - 1)
             context._watermark = time - 1
         context._slot, context._event, context.timestamp = slot, ROW, time
+        self._events.append(row)
         self._collect(slot, self.function.process(row, context))
 
     def _fire_due(self, slot: int, kind: int, limit: int) -> None:
@@ -187,7 +206,7 @@ class KeyedRuntime:
             self.fire_processing_time(list(touched), self.context.current_processing_time)
 
     def _collect(self, slot: int, answer: Any) -> None:
-        if answer is not None:
+        if answer is not None and not (answer.__class__ is tuple and not answer):
             is_many = isinstance(answer, list) or hasattr(answer, "__next__")
             self.rows.extend(answer) if is_many else self.rows.append(answer)
         self.event_slots.append(slot)

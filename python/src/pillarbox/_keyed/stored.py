@@ -75,9 +75,12 @@ def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
         matching = [one["id"] for one in there if one["id"] == wanted]
     else:
         matching = [one["id"] for one in there if one["name"] == wanted]
-    if len(matching) != 1:
-        known = ", ".join(f"{one['id']} ({one['name']})" for one in there)
-        raise error("NO_STORED_OPERATOR", operator=shown(wanted), count=len(matching), there=known)
+    known = ", ".join(f"{one['id']} ({one['name']})" for one in there)
+    if not matching:
+        raise error("NO_STORED_OPERATOR", operator=shown(wanted), there=known)
+    if len(matching) > 1:
+        count = len(matching)
+        raise error("AMBIGUOUS_STORED_OPERATOR", operator=shown(wanted), count=count, there=known)
     return cast(int, matching[0])
 
 

@@ -39,15 +39,23 @@ class Timers:
 
     A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). One that
     has passed already fires in the same round. Setting and deleting needs a current key.
+
+    ``refusal`` gives the error for a timer that nobody would handle.
     """
 
     __slots__ = (
-        "_at", "_before", "_deleted", "_has_event_time", "_load", "_loaded", "_pending", "fired",
-        "frozen",
+        "_at", "_before", "_deleted", "_has_event_time", "_load", "_loaded", "_pending", "_refusal",
+        "fired", "frozen",
     )  # fmt: skip
 
-    def __init__(self, at: Context, has_event_time: bool = True) -> None:
+    def __init__(
+        self,
+        at: Context,
+        has_event_time: bool = True,
+        refusal: Callable[[], Exception] | None = None,
+    ) -> None:
         self._at = at
+        self._refusal = refusal
         self._has_event_time = has_event_time
         self._pending: dict[int, dict[int, set[int]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before: dict[int, dict[int, frozenset[int]]] = {}
@@ -172,7 +180,11 @@ class Timers:
         return True
 
     def _register(self, kind: int, time: Any) -> None:
+        if self._refusal is not None:
+            raise self._refusal()
         if time.__class__ is not int or not -_LIMIT <= time < _LIMIT:
+            if time is None and kind == EVENT_TIMER:
+                raise error("TIMER_WITHOUT_TIME", operator=self._at._name)
             time = epoch_ms(time)
         slot = self._at._slot
         if slot is None:

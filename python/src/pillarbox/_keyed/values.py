@@ -15,12 +15,13 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._converters import converter
+from .._fields import Place
 from .._lists import row_class
 
 Function = Callable[[Any], Any]
 
 _NAN = float("nan")
-_SINGLE = struct.Struct("f")
+_SINGLE = struct.Struct("<f")
 
 # Python classes whose values are kept as they are; the range of integers is looked at apart.
 _EXACT: dict[type[t.DataType], type] = {
@@ -37,17 +38,17 @@ _LIMITS: dict[type[t.DataType], int] = {
 
 
 class ValueType:
-    """One type of state value. ``path`` names the state in errors.
+    """One type of state value. ``place`` names the state in errors.
 
     ``accept(value)`` gives the value as it is kept, or raises ``ResultTypeMismatch``.
     ``copy(value)`` gives one that the caller may change; it is None where values can't be changed.
     """
 
-    def __init__(self, data_type: t.DataType, path: str) -> None:
+    def __init__(self, data_type: t.DataType, place: Place) -> None:
         self.data_type = data_type
-        self.path = path
+        self.place = place
         self.is_plain = not isinstance(data_type, t.StructType)
-        self.accept = _accept(data_type, path)
+        self.accept = _accept(data_type, place)
         self.copy = _copier(data_type)
 
     @property
@@ -61,8 +62,8 @@ class ValueType:
 class KeyType(ValueType):
     """The type of a map state's keys: values are hashable, NaN is one key, and so is zero."""
 
-    def __init__(self, data_type: t.DataType, path: str) -> None:
-        super().__init__(data_type, path)
+    def __init__(self, data_type: t.DataType, place: Place) -> None:
+        super().__init__(data_type, place)
         self.normalise = _key_normaliser(data_type)
         if self.normalise is not None:
             inner, normalise = self.accept, self.normalise
@@ -78,8 +79,8 @@ def is_hashable(data_type: t.DataType) -> bool:
     )
 
 
-def _accept(data_type: t.DataType, path: str) -> Function:
-    convert = converter(data_type, False, path)
+def _accept(data_type: t.DataType, place: Place) -> Function:
+    convert = converter(data_type, False, place)
     canonical = _canonical(data_type)
     strict = convert if canonical is None else lambda value: canonical(convert(value))
     limit = _LIMITS.get(type(data_type))

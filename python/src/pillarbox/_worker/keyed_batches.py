@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as t
 
 from .._failures import message_of
-from .._keyed.columnar import BatchContext, BatchState, StateColumn, as_batch
+from .._keyed.columnar import BatchContext, BatchState, StateColumn
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import Declaration
+from .._keyed.whole_columns import BatchAcceptor, ColumnConverter
 from ..errors import PillarboxError, error
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, encode_update
@@ -32,7 +34,7 @@ class BatchRunner:
         self._name = init.spec["name"]
         self._function = runtime.function
         self._key_schema, self._row_schema = schemas[:2]
-        self._result_schema = init.result_schema
+        self._accept = BatchAcceptor(command.returns, init.result_schema)
         states = runtime.registry.states.values()
         self._columns = [
             _ColumnWire(state.declaration, schema)
@@ -73,7 +75,7 @@ class BatchRunner:
         if len(index):
             state = BatchState(keys, index, columns)
             batch = decode_batch(frame.rows, self._row_schema)
-            rows = as_batch(self._function.process(batch, state, context), self._result_schema)
+            rows = self._accept.batch(self._function.process(batch, state, context))
         return rows, [wire.changes(columns[wire.name]) for wire in self._columns]
 
     def _keys(self, frame: KeyedFrame) -> pa.Array:
@@ -90,6 +92,7 @@ class BatchRunner:
             event=f"process(batch of {len(frame.kinds)} rows)",
             kind=type(problem).__name__,
             reason=message_of(problem).rstrip("."),
+            hint="",
         )
 
 
@@ -103,6 +106,9 @@ class _ColumnWire:
         self._struct = schema.field(0).type
         self._plain = declaration.type.is_plain
         self._type = self._struct.field(0).type if self._plain else self._struct
+        value = declaration.type
+        field = t.StructField(self.name, value.data_type)
+        self._converter = ColumnConverter(field, self._type, value.place)
 
     def column(
         self, blob: memoryview, keys: pa.Array, context: BatchContext, latest: Callable[[], Any]
@@ -115,7 +121,7 @@ class _ColumnWire:
             values = structs.flatten()[0] if self._plain else structs
             return values, cells.column(1).to_numpy(zero_copy_only=False)
 
-        return StateColumn(self._declaration, self._type, load, context, latest, keys)
+        return StateColumn(self._declaration, self._converter, load, context, latest, keys)
 
     def changes(self, column: StateColumn) -> pa.RecordBatch | None:
         changed = column.changes()

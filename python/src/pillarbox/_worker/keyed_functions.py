@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from .._failures import message_of
+from .._fields import Place
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
@@ -100,7 +101,7 @@ def spec_key(spec: dict[str, Any]) -> Hashable:
 
 
 def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
-    tags = {tag: row_acceptor(kind, tag) for tag, kind in command.side_outputs.items()}
+    tags = {tag: row_acceptor(kind, Place(tag)) for tag, kind in command.side_outputs.items()}
     return KeyedRuntime(
         command.function,
         spec["name"],

@@ -13,7 +13,6 @@ from .._failures import message_of
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
-from .._keyed.values import KeyType
 from .._lists import struct_reader
 from ..errors import PillarboxError, ResultTypeMismatch, error, shown
 from . import frames, keyed_frames
@@ -115,7 +114,7 @@ class RowRunner:
         self._runtime = runtime
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
-        self._read_keys = key_reader(key_type(command.key_schema))
+        self._read_keys = key_reader(command.key_schema)
         self._read_rows = struct_reader(command.input_schema)
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
@@ -204,8 +203,7 @@ class RowRunner:
 
     def _blame(self, rows: list[Any], ends: list[int]) -> None:
         """Makes the event whose row doesn't fit the current one, for the message."""
-        event = bisect_right(ends, self._encoder.bad_row(rows))
-        self._runtime.context._slot = self._runtime.event_slots[event]
+        self._runtime.go_back_to(bisect_right(ends, self._encoder.bad_row(rows)))
 
     def _failed(self, problem: Exception) -> PillarboxError:
         context = self._runtime.context
@@ -217,7 +215,18 @@ class RowRunner:
             event=self._runtime.current_event(),
             kind=type(problem).__name__,
             reason=message_of(problem).rstrip("."),
+            hint=_hint(problem) if context.timestamp is None else "",
         )
+
+
+def _hint(problem: Exception) -> str:
+    """For one who computes with the time of a row that has none."""
+    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
+        return (
+            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
+            "df.withWatermark(column, delay) before process_keyed."
+        )
+    return ""
 
 
 class _HeldKeys:
@@ -245,12 +254,6 @@ class _HeldKeys:
                 self._keys.extend(self._load(blob))
             self._blobs.clear()
         return self._keys[slot]
-
-
-def key_type(schema: Any) -> KeyType:
-    """One column's own type, or the struct of several."""
-    data_type = schema.fields[0].dataType if len(schema.fields) == 1 else schema
-    return KeyType(data_type, "by")
 
 
 def _timestamps(times: Any) -> list[int | None]:

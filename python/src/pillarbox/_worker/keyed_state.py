@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as t
 
 from .._keyed.list_state import ListCell, ListState
 from .._keyed.map_state import MapCell, MapState
 from .._keyed.state import State
-from .._keyed.values import KeyType, ValueType
+from .._keyed.values import ValueType
 from .._lists import list_reader, list_writer, struct_reader, struct_writer
 from .keyed_frames import ALL, ONE, SOME, decode_batch
 
@@ -30,10 +31,10 @@ class _Structs:
         data_type: Any = type.data_type
         if self._plain:
             self._read = list_reader(data_type)
-            self._write = list_writer(data_type, arrow.field(0).type, type.path)
+            self._write = list_writer(data_type, arrow.field(0).type, type.place)
         else:
             self._read = struct_reader(data_type)
-            self._write = struct_writer(data_type, arrow, type.path)
+            self._write = struct_writer(data_type, arrow, type.place)
 
     def read(self, column: pa.Array) -> list[Any]:
         return self._read(column.flatten()[0] if self._plain else column)
@@ -215,16 +216,13 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
     return StateWire(state, schema)
 
 
-def key_reader(key_type: KeyType) -> Callable[[pa.RecordBatch], list[Any]]:
+def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
     """From the key columns of a batch to keys: bare values for one column, Rows for more."""
-    data_type: Any = key_type.data_type
-    if not key_type.is_plain:
-        read_rows = struct_reader(data_type)
-        return lambda batch: read_rows(
-            pa.StructArray.from_arrays(batch.columns, batch.schema.names)
-        )
-    read = list_reader(data_type)
-    return lambda batch: read(batch.column(0))
+    if len(keys.fields) == 1:
+        read = list_reader(keys.fields[0].dataType)
+        return lambda batch: read(batch.column(0))
+    read_rows = struct_reader(keys)
+    return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
 
 
 def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:

@@ -137,7 +137,10 @@ object PythonBridge {
   }
 
   private def results(spec: AsyncIOSpec): Seq[Attribute] = {
-    val returned = spec.returns.map(field => AttributeReference(field.name, field.dataType)())
+    val returned = spec.returns.map { field =>
+      // A row whose call failed has nulls, unless it fails the task.
+      AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
+    }
     if (spec.onError == OnError.Column) returned :+ AttributeReference(spec.errorColumn, ErrorType)()
     else returned
   }

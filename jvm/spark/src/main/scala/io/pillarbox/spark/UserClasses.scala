@@ -5,42 +5,58 @@ import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-/** A class that the user names is not there or does not fit; `condition` is the error's name. */
-final class UserClassException(val condition: String, message: String)
-    extends IllegalArgumentException(message)
+import org.apache.spark.sql.pillarbox.UserErrors
 
-/** Makes objects of classes that the user names. */
-private[spark] object UserClasses {
+/**
+ * Makes objects of classes that the user names.
+ *
+ * @param operator
+ *   how messages call the operator that they are for
+ */
+final private[spark] class UserClasses(operator: String) {
 
   /**
-   * By the public constructor that takes a `java.util.Map` of options, else by that without parameters.
+   * An object made by the public constructor that takes a `java.util.Map` of options, else by that without parameters.
+   * What the constructor throws comes out as it is.
    *
-   * @throws UserClassException
-   *   if the class is not there (JVM_CLASS_NOT_FOUND), or has neither constructor (JVM_CLASS_UNSUITABLE)
+   * @throws org.apache.spark.api.python.PythonException
+   *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor (JVM_CLASS_UNSUITABLE)
    */
-  def instantiate(className: String, options: Map[String, String]): Any =
-    try
-      construct(Class.forName(className, true, Thread.currentThread().getContextClassLoader), options.asJava)
+  def instantiate[T](className: String, options: Map[String, String], wanted: Class[T]): T = {
+    val cls = find(className)
+    if (!wanted.isAssignableFrom(cls)) {
+      val verb = if (wanted.isInterface) "implement" else "extend"
+      throw unsuitable(className, s"does not $verb ${wanted.getName}", wanted)
+    }
+    try wanted.cast(construct(cls, options.asJava, wanted))
     catch {
-      case _: ClassNotFoundException =>
-        throw new UserClassException(
-          "JVM_CLASS_NOT_FOUND",
-          s"The class $className is not on the executors' class path: add its jar with spark.jars or --jars."
-        )
       case thrown: InvocationTargetException => throw thrown.getCause
+      case _: InstantiationException => throw unsuitable(className, "is abstract", wanted)
+      case _: IllegalAccessException => throw unsuitable(className, "is not public", wanted)
+    }
+  }
+
+  private def find(className: String): Class[_] =
+    try Class.forName(className, true, Thread.currentThread().getContextClassLoader)
+    catch {
+      case missing @ (_: ClassNotFoundException | _: NoClassDefFoundError) =>
+        val needed = missing.getMessage.replace('/', '.')
+        val through = if (needed == className) "" else s", which $className needs,"
+        throw failure("JVM_CLASS_NOT_FOUND", "class_name" -> needed, "through" -> through)
     }
 
-  private def construct(cls: Class[_], options: JMap[String, String]): Any =
+  private def construct(cls: Class[_], options: JMap[String, String], wanted: Class[_]): Any =
     cls.getConstructors
       .sortBy(-_.getParameterCount)
       .collectFirst {
         case c if c.getParameterTypes.sameElements(Array(classOf[JMap[_, _]])) => c.newInstance(options)
         case c if c.getParameterCount == 0 => c.newInstance()
       }
-      .getOrElse(
-        throw new UserClassException(
-          "JVM_CLASS_UNSUITABLE",
-          s"${cls.getName} needs a public constructor without parameters or one that takes a java.util.Map of options."
-        )
-      )
+      .getOrElse(throw unsuitable(cls.getName, "has no such constructor", wanted))
+
+  private def unsuitable(className: String, reason: String, wanted: Class[_]): RuntimeException =
+    failure("JVM_CLASS_UNSUITABLE", "class_name" -> className, "reason" -> reason, "wanted" -> wanted.getName)
+
+  private def failure(name: String, parameters: (String, Any)*): RuntimeException =
+    UserErrors.failure(name, s"$operator: ${ErrorCatalogue.text(name, parameters: _*)}", null)
 }

@@ -2,7 +2,6 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.UserClassException
 import io.pillarbox.spark.python.PythonFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -101,7 +100,6 @@ final private class OperatorDriver(
     try body
     catch {
       case failure: PythonFailure => throw named(failure)
-      case unfit: UserClassException => throw named(unfit)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
@@ -111,8 +109,6 @@ final private class OperatorDriver(
   private def named(error: Throwable): Throwable = error match {
     case failure: PythonFailure =>
       UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
-    case unfit: UserClassException =>
-      UserErrors.failure(unfit.condition, s"async_io(${task.spec.name}): ${unfit.getMessage}", unfit)
     case other => other
   }
 

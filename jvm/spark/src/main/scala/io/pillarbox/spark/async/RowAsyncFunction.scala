@@ -5,9 +5,8 @@ import java.util.{Collection => JCollection}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
-import io.pillarbox.spark.{UserClassException, UserClasses}
+import io.pillarbox.spark.UserRows
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
 
@@ -29,9 +28,14 @@ final class RowAsyncFunction(
 
   private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
 
-  /** Checks the values' types as well. One thread at a time. */
-  private val serializer = ExpressionEncoder(resultSchema, lenient = true).createSerializer()
-  private val padding = Seq.fill[Any](resultSchema.length - returns.length)(null)
+  private val rows = {
+    val others = resultSchema.drop(returns.length)
+    if (others.isEmpty) new UserRows(returns)
+    else {
+      val padding = others.map(_ => null)
+      new UserRows(returns, StructType(returns ++ others), row => Row.fromSeq(row.toSeq ++ padding))
+    }
+  }
 
   override def open(): Unit = function.open()
 
@@ -48,25 +52,7 @@ final class RowAsyncFunction(
 
   private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
 
-  private def internal(row: Row): InternalRow = {
-    if (row.length != returns.length)
-      throw new IllegalArgumentException(
-        s"The function answered with a row of ${row.length} columns, but returns has ${returns.length}: " +
-          s"${returns.toDDL}."
-      )
-    val padded = if (padding.isEmpty) row else Row.fromSeq(row.toSeq ++ padding)
-    try serializer.synchronized(serializer(padded).copy())
-    catch { case problem: RuntimeException => throw mismatch(row, problem) }
-  }
-
-  /** Spark's own message is the generated expression; what was wrong is in its cause. */
-  private def mismatch(row: Row, problem: RuntimeException): IllegalArgumentException = {
-    val reason = Option(problem.getCause).getOrElse(problem).getMessage
-    new IllegalArgumentException(
-      s"The function's answer (${row.mkString(", ")}) does not fit returns, ${returns.toDDL}: $reason",
-      problem
-    )
-  }
+  private def internal(row: Row): InternalRow = rows.synchronized(rows.toInternal(row).copy())
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
     override def elementId: Long = future.elementId
@@ -84,24 +70,4 @@ final class RowAsyncFunction(
       try complete
       catch { case mismatch: RuntimeException => future.completeExceptionally(mismatch) }
   }
-}
-
-object RowAsyncFunction {
-
-  /**
-   * Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
-   * parameters.
-   *
-   * @throws io.pillarbox.spark.UserClassException
-   *   if the class is not there, is no AsyncFunction, or has neither constructor
-   */
-  def instantiate(className: String, options: Map[String, String]): AsyncFunction[Row, Row] =
-    UserClasses.instantiate(className, options) match {
-      case function: AsyncFunction[_, _] => function.asInstanceOf[AsyncFunction[Row, Row]]
-      case _ =>
-        throw new UserClassException(
-          "JVM_CLASS_UNSUITABLE",
-          s"The class $className does not implement io.pillarbox.async.AsyncFunction."
-        )
-    }
 }

@@ -2,9 +2,11 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate}
 import io.pillarbox.mailbox.ProcessingTimeService
+import io.pillarbox.spark.UserClasses
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.PythonChannel
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
@@ -41,7 +43,8 @@ private object TaskCalls {
       extends TaskCalls {
     override val gate: CallGate = ExecutorGates.of(task.operatorId, task.spec)
     override val function: RowAsyncFunction = new RowAsyncFunction(
-      RowAsyncFunction.instantiate(className, options),
+      new UserClasses(s"async_io(${task.spec.name})")
+        .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
       task.inputSchema,
       task.spec.returns,
       task.resultSchema,

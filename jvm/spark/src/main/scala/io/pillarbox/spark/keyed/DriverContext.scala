@@ -26,7 +26,7 @@ final private class DriverContext(
 
   override def spec: KeyedSpec = task.spec
   override val inputSchema: StructType = task.inputSchema
-  override def resultSchema: StructType = task.spec.returns
+  override def resultSchema: StructType = task.spec.output
   override val keySchema: StructType = task.keySchema
   override def isBatch: Boolean = task.isBatch
   override def hasEventTime: Boolean = task.hasEventTime

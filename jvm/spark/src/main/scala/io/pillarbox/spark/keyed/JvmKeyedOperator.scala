@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator.KeyedProcessFunction.OpenContext
 import io.pillarbox.operator.{KeyedProcessFunction, Output}
+import io.pillarbox.spark.UserClasses
 import io.pillarbox.state.{State, StateDescriptor}
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.spark.sql.Row
@@ -85,7 +86,8 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
   }
 
   private def openFunction(): OpenedFunction = {
-    val made = JvmKeyedOperator.instantiate(className, options)
+    val made = new UserClasses(s"process_keyed(${context.spec.name})")
+      .instantiate(className, options, classOf[KeyedProcessFunction[Row, Row, Row]])
     val opened = new OpenedFunction(made)
     context.kept = opened
     opened.open(new OpenContext {
@@ -103,21 +105,4 @@ object JvmKeyedOperator {
     override def form: String = "jvm"
     override def create(): KeyedOperator = new JvmKeyedOperator(className, options)
   }
-
-  /**
-   * Makes the user's function: by its constructor that takes a `java.util.Map` of options, else by that without
-   * parameters.
-   *
-   * @throws IllegalArgumentException
-   *   if the class is not there, is no KeyedProcessFunction, or has neither constructor
-   */
-  def instantiate(className: String, options: Map[String, String]): KeyedProcessFunction[Row, Row, Row] =
-    io.pillarbox.spark.UserClasses.instantiate(className, options) match {
-      case function: KeyedProcessFunction[_, _, _] =>
-        function.asInstanceOf[KeyedProcessFunction[Row, Row, Row]]
-      case _ =>
-        throw new IllegalArgumentException(
-          s"$className does not extend io.pillarbox.operator.KeyedProcessFunction."
-        )
-    }
 }

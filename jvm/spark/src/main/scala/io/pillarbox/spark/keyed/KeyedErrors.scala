@@ -60,6 +60,9 @@ object KeyedErrors {
   def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException =
     named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> value)
 
+  def resultMisfit(operator: String, reason: String): RuntimeException =
+    named("JVM_RESULT_MISMATCH", operator, "reason" -> reason)
+
   def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
     named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 

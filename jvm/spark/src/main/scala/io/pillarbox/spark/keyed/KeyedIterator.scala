@@ -23,7 +23,7 @@ final class KeyedIterator(
     initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
   private val ready = new ReadyRows
-  private lazy val toUnsafe = UnsafeProjection.create(task.spec.returns)
+  private lazy val toUnsafe = UnsafeProjection.create(task.spec.output)
   private val outputRows = task.metrics("numOutputRows")
   private var isOpen = false
   private var driver: KeyedDriver = _

@@ -1,5 +1,8 @@
 package io.pillarbox.spark.keyed
 
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+
 /** The names of the operator's own metrics, besides those of every stateful operator of Spark. */
 object KeyedMetrics {
   val EventTimersFired = "numEventTimersFired"
@@ -19,4 +22,23 @@ object KeyedMetrics {
     BackendReused -> "number of backends found open",
     QuietPartitions -> "number of partitions without rows or due timers"
   )
+
+  // As Spark calls them.
+  val PythonBytesSent = "pythonDataSent"
+  val PythonBytesReceived = "pythonDataReceived"
+  val PythonStartMs = "pythonBootTime"
+  val PythonOpenMs = "pythonInitTime"
+  val PythonRunMs = "pythonTotalTime"
+
+  /** Of an operator whose function is Python; none for others, which would show zeros. On the driver. */
+  def ofPython(factory: KeyedOperatorFactory, sc: SparkContext): Map[String, SQLMetric] =
+    if (!factory.runsPython) Map.empty
+    else
+      Map(
+        PythonBytesSent -> SQLMetrics.createSizeMetric(sc, "data sent to Python workers"),
+        PythonBytesReceived -> SQLMetrics.createSizeMetric(sc, "data returned from Python workers"),
+        PythonStartMs -> SQLMetrics.createTimingMetric(sc, "time to start Python workers"),
+        PythonOpenMs -> SQLMetrics.createTimingMetric(sc, "time to initialize Python workers"),
+        PythonRunMs -> SQLMetrics.createTimingMetric(sc, "time to run Python workers")
+      )
 }

@@ -82,5 +82,8 @@ trait KeyedOperatorFactory extends Serializable {
   /** The same with what has become of [[expressions]], in their order. */
   def withExpressions(optimized: Seq[Expression]): KeyedOperatorFactory = this
 
+  /** Whether the function runs in Python workers. */
+  def runsPython: Boolean = false
+
   def create(): KeyedOperator
 }

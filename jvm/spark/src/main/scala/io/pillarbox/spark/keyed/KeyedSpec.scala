@@ -60,6 +60,10 @@ final case class KeyedSpec(
     json: String
 ) {
 
+  /** The columns of the rows that go out: those of one output are null in rows of the others. */
+  def output: StructType =
+    if (tags.isEmpty) returns else StructType(returns.head +: returns.tail.map(_.copy(nullable = true)))
+
   /** What `explain()` shows. */
   def summary: Seq[String] = Seq(
     Some(name),

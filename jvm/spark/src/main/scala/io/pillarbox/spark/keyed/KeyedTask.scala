@@ -5,6 +5,7 @@ import java.util.Comparator
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZType, TimestampType}
 
@@ -25,6 +26,8 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  *   processing time in milliseconds since 1970
  * @param timeZone
  *   of the session
+ * @param maxRowsPerBatch
+ *   of an Arrow batch of rows for Python; 0 for no limit but that of the form
  * @param initial
  *   what the rows of initial state look like, if there are any
  */
@@ -42,6 +45,7 @@ final case class KeyedTask(
     batchTime: Long,
     timeZone: String,
     metrics: Map[String, SQLMetric],
+    maxRowsPerBatch: Int,
     initial: Option[InitialLayout] = None
 ) {
 
@@ -81,6 +85,15 @@ final case class KeyedTask(
 }
 
 object KeyedTask {
+
+  /**
+   * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for batches that are
+   * sent once; a frame comes with the state of its keys, so that smaller ones send more of it.
+   */
+  def maxRowsPerBatch(conf: SQLConf): Int = {
+    val setting = SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH
+    if (conf.contains(setting.key)) math.max(conf.getConf(setting), 0) else 0
+  }
 
   /** Not floating point, where zeros and NaNs are made one. */
   private def isWord(dataType: DataType): Boolean =

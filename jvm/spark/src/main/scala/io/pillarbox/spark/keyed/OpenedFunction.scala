@@ -42,7 +42,7 @@ final private class OpenedFunction(function: KeyedProcessFunction[Row, Row, Row]
     timers = new TimerService(context.timers)
     toInput = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
     toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
-    results = new ResultRows(context.spec, context.resultSchema)
+    results = new ResultRows(context.spec)
   }
 
   def processElement(row: UnsafeRow, timestamp: Long): Unit = {

@@ -1,35 +1,55 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.UserRows
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.StructType
 
 /**
  * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main output, and
- * a struct for each side output, null but in its own rows.
+ * a struct for each side output, null but in its own rows. Rows are valid until the next one is made.
  */
-final private class ResultRows(spec: KeyedSpec, schema: StructType) {
-  private val toCatalyst = CatalystTypeConverters.createToCatalystConverter(schema)
+final private class ResultRows(spec: KeyedSpec) {
   private val tags = spec.tags.toIndexedSeq
-  private val width = if (tags.isEmpty) schema.length else schema.length - 1 - tags.size
+  private val mainColumns =
+    if (tags.isEmpty) spec.returns else StructType(spec.returns.slice(1, spec.returns.length - tags.size))
+  private val mainRows =
+    if (tags.isEmpty) new UserRows(mainColumns) else new UserRows(mainColumns, spec.returns, inMain)
+  private val sideRows = tags.indices.map(sideRowsOf)
 
-  def main(row: Row): InternalRow =
-    if (tags.isEmpty) catalyst(row)
-    else catalyst(Row.fromSeq((ResultRows.Main +: row.toSeq) ++ Seq.fill(tags.size)(null)))
+  /** @throws RuntimeException (JVM_RESULT_MISMATCH) if the row does not fit */
+  def main(row: Row): InternalRow = fitting(mainRows.toInternal(row))
 
   /**
-   * @throws org.apache.spark.api.python.PythonException
-   *   (UNKNOWN_SIDE_OUTPUT) if no such output was declared, or the value is no row
+   * @throws RuntimeException
+   *   (UNKNOWN_SIDE_OUTPUT, SIDE_OUTPUT_NOT_A_ROW, JVM_RESULT_MISMATCH) if no such output was declared, or the value does
+   *   not fit it
    */
   def side(tag: String, value: Any): InternalRow = {
     val at = tags.indexOf(tag)
     if (at < 0) throw KeyedErrors.unknownSideOutput(spec.name, tag, tags)
-    if (!value.isInstanceOf[Row]) throw KeyedErrors.sideOutputNoRow(spec.name, tag, value)
-    val sides = Seq.tabulate(tags.size)(i => if (i == at) value else null)
-    catalyst(Row.fromSeq((tag +: Seq.fill(width)(null)) ++ sides))
+    value match {
+      case row: Row => fitting(sideRows(at).toInternal(row))
+      case _ => throw KeyedErrors.sideOutputNoRow(spec.name, tag, value)
+    }
   }
 
-  private def catalyst(row: Row): InternalRow = toCatalyst(row).asInstanceOf[InternalRow]
+  private def inMain(row: Row): Row = Row.fromSeq((ResultRows.Main +: row.toSeq) ++ nulls(tags.size))
+
+  private def sideRowsOf(at: Int): UserRows = {
+    val columns = spec.output(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
+    val before = tags(at) +: nulls(mainColumns.length + at)
+    val after = nulls(tags.size - at - 1)
+    new UserRows(columns, spec.output, row => Row.fromSeq((before :+ row) ++ after))
+  }
+
+  private def nulls(count: Int): Seq[Any] = Seq.fill[Any](count)(null)
+
+  private def fitting(row: => InternalRow): InternalRow =
+    try row
+    catch {
+      case misfit: IllegalArgumentException => throw KeyedErrors.resultMisfit(spec.name, misfit.getMessage)
+    }
 }
 
 private object ResultRows {

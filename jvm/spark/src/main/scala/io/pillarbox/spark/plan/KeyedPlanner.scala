@@ -15,7 +15,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
   private val analyzed = SparkAdapter.analyzedPlan(df)
   private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
   private val timestamp =
-    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isWatermarked))
+    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isEventTime))
 
   check()
 
@@ -30,7 +30,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   /** The DataFrame of what the function emits, in the schema of the spec. */
   def dataFrame(factory: KeyedOperatorFactory): DataFrame =
-    dataFrame(factory, spec, spec.returns.map(result))
+    dataFrame(factory, spec, spec.output.map(result))
 
   /** A scan decides itself what it puts out. */
   def scan(): DataFrame = {
@@ -106,7 +106,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
   }
 
   private def checkTimestamp(column: Attribute): Unit =
-    if (column.dataType != TimestampType && column.dataType != TimestampNTZType)
+    if (!isTimestamp(column))
       throw new IllegalArgumentException(
         s"${spec.name}: the event time must be a timestamp, but ${column.name} is ${column.dataType.sql}: " +
           "convert it, for instance with timestamp_millis, and name the new column"
@@ -114,6 +114,12 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   private def isWatermarked(column: Attribute): Boolean =
     column.metadata.contains(EventTimeWatermark.delayKey)
+
+  /** A column of windows has a watermark too, and no time. */
+  private def isEventTime(column: Attribute): Boolean = isWatermarked(column) && isTimestamp(column)
+
+  private def isTimestamp(column: Attribute): Boolean =
+    column.dataType == TimestampType || column.dataType == TimestampNTZType
 
   private def column(option: String, name: String): Attribute =
     SparkAdapter.columnsNamed(df, name) match {

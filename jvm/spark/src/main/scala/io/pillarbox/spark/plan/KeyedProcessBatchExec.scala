@@ -50,7 +50,7 @@ final case class KeyedProcessBatchExec(
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
       Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
         name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
-      }
+      } ++ KeyedMetrics.ofPython(factory, sparkContext)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
@@ -69,6 +69,7 @@ final case class KeyedProcessBatchExec(
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
       metrics,
+      KeyedTask.maxRowsPerBatch(conf),
       initial.map(_.layout)
     )
     val input = child.execute()

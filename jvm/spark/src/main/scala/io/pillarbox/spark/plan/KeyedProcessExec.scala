@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
 
@@ -39,6 +40,9 @@ final case class KeyedProcessExec(
   @transient private lazy val nextTimers = NextTimers.register(sparkContext)
 
   override def shortName: String = KeyedProcessExec.ShortName
+
+  /** Spark's would be there for any form, with a second "number of output rows" that nobody counts. */
+  override protected val pythonMetrics: Map[String, SQLMetric] = KeyedMetrics.ofPython(factory, sparkContext)
 
   override def keyExpressions: Seq[Attribute] = keys
 
@@ -105,6 +109,7 @@ final case class KeyedProcessExec(
       batchTime = KeyedTask.millisOf(batchTime),
       conf.sessionLocalTimeZone,
       sqlMetrics,
+      KeyedTask.maxRowsPerBatch(conf),
       initialRows.map(_.layout)
     )
     new KeyedStateRDD(

@@ -14,7 +14,7 @@ class FrameLimitsSuite extends AnyFunSuite {
     DeclaredState("s", kind, long, if (kind == "map") long else null, Option.when(expires)(ttl))
 
   private def holds(form: String, states: DeclaredState*): Boolean = {
-    val limits = FrameLimits.of(form, states)
+    val limits = FrameLimits.of(form, states, 0)
     limits.heldEvents > limits.events
   }
 
@@ -30,7 +30,14 @@ class FrameLimitsSuite extends AnyFunSuite {
     assert(!holds("row", state("map"), state("list", expires = true)))
   }
 
+  test("a frame has no more rows than the user allows, whatever its form") {
+    assert(FrameLimits.of("row", Nil, 100).rows == 100)
+    assert(FrameLimits.of("row", Nil, 0).rows == Int.MaxValue)
+    assert(FrameLimits.of("batch", Nil, 100) == FrameLimits(100, 100, 100))
+    assert(FrameLimits.of("batch", Nil, 1 << 30) == FrameLimits.of("batch", Nil, 0))
+  }
+
   test("a frame of columns is larger than one of rows") {
-    assert(FrameLimits.of("batch", Nil).events > FrameLimits.of("row", Nil).events)
+    assert(FrameLimits.of("batch", Nil, 0).events > FrameLimits.of("row", Nil, 0).events)
   }
 }

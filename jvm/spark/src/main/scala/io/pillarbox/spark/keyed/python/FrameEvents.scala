@@ -32,7 +32,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   def isEmpty: Boolean = count == 0 && keys == 0
 
   /** Whether a frame is worth sending: many events or keys, or large ones. */
-  def isFull: Boolean = count >= limits.events || isHeldFull
+  def isFull: Boolean = count >= limits.events || rowWriter.rows >= limits.rows || isHeldFull
 
   /** Whether the worker holds so much that it had better give the state back. */
   def isHeldFull: Boolean =
@@ -138,12 +138,14 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
  *
  * @param events
  *   of a frame at most
+ * @param rows
+ *   of a frame at most
  * @param heldEvents
  *   of the frames that go on from each other's keys
  * @param keys
  *   whose state the worker holds at most
  */
-final private case class FrameLimits(events: Int, heldEvents: Int, keys: Int)
+final private case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
 
 private object FrameLimits {
 
@@ -157,12 +159,17 @@ private object FrameLimits {
   private val RowsWithCollections = Rows.copy(heldEvents = 1 << 18, keys = 1 << 17)
 
   /** Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its state. */
-  private val Columns = FrameLimits(events = 1 << 19, heldEvents = 1 << 19, keys = 1 << 19)
+  private def columns(rows: Int) = FrameLimits(events = rows, heldEvents = rows, keys = rows)
 
-  def of(form: String, states: Seq[DeclaredState]): FrameLimits =
-    if (form == "batch") Columns
-    else if (states.exists(isCollection) && !states.exists(isListThatExpires)) RowsWithCollections
-    else Rows
+  /** @param maxRows of a frame, 0 for no limit but that of events */
+  def of(form: String, states: Seq[DeclaredState], maxRows: Int): FrameLimits = {
+    val most = if (maxRows > 0) maxRows else Int.MaxValue
+    // The column form has no timers, and holds nothing from frame to frame.
+    if (form == "batch") columns(math.min(most, 1 << 19))
+    else if (states.exists(isCollection) && !states.exists(isListThatExpires))
+      RowsWithCollections.copy(rows = most)
+    else Rows.copy(rows = most)
+  }
 
   private def isCollection(state: DeclaredState): Boolean = state.kind == "list" || state.kind == "map"
 

@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.io.IOException
 import java.nio.ByteBuffer
 
+import io.pillarbox.spark.keyed.KeyedMetrics
 import io.pillarbox.spark.python._
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
@@ -13,11 +14,21 @@ import org.apache.spark.sql.pillarbox.UserFunction
  *
  * The calling thread waits; it is the task's own. While the worker computes, the JVM has nothing to do for the task, and
  * with as many tasks as cores another task has the core.
+ *
+ * @param count
+ *   adds to one of the metrics of [[KeyedMetrics]]
  */
-final private class KeyedWorker(function: UserFunction, artifactId: Option[String], context: TaskContext)
-    extends AutoCloseable {
+final private class KeyedWorker(
+    function: UserFunction,
+    artifactId: Option[String],
+    context: TaskContext,
+    count: (String, Long) => Unit
+) extends AutoCloseable {
   private var worker: WorkerSession = _
   private var isUsable = false
+
+  /** Less than a millisecond, which is not counted yet. */
+  private var uncountedNanos = 0L
 
   /**
    * Starts or takes over a worker and sends the function.
@@ -26,10 +37,14 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
    *   the worker's READY, as JSON
    */
   def open(initJson: String, rowSchema: Schema, resultSchema: Schema): String = {
+    val leasing = System.nanoTime
     worker = new WorkerSession(function, artifactId, context)
+    val starting = System.nanoTime
     // The thread waits for the worker and sees no mail, so a kill ends the worker.
     context.addTaskInterruptListener((_, _) => abort())
     val ready = worker.start(initJson, rowSchema, resultSchema).readText()
+    count(KeyedMetrics.PythonStartMs, (starting - leasing) / KeyedWorker.NanosPerMs)
+    count(KeyedMetrics.PythonOpenMs, (System.nanoTime - starting) / KeyedWorker.NanosPerMs)
     isUsable = true
     ready
   }
@@ -49,15 +64,34 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
   def exchange(parts: Seq[ByteBuffer], onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Frame =
     worker.orDied {
       isUsable = false
-      Frame.write(worker.channel, KeyedWorker.KeyedFrame, parts: _*)
-      var frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+      val start = System.nanoTime
+      write(KeyedWorker.KeyedFrame, parts)
+      var frame = next()
       while (frame.kind == KeyedWorker.Query) {
         answer(frame.body, onQuery)
-        frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+        frame = next()
       }
+      countTime(System.nanoTime - start)
       isUsable = true
       frame
     }
+
+  private def write(kind: Byte, parts: Seq[ByteBuffer]): Unit = {
+    count(KeyedMetrics.PythonBytesSent, parts.map(_.remaining.toLong).sum)
+    Frame.write(worker.channel, kind, parts: _*)
+  }
+
+  private def next(): Frame = {
+    val frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+    count(KeyedMetrics.PythonBytesReceived, frame.body.remaining.toLong)
+    frame
+  }
+
+  private def countTime(nanos: Long): Unit = {
+    uncountedNanos += nanos
+    count(KeyedMetrics.PythonRunMs, uncountedNanos / KeyedWorker.NanosPerMs)
+    uncountedNanos %= KeyedWorker.NanosPerMs
+  }
 
   private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Unit = {
     val frameId = query.getLong
@@ -65,7 +99,7 @@ final private class KeyedWorker(function: UserFunction, artifactId: Option[Strin
     query.getInt // the length of what is left, the key's blob
     val entries = onQuery(state, slot, op, query)
     val head = Frame.buffer(12).putLong(frameId).putInt(entries.remaining).flip()
-    Frame.write(worker.channel, KeyedWorker.Answer, head, entries)
+    write(KeyedWorker.Answer, Seq(head, entries))
   }
 
   /** Ends the process. Any thread. */
@@ -88,4 +122,5 @@ private object KeyedWorker {
   final val Query: Byte = 'Q'
   final val Answer: Byte = 'A'
   final val Update: Byte = 'U'
+  private final val NanosPerMs = 1000000L
 }

@@ -47,12 +47,12 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     view = viewOf(rowSchema)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     clock = new RawClock(context.clock)
-    worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext)
+    worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext, context.count)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
     val declared = DeclaredState.fromReady(ready)
-    val limits = FrameLimits.of(factory.form, declared)
+    val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits)
     states = declared.map(stateOf).toArray
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
@@ -358,6 +358,7 @@ object PythonKeyedOperator {
   /** Makes operators for a pickled function. */
   final case class Factory(form: String, function: UserFunction, artifactId: Option[String])
       extends KeyedOperatorFactory {
+    override def runsPython: Boolean = true
     override def create(): KeyedOperator = new PythonKeyedOperator(this)
   }
 }

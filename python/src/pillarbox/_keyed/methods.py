@@ -1,0 +1,92 @@
+"""The methods of a user's function, looked at before any of them is called."""
+
+from __future__ import annotations
+
+import inspect
+
+from .._functions import check_parameters
+from .._names import is_nearly
+from ..errors import PillarboxError, error
+from .function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
+
+_ROW = {
+    "open": ("ctx",),
+    "process": ("row", "ctx"),
+    "on_timer": ("timestamp", "ctx"),
+    "close": (),
+}
+_BATCH = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
+
+
+def check_methods(fn: KeyedProcessFunction | BatchProcessFunction) -> None:
+    """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
+
+    METHOD_MISSING without ``process``, ASYNC_METHOD, WRONG_METHOD_PARAMETERS.
+    """
+    is_batch = isinstance(fn, BatchProcessFunction)
+    methods = _BATCH if is_batch else _ROW
+    if not has_own(fn, "process"):
+        raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
+    for name, parameters in methods.items():
+        method = getattr(fn, name, None)
+        if method is None:
+            continue
+        called = f"{type(fn).__qualname__}.{name}"
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            raise error("ASYNC_METHOD", method=called)
+        check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
+
+
+def check_aggregate(function: AggregateFunction) -> None:
+    """Raises ``InvalidFunction`` (METHOD_MISSING) if it can't fold."""
+    for name, parameters in (
+        ("create_accumulator", "(self)"),
+        ("add", "(self, value, accumulator)"),
+        ("get_result", "(self, accumulator)"),
+    ):
+        if not has_own(function, name):
+            raise missing(function, name, parameters)
+
+
+def instead_of(fn: object) -> str:
+    """What to pass instead of something that is no function."""
+    if isinstance(fn, type) and issubclass(fn, (KeyedProcessFunction, BatchProcessFunction)):
+        return f"Pass an object, such as {fn.__name__}(), not its class."
+    return (
+        "Write a class that extends pb.KeyedProcessFunction and pass an object of it; "
+        "for a plain function of a row there is pb.async_io."
+    )
+
+
+def has_own(fn: object, name: str) -> bool:
+    """Whether the user wrote the method, and it isn't the one that every function has."""
+    if name in getattr(fn, "__dict__", ()):
+        return True
+    found = getattr(type(fn), name, None)
+    bases = (KeyedProcessFunction, BatchProcessFunction, AggregateFunction)
+    return found is not None and all(found is not getattr(base, name, None) for base in bases)
+
+
+def missing(fn: object, name: str, parameters: str) -> PillarboxError:
+    """METHOD_MISSING, with the method that may have been meant for it."""
+    meant = misspelt(fn, name)
+    return error(
+        "METHOD_MISSING",
+        function=type(fn).__qualname__,
+        method=name,
+        instead="" if meant is None else f", but a {meant}",
+        definition=f"def {name}{parameters}",
+    )
+
+
+def without_on_timer(fn: object, operator: str) -> PillarboxError:
+    """TIMER_WITHOUT_ON_TIMER."""
+    meant = misspelt(fn, "on_timer")
+    instead = "" if meant is None else f", but a {meant}"
+    return error("TIMER_WITHOUT_ON_TIMER", operator=operator, instead=instead)
+
+
+def misspelt(fn: object, name: str) -> str | None:
+    """A method that the user may have meant to call ``name``."""
+    public = (one for one in dir(type(fn)) if not one.startswith("_") and one != name)
+    return next((one for one in public if is_nearly(one, name) and has_own(fn, one)), None)
