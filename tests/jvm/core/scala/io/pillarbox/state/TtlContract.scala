@@ -194,6 +194,46 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("an expired entry that is put anew under a map's iterator is alive, and stays so over a commit") {
+    for (looksAhead <- Seq(false, true)) run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl()))
+      val keys = (1 to 300).map(_.toString)
+      keys.foreach(state.put(_, 0L))
+      backend.commit()
+      val first = state.keys.next()
+      clock.processingTime = 1050L
+      state.put(first, 1L)
+      clock.processingTime = 1120L
+      val iterator = state.entries
+      assert(iterator.next().getKey == first)
+      (keys.toSet - first).foreach(state.put(_, 99L))
+      if (looksAhead) assert(iterator.hasNext)
+      (keys.toSet - first).foreach(state.put(_, 100L))
+      assert(iterator.map(e => e.getKey -> e.getValue).toMap == (keys.toSet - first).map(_ -> 100L).toMap)
+      backend.commit()
+      assert(state.values.toSeq.sorted == 1L +: Seq.fill(299)(100L))
+    }
+  }
+
+  test("setValue of a map's entry renews it, and can't bring an expired one back") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      state.putAll(Seq("x" -> 1L, "y" -> 2L))
+      clock.processingTime = 1090L
+      state.entries.foreach(entry => if (entry.getKey == "x") assert(entry.setValue(5L) == 1L))
+      clock.processingTime = 1100L
+      val entries = state.entries
+      val (alive, expired) = (entries.next(), entries.next()) match {
+        case (x, y) if x.getKey == "x" => (x, y)
+        case (y, x) => (x, y)
+      }
+      assertThrows[IllegalStateException](expired.setValue(6L))
+      assert(alive.setValue(7L) == 5L)
+      clock.processingTime = 1199L
+      assert(state.entries.map(e => e.getKey -> e.getValue).toMap == Map("x" -> 7L))
+    }
+  }
+
   test("isEmpty of a map doesn't count expired entries (FLINK ✗)") {
     run { (backend, clock) =>
       val state = backend.getOrCreate(map.copy(ttl = ttl()))

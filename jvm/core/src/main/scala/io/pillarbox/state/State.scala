@@ -122,6 +122,12 @@ trait MapState[UK, UV] extends State {
 
   def values: StateIterator[UV]
 
+  /**
+   * The entries. An entry's `setValue` is a [[put]] under its key, which no iteration minds.
+   *
+   * @throws ConcurrentModificationException from `setValue`, where the iterator would throw it
+   * @throws IllegalStateException from `setValue`, if the entry is no longer in the map
+   */
   def entries: StateIterator[Entry[UK, UV]]
 }
 
@@ -135,7 +141,8 @@ trait AggregatingState[IN, OUT] extends MergingState[IN, OUT]
  * An iterator over state that can remove what it returned last.
  *
  * Changing the map otherwise (a new entry, a removal, another current key) ends the iteration with a
- * ConcurrentModificationException at the next call; replacing the value of an entry that exists does not.
+ * ConcurrentModificationException at the next call; replacing the value of an entry that exists does not, and is seen
+ * if the entry is still to come.
  */
 trait StateIterator[T] extends Iterator[T] {
 

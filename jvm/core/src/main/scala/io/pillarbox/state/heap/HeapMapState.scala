@@ -1,7 +1,5 @@
 package io.pillarbox.state.heap
 
-import java.util.AbstractMap.SimpleImmutableEntry
-import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import io.pillarbox.state._
@@ -108,12 +106,18 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override def keys: StateIterator[UK] = new Cursor[UK](slots.userKey(_), (key, _) => key)
+  override def keys: StateIterator[UK] = new Cursor[UK] {
+    override protected def make(key: UK, value: UV): UK = key
+  }
 
-  override def values: StateIterator[UV] = new Cursor[UV](_ => null.asInstanceOf[UK], (_, value) => value)
+  override def values: StateIterator[UV] = new Cursor[UV] {
+    override protected def make(key: UK, value: UV): UV = value
+  }
 
-  override def entries: StateIterator[Entry[UK, UV]] =
-    new Cursor[Entry[UK, UV]](slots.userKey(_), (key, value) => new SimpleImmutableEntry(key, value))
+  override def entries: StateIterator[Entry[UK, UV]] = new Cursor[Entry[UK, UV]] {
+    private[this] val replacing: (UK, UV) => Unit = replace
+    override protected def make(key: UK, value: UV): Entry[UK, UV] = new LiveEntry(key, value, replacing)
+  }
 
   private[this] def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
@@ -268,7 +272,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private final class Cursor[A](keyOf: Int => UK, make: (UK, UV) => A) extends StateIterator[A] {
+  private abstract class Cursor[A] extends StateIterator[A] {
     private[this] val now = sweptNow()
     private[this] val context = backend.contextVersion
     private[this] var seenChanges = changes
@@ -278,6 +282,8 @@ private[heap] final class HeapMapState[K, UK, UV](
     private[this] var upcomingAt = -1
     private[this] var last = -1
 
+    protected def make(key: UK, value: UV): A
+
     override def hasNext: Boolean = {
       check()
       while (upcoming == null && ahead >= 0) advance()
@@ -285,7 +291,9 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
 
     override def next(): A = {
-      if (!hasNext) throw new NoSuchElementException(s"The map of state '${descriptor.name}' ends here")
+      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      // It may have been replaced since `hasNext`.
+      if (upcomingAt >= 0) upcoming = slots.values(upcomingAt).asInstanceOf[UV]
       val result = make(upcomingKey, upcoming)
       last = upcomingAt
       upcoming = null.asInstanceOf[UV]
@@ -294,17 +302,29 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def remove(): Unit = {
       check()
-      if (last == -1)
-        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
+      if (last == -1) throw StateErrors.nothingToRemove
       if (last >= 0) dropEntry(last)
       last = -1
       seenChanges = changes
     }
 
+    /** Puts an entry that this iteration returned. */
+    protected final def replace(key: UK, value: UV): Unit = {
+      check()
+      if (!isThere(key)) throw StateErrors.entryGone(descriptor.name, key)
+      put(key, value)
+    }
+
+    private[this] def isThere(key: UK): Boolean = {
+      val owner = entry()
+      val at = if (owner < 0) -1 else slots.find(owner, key)
+      at >= 0 && slots.values(at) != null
+    }
+
     private[this] def advance(): Unit = {
       val at = ahead
       ahead = slots.next(at)
-      upcomingKey = keyOf(at)
+      upcomingKey = slots.userKey(at)
       upcomingAt = at
       if (policy == null) upcoming = slots.values(at).asInstanceOf[UV]
       else {
@@ -316,9 +336,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     private[this] def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(
-          s"Map state '${descriptor.name}' or its key changed while it was read"
-        )
+        throw StateErrors.mapChanged(descriptor.name)
   }
 
   private object Cursor {
