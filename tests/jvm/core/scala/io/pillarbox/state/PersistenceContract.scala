@@ -81,6 +81,24 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("the first watermark is part of commits and snapshots, and of several the latest counts") {
+    withBackend() { backend =>
+      fill(backend, 0 until 3)
+      val before = bytesOf(backend.commit())
+      backend.noteWatermark(500L)
+      val empty = bytesOf(backend.commit())
+      val snapshot = snapshotOf(backend)
+      withBackend() { second =>
+        assert(restored(second, before).firstWatermark == StateClock.Unknown)
+        second.noteWatermark(700L)
+        val other = snapshotOf(second)
+        for (streams <- Seq(Seq(before, empty), Seq(snapshot)))
+          withBackend()(again => assert(restored(again, streams: _*).firstWatermark == 500L))
+        withBackend()(both => assert(restored(both, snapshot, other).firstWatermark == 700L))
+      }
+    }
+  }
+
   test("a commit whose stream fails changes nothing: the next one has it all") {
     withBackend() { backend =>
       fill(backend, 0 until 10)

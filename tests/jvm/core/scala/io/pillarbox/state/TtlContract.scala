@@ -352,6 +352,48 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("what is written before any event time is known lives from the first watermark, whenever it is met") {
+    for (update <- Seq(OnCreateAndWrite, OnReadAndWrite)) run { (backend, clock) =>
+      val life = ttl(update, time = EventTime)
+      val v = backend.getOrCreate(value.copy(ttl = life))
+      val l = backend.getOrCreate(list.copy(ttl = life))
+      val m = backend.getOrCreate(map.copy(ttl = life))
+      def write(): Unit = {
+        v.update("1")
+        l.add("1")
+        m.put("1", 1L)
+      }
+      def stamps = Seq(
+        v.asInstanceOf[TimestampedValue].timestamp,
+        l.asInstanceOf[TimestampedList].timestamps.next(),
+        m.asInstanceOf[TimestampedMap[String]].timestampOf("1")
+      )
+      Seq("a", "b", "c").foreach { key =>
+        backend.setCurrentKey(key)
+        write()
+      }
+      assert(stamps.distinct == Seq(StateClock.Unknown))
+      backend.noteWatermark(5000L)
+      backend.noteWatermark(5050L)
+      assert(stamps.distinct == Seq(5000L))
+      clock.watermark = 5099L
+      backend.setCurrentKey("a")
+      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
+      backend.setCurrentKey("c")
+      clock.recordTimestamp = 4000L
+      v.update("2")
+      m.put("1", 2L)
+      assert(v.asInstanceOf[TimestampedValue].timestamp == 5000L, "a late row takes no time away")
+      clock.watermark = 5100L
+      backend.setCurrentKey("b")
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
+      backend.setCurrentKey("c")
+      assert(v.value() == null && m.entries.isEmpty)
+      backend.setCurrentKey("a")
+      assert((v.value() == null) == (update == OnCreateAndWrite))
+    }
+  }
+
   test("the listener is told of each expired value once, with its key, and can't use keyed state") {
     run { (backend, clock) =>
       val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]

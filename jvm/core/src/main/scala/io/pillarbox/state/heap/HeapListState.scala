@@ -88,7 +88,7 @@ private[heap] final class HeapListState[K, T](
     else {
       val elements = list(at)
       val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
-      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(elements.timestamp)
+      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(i => policy.known(elements.timestamp(i)))
     }
   }
 
@@ -166,11 +166,11 @@ private[heap] final class HeapListState[K, T](
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
       val expired = Vector.newBuilder[(Long, AnyRef)]
       elements.forEachUpTo(limit) { i =>
-        if (elements.timestamp(i) != StateClock.Unknown) {
+        if (policy.isExpired(elements.timestamp(i), limit)) {
           expired += ((elements.number(i), elements.element(i)))
           if (elements.number(i) < committedBelow) removed.add(at, elements.number(i), 1)
           elements.remove(i)
-        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.stamp(now))
+        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.firstStamp(now))
       }
       val all = expired.result()
       settle(at)

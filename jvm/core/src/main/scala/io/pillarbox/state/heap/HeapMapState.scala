@@ -52,7 +52,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     requireKey(key)
     val owner = entry()
     val at = if (policy == null || owner < 0) -1 else slots.find(owner, key)
-    if (at < 0 || slots.values(at) == null) StateClock.Unknown else slots.timestamps(at)
+    if (at < 0 || slots.values(at) == null) StateClock.Unknown else policy.known(slots.timestamps(at))
   }
 
   override def put(key: UK, value: UV): Unit = {
@@ -68,7 +68,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   private[this] def stampOver(at: Int, now: Long): Long = {
     val stored = slots.timestamps(at)
-    policy.stamp(now, if (stored == Long.MaxValue) StateClock.Unknown else stored)
+    if (stored == Long.MaxValue) policy.stamp(now) else policy.stamp(now, stored)
   }
 
   override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
@@ -154,13 +154,13 @@ private[heap] final class HeapMapState[K, UK, UV](
       changes += 1
       if (policy.returnsExpired) value else null.asInstanceOf[UV]
     } else {
-      if (policy.renewsOnRead) renew(at, now)
+      if (policy.renewsOnRead) restamp(at, now)
       value
     }
   }
 
-  private[this] def renew(at: Int, now: Long): Unit = {
-    val stamp = policy.stamp(now, slots.timestamps(at))
+  private[this] def restamp(at: Int, now: Long): Unit = {
+    val stamp = policy.afterRead(now, slots.timestamps(at))
     if (stamp != slots.timestamps(at)) {
       slots.timestamps(at) = stamp
       slots.touch(at)
@@ -169,8 +169,8 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */
   private[this] def expireOrStamp(at: Int, now: Long): Boolean =
-    if (slots.timestamps(at) == StateClock.Unknown) {
-      if (now != StateClock.Unknown) renew(at, now)
+    if (!policy.isExpired(slots.timestamps(at), policy.limit(now))) {
+      restamp(at, now)
       false
     } else {
       val owner = slots.owner(at)
@@ -186,7 +186,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   private[this] def firstAlive(all: MapChain, now: Long): Int = {
     val limit = policy.limit(now)
     var at = all.head
-    while (at >= 0 && slots.timestamps(at) <= limit && slots.timestamps(at) != StateClock.Unknown) {
+    while (at >= 0 && policy.isExpired(slots.timestamps(at), limit)) {
       val next = slots.next(at)
       changes += 1
       expireOrStamp(at, now): Unit

@@ -31,11 +31,11 @@ private[heap] abstract class HeapObjectState[K, V](
   }
 
   private[this] def stampOver(at: Int, now: Long): Long =
-    policy.stamp(now, if (table.value(at) == null) StateClock.Unknown else table.timestamps(at))
+    if (table.value(at) == null) policy.stamp(now) else policy.stamp(now, table.timestamps(at))
 
   override final def timestamp: Long = {
     val at = entry()
-    if (policy == null || !isThere(at)) StateClock.Unknown else table.timestamps(at)
+    if (policy == null || !isThere(at)) StateClock.Unknown else policy.known(table.timestamps(at))
   }
 
   override def clear(): Unit = {
@@ -61,14 +61,14 @@ private[heap] abstract class HeapObjectState[K, V](
       if (table.timestamps(at) <= policy.limit(now) && expireOrStamp(at, now))
         if (policy.returnsExpired) value else null.asInstanceOf[V]
       else {
-        if (policy.renewsOnRead) renew(at, now)
+        if (policy.renewsOnRead) restamp(at, now)
         value
       }
     }
   }
 
-  private[this] def renew(at: Int, now: Long): Unit = {
-    val stamp = policy.stamp(now, table.timestamps(at))
+  private[this] def restamp(at: Int, now: Long): Unit = {
+    val stamp = policy.afterRead(now, table.timestamps(at))
     if (stamp != table.timestamps(at)) {
       table.timestamps(at) = stamp
       table.touch(at)
@@ -82,8 +82,8 @@ private[heap] abstract class HeapObjectState[K, V](
 
   /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */
   private[this] def expireOrStamp(at: Int, now: Long): Boolean =
-    if (table.timestamps(at) == StateClock.Unknown) {
-      if (now != StateClock.Unknown) renew(at, now)
+    if (!policy.isExpired(table.timestamps(at), policy.limit(now))) {
+      restamp(at, now)
       false
     } else {
       val (key, namespace, value) = (table.key(at), table.namespace(at), table.value(at))

@@ -58,7 +58,7 @@ final class RocksDBKeyedStateBackend[K](
     val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
     val column = restored match {
       case Some(column) =>
-        ColumnMigration.run(store, entries, column, descriptor, clock, ttlSeconds)
+        ColumnMigration.run(this, column, descriptor, ttlSeconds)
         column
       case None =>
         addColumn(ColumnName(descriptor.name, 0, ttlSeconds), descriptor.kind, compacts = true)
@@ -134,8 +134,8 @@ final class RocksDBKeyedStateBackend[K](
       writer.beginState(column.id)
       val descriptor = states.get(column.name.state).map(_.descriptor)
       val filter =
-        if (column.isPacked) new ListSnapshot(writer, descriptor, clock)
-        else new EntrySnapshot(writer, descriptor, clock)
+        if (column.isPacked) new ListSnapshot(writer, descriptor, this)
+        else new EntrySnapshot(writer, descriptor, this)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
       while (scan.next()) filter.write(scan.key, scan.value)
       filter.finish()
@@ -160,7 +160,8 @@ final class RocksDBKeyedStateBackend[K](
       val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
       column.meta.copy(id = column.id, nextSequence = sequence)
     }
-    StreamHeader(isSnapshot, version, keySerializer.snapshot, maxKeyGroups, keyGroupRange, metas.toSeq)
+    val keys = keySerializer.snapshot
+    StreamHeader(isSnapshot, version, keys, maxKeyGroups, keyGroupRange, metas.toSeq, firstWatermark)
   }
 
   override protected def doRestore(in: InputStream, source: String): Unit = {
@@ -170,6 +171,7 @@ final class RocksDBKeyedStateBackend[K](
     var restored = 0L
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
+      restoreFirstWatermark(header.firstWatermark)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
     } { block =>
       targets.get(block.state).foreach { column =>
@@ -230,6 +232,7 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def adopt(header: StreamHeader): Unit = {
     currentVersion =
       StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
+    restoreFirstWatermark(header.firstWatermark)
     val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )

@@ -85,7 +85,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     if (head != null) forEachChunk(head) { (chunk, _) =>
       while (chunk.next())
         found += (if (policy == null) StateClock.Unknown
-                  else head.access.timestamp(chunk.number, stampOf(chunk)))
+                  else policy.known(head.access.timestamp(chunk.number, stampOf(chunk))))
     }
     found.iterator
   }
@@ -230,7 +230,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       val late = stamp < access.time && stamp > own && chunk.number >= access.below
       if (first || late) {
         changed = true
-        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.stamp(time))
+        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.firstStamp(time))
         if (chunk.number < column.toldBelow) {
           out.clear()
           out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)

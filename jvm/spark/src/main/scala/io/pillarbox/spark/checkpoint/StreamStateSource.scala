@@ -39,6 +39,7 @@ final class StreamStateSource(
     StateMaintenance.start(settings.maintenanceMs)
     found.foreach(_ => count(KeyedMetrics.BackendReused, 1))
     count(KeyedMetrics.LoadMs, millisSince(start))
+    versioned.state.backend.noteWatermark(task.watermark)
     versioned.state
   }
 
