@@ -241,9 +241,28 @@ class Store:
         self.sent: list[list[Any]] = []  # of each frame its new keys
         self.held: list[Any] = []
         self.fired = 0
+        self.first_watermark = NONE
+
+    def start_lives(self, watermark: int) -> None:
+        """What was written before any watermark lives from the first one that is known."""
+        if watermark == NONE or self.first_watermark != NONE:
+            return
+        self.first_watermark = watermark
+        live = self._stamped
+        for cell, content in self.cells.items():
+            if isinstance(content, dict):
+                self.cells[cell] = {key: live(one) for key, one in content.items()}
+            elif isinstance(content, list):
+                self.cells[cell] = [live(one) for one in content]
+            else:
+                self.cells[cell] = live(content)
+
+    def _stamped(self, one: tuple[Any, int]) -> tuple[Any, int]:
+        return one[0], self.first_watermark if one[1] == NONE else one[1]
 
     def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
+        self.start_lives(clocks.get("watermark", NONE))
         keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
         held = len(self.held)
         keys = self.held + [key for key in keys if key not in self.held]

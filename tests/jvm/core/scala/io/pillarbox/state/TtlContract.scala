@@ -68,9 +68,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       val named = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
       val stamps = () =>
         (
-          one.asInstanceOf[TimestampedValue].timestamp,
-          many.asInstanceOf[TimestampedList].timestamps.toList,
-          named.asInstanceOf[TimestampedMap[String]].timestampOf("x")
+          one.asInstanceOf[TimestampedValue[String]].timestamp,
+          many.asInstanceOf[TimestampedList[String]].timestamps.toList,
+          named.asInstanceOf[TimestampedMap[String, Long]].timestampOf("x")
         )
       assert(stamps() == ((StateClock.Unknown, Nil, StateClock.Unknown)))
       one.update("1")
@@ -83,6 +83,29 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       clock.processingTime = StateClock.Unknown
       assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
       assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)), "without a time, reads leave them alone too")
+    }
+  }
+
+  test("what is written with a timestamp has exactly that one, an earlier one than before too") {
+    for (time <- Seq(ProcessingTime, EventTime)) run { (backend, clock) =>
+      clock.watermark = 900L
+      clock.recordTimestamp = 1000L
+      val one = backend.getOrCreate(value.copy(ttl = ttl(time = time)))
+      val many = backend.getOrCreate(list.copy(ttl = ttl(time = time)))
+      val named = backend.getOrCreate(map.copy(ttl = ttl(time = time)))
+      val total = backend.getOrCreate(sum.copy(ttl = ttl(time = time)))
+      one.update("1")
+      many.add("1")
+      named.put("x", 1L)
+      total.add(1L)
+      one.asInstanceOf[TimestampedValue[String]].write("2", 950L)
+      many.asInstanceOf[TimestampedList[String]].add("2", 950L)
+      named.asInstanceOf[TimestampedMap[String, Long]].put("x", 2L, 950L)
+      total.asInstanceOf[TimestampedValue[Long]].write(2L, 950L)
+      clock.watermark = 1050L
+      clock.processingTime = 1050L
+      assert(one.value() == null && named.isEmpty && (total: ReducingState[_]).get() == null)
+      assert(many.get().toList == List("1"))
     }
   }
 
@@ -364,9 +387,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
         m.put("1", 1L)
       }
       def stamps = Seq(
-        v.asInstanceOf[TimestampedValue].timestamp,
-        l.asInstanceOf[TimestampedList].timestamps.next(),
-        m.asInstanceOf[TimestampedMap[String]].timestampOf("1")
+        v.asInstanceOf[TimestampedValue[String]].timestamp,
+        l.asInstanceOf[TimestampedList[String]].timestamps.next(),
+        m.asInstanceOf[TimestampedMap[String, Long]].timestampOf("1")
       )
       Seq("a", "b", "c").foreach { key =>
         backend.setCurrentKey(key)
@@ -383,7 +406,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       clock.recordTimestamp = 4000L
       v.update("2")
       m.put("1", 2L)
-      assert(v.asInstanceOf[TimestampedValue].timestamp == 5000L, "a late row takes no time away")
+      assert(v.asInstanceOf[TimestampedValue[String]].timestamp == 5000L, "a late row takes no time away")
       clock.watermark = 5100L
       backend.setCurrentKey("b")
       assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))

@@ -16,7 +16,7 @@ private[heap] final class HeapListState[K, T](
     id: Int
 ) extends HeapCollectionState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
     with ListState[T]
-    with TimestampedList {
+    with TimestampedList[T] {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
   private[this] var sequence = 0L
 
@@ -30,7 +30,13 @@ private[heap] final class HeapListState[K, T](
   override def add(value: T): Unit = {
     requireValue(value)
     val now = sweptNow()
-    append(entryForWrite(), value, now)
+    append(entryForWrite(), value, stampAt(now))
+  }
+
+  override def add(value: T, timestamp: Long): Unit = {
+    requireValue(value)
+    sweptNow(): Unit
+    append(entryForWrite(), value, timestamp)
   }
 
   override def addAll(values: Iterable[T]): Unit = {
@@ -38,7 +44,8 @@ private[heap] final class HeapListState[K, T](
     val now = sweptNow()
     if (values.nonEmpty) {
       val at = entryForWrite()
-      values.foreach(append(at, _, now))
+      val stamp = stampAt(now)
+      values.foreach(append(at, _, stamp))
     }
   }
 
@@ -108,10 +115,11 @@ private[heap] final class HeapListState[K, T](
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
-  private[this] def append(at: Int, value: T, now: Long): Unit = {
+  private[this] def stampAt(now: Long): Long = if (policy == null) 0L else policy.stamp(now)
+
+  private[this] def append(at: Int, value: T, stamp: Long): Unit = {
     if (policy == null) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
     else {
-      val stamp = policy.stamp(now)
       ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
       if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
     }

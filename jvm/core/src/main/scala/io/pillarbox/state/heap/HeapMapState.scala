@@ -22,7 +22,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       tableTracksChanges = false
     )
     with MapState[UK, UV]
-    with TimestampedMap[UK] {
+    with TimestampedMap[UK, UV] {
   private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val slots = new MapTable[UK](userKeySerializer, policy != null, backend.tracksChanges)
@@ -56,14 +56,25 @@ private[heap] final class HeapMapState[K, UK, UV](
   }
 
   override def put(key: UK, value: UV): Unit = {
-    requireKey(key)
-    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
     val now = sweptNow()
-    val owner = entryForWrite()
-    if (table.value(owner) == null) table.setValue(owner, new MapChain)
-    val at = place(owner, key, value.asInstanceOf[AnyRef])
+    val at = placed(key, value)
     if (policy != null) slots.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
     slots.touch(at)
+  }
+
+  override def put(key: UK, value: UV, timestamp: Long): Unit = {
+    sweptNow(): Unit
+    val at = placed(key, value)
+    if (policy != null) slots.timestamps(at) = timestamp
+    slots.touch(at)
+  }
+
+  private[this] def placed(key: UK, value: UV): Int = {
+    requireKey(key)
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
+    val owner = entryForWrite()
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
+    place(owner, key, value.asInstanceOf[AnyRef])
   }
 
   private[this] def stampOver(at: Int, now: Long): Long = {

@@ -10,7 +10,7 @@ private[heap] abstract class HeapObjectState[K, V](
     descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
-    with TimestampedValue {
+    with TimestampedValue[V] {
   private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   private[this] var sweepNow = 0L
   private[this] val expireAction: PositionAction = entry => expireOrStamp(entry, sweepNow): Unit
@@ -26,6 +26,17 @@ private[heap] abstract class HeapObjectState[K, V](
     val now = if (policy == null) 0L else sweptNow()
     val at = entryForWrite()
     if (policy != null) table.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
+    set(at, value)
+  }
+
+  override final def write(value: V, timestamp: Long): Unit = {
+    if (policy != null) sweptNow(): Unit
+    val at = entryForWrite()
+    if (policy != null) table.timestamps(at) = timestamp
+    set(at, value)
+  }
+
+  private[this] def set(at: Int, value: V): Unit = {
     table.setValue(at, value.asInstanceOf[AnyRef])
     table.touch(at)
   }

@@ -12,7 +12,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
     with MapState[UK, UV]
-    with TimestampedMap[UK] {
+    with TimestampedMap[UK, UV] {
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val userKeyView = new InputView
 
@@ -30,10 +30,18 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   override def timestampOf(key: UK): Long = timestampAt(keyOf(key))
 
   override def put(key: UK, value: UV): Unit = {
+    val at = keyToPut(key, value)
+    store(at, value, stampFor(at, now()))
+  }
+
+  override def put(key: UK, value: UV, timestamp: Long): Unit =
+    store(keyToPut(key, value), value, timestamp)
+
+  private[this] def keyToPut(key: UK, value: UV): OutputView = {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
     val at = keyOf(key)
     if (isIterated && !table.get(column, at)) changes += 1
-    store(at, value, stampFor(at, now()))
+    at
   }
 
   override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
