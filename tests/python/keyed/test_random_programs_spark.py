@@ -259,5 +259,7 @@ def test_a_program_of_columns_sees_what_the_model_holds(
             one.at((START if seen is None else seen, 0))
             one.time = latest
             answers = [one.do(*op) for op in json.loads(ops)]
-            expected = [a for a, op in zip(answers, json.loads(ops)) if op[0] == "value.value"]
+            expected = [
+                a for a, op in zip(answers, json.loads(ops), strict=True) if op[0] == "value.value"
+            ]
             assert read == expected, f"call {n} of {key}"

@@ -89,6 +89,12 @@ abstract class KeyedStateBackend[K](
   /** Tells a watermark, before state is used under it; only the first that is known counts. */
   final def noteWatermark(watermark: Long): Unit = if (start == StateClock.Unknown) start = watermark
 
+  /**
+   * Tells that the clock's processing time won't be before this any more, in milliseconds: clean-up by the machine's clock
+   * must not get ahead of it. To be told at the start of every batch, if time stands still in one.
+   */
+  def timeIs(processingTime: Long): Unit = ()
+
   /** Of snapshots of several partitions, the one with the latest first watermark decides. */
   protected final def restoreFirstWatermark(found: Long): Unit = start = math.max(start, found)
 

@@ -27,6 +27,7 @@ final class RocksDBKeyedStateBackend[K](
   /** The database, for structures that keep column families of their own in it. */
   val store: RocksDBStore = new RocksDBStore(config)
   private[rocksdb] val entries = new EntryStore(store, config)
+  private[this] val watch = new CompactionWatch(store, config.clockBehind, config.compactionMargin / 2)
   private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
   private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
   private[this] val prefixView = new OutputView(128)
@@ -248,6 +249,8 @@ final class RocksDBKeyedStateBackend[K](
     }
   }
 
+  override def timeIs(processingTime: Long): Unit = watch.timeIs(processingTime)
+
   override def metrics: StateMetrics = StateMetrics(
     entries.live,
     store.property("rocksdb.live-sst-files-size"),
@@ -263,6 +266,7 @@ final class RocksDBKeyedStateBackend[K](
   override def close(): Unit = if (!closed) {
     closed = true
     clearCurrentKey()
+    watch.close()
     entries.close()
     store.close()
   }
