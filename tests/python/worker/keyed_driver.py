@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 from typing import Any
 
@@ -312,7 +313,7 @@ class Store:
         cell = self.cells.get((state["name"], key), ())
         if state["kind"] == "list":
             return [(slot, value, stamp) for value, stamp in cell]
-        return [(slot, json.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
+        return [(slot, pickle.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
 
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
@@ -373,8 +374,8 @@ class Store:
         if op == 2:
             entries = {}
         elif op == 1:
-            entries.pop(json.dumps(key), None)
+            entries.pop(pickle.dumps(key), None)
         else:
-            entries[json.dumps(key)] = (value, stamp)
+            entries[pickle.dumps(key)] = (value, stamp)
         if entries:
             self.cells[cell] = entries
