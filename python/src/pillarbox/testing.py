@@ -98,7 +98,7 @@ class Harness:
         runtime, space = harness._runtime, harness._space
         clocks = snapshots.restore(snapshot, runtime, space, harness._processing_time)
         harness._watermark = clocks["watermark"]
-        runtime.context._first_watermark = clocks["first_watermark"]
+        runtime.context._first_watermark = clocks.get("first_watermark", UNKNOWN)
         harness._processing_time = clocks["processing_time"]
         harness._waiting = [
             (time, order, number, slot, harness._accept_row(row))

@@ -204,8 +204,10 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       state.entries.foreach { entry =>
         assert(entry.setValue(entry.getValue * 2) * 2 == entry.getValue)
       }
-      assert(state.entries.map(e => e.getKey -> e.getValue).toMap ==
-        (1 to 300).map(i => i.toString -> i * 2L).toMap)
+      assert(
+        state.entries.map(e => e.getKey -> e.getValue).toMap ==
+          (1 to 300).map(i => i.toString -> i * 2L).toMap
+      )
       assert(backend.commit().entries == 300, "and a commit tells of it")
     }
   }

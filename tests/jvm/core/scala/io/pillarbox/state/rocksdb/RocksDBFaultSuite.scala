@@ -1,6 +1,8 @@
 package io.pillarbox.state.rocksdb
 
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
+import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
 
@@ -99,6 +101,22 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
       assert(error.condition == condition && error.getMessage.contains(checkpoint.toString))
     }
+  }
+
+  test("a database of format 3 is read, and knows no first watermark") {
+    val checkpoint = checkpointOf(0 until 3)
+    val file = checkpoint.resolve("pillarbox-header")
+    val header = Files.readAllBytes(file).drop(12).dropRight(8)
+    val checksum = new CRC32C
+    checksum.update(header, 0, header.length)
+    val out = ByteBuffer.allocate(12 + header.length).put(Files.readAllBytes(file), 0, 4).putInt(3)
+    Files.write(file, out.putInt(checksum.getValue.toInt).put(header).array)
+    val backend = openAt(checkpoint, Serializers.long)
+    try {
+      val state = backend.getOrCreate(blob)
+      backend.setCurrentKey(1L)
+      assert(state.value() != null && backend.firstWatermark == StateClock.Unknown)
+    } finally backend.close()
   }
 
   test("a checkpoint whose header is damaged, cut off or missing is refused") {

@@ -95,7 +95,8 @@ private[heap] final class HeapListState[K, T](
     else {
       val elements = list(at)
       val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
-      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(i => policy.known(elements.timestamp(i)))
+      if (policy == null) places.map(_ => StateClock.Unknown)
+      else places.map(i => policy.known(elements.timestamp(i)))
     }
   }
 

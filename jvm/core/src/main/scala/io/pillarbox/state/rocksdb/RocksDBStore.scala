@@ -99,9 +99,10 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
     guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
 
-  private[this] def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit = guarded("set options of") {
-    db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
-  }
+  private[this] def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
+    guarded("set options of") {
+      db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
+    }
 
   /** The state's clock may be behind the one by which entries grow old. */
   private[this] def age(ttlSeconds: Int): Int =
@@ -213,7 +214,8 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
         names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
-      val ttls = names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(found => age(found.ttlSeconds))))
+      val ttls =
+        names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(found => age(found.ttlSeconds))))
       val opened = TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
       handles.asScala.zip(options).foreach { case (handle, o) => families(handle) = o }
       opened

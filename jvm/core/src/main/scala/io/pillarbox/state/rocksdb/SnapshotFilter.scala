@@ -11,7 +11,10 @@ import io.pillarbox.state.{KeyedStateBackend, StateClock, StateDescriptor}
  *
  * @param descriptor of the state, if it is registered
  */
-private[rocksdb] abstract class SnapshotFilter(descriptor: Option[StateDescriptor[_]], backend: KeyedStateBackend[_]) {
+private[rocksdb] abstract class SnapshotFilter(
+    descriptor: Option[StateDescriptor[_]],
+    backend: KeyedStateBackend[_]
+) {
   private[this] val policy = TtlPolicy.of(descriptor.flatMap(_.ttl).filter(_.cleanup.inFullSnapshot), backend)
   private[this] val limit = if (policy == null) StateClock.Unknown else policy.limit(policy.now)
 

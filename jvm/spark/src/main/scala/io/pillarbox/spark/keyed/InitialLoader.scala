@@ -110,7 +110,8 @@ final private class InitialLoader(
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val entry = mapKey(row)
       if (target.kind != InitialKind.List && !seen.add(InternalRow.copyValue(entry))) {
-        val what = if (isMap) s"entry of one key in the map '${column.state}'" else s"value of '${column.state}'"
+        val what =
+          if (isMap) s"entry of one key in the map '${column.state}'" else s"value of '${column.state}'"
         throw KeyedErrors.initialStateTwice(operator, what, shownKey)
       }
       stamp(time(row))
