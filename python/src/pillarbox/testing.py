@@ -101,10 +101,10 @@ class Harness:
         """
         harness = cls(fn, **options)
         runtime, space = harness._runtime, harness._space
-        start = harness._processing_time
-        clocks = snapshots.restore(snapshot, runtime, space, start)
+        clocks = snapshots.restore(snapshot, runtime, space, harness._processing_time)
         harness._watermark = clocks["watermark"]
-        harness._processing_time = max(clocks["processing_time"], start)
+        runtime.context._first_watermark = clocks.get("first_watermark", UNKNOWN)
+        harness._processing_time = clocks["processing_time"]
         harness._waiting = [
             (time, order, number, slot, harness._accept_row(row))
             for time, order, number, slot, row in clocks["waiting"]
@@ -117,6 +117,7 @@ class Harness:
         """State, timers, waiting rows and clocks."""
         clocks = {
             "watermark": self._watermark,
+            "first_watermark": self._runtime.context._first_watermark,
             "processing_time": self._processing_time,
             "waiting": self._waiting,
             "arrived": self._arrived,
@@ -161,6 +162,9 @@ class Harness:
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
         """Moves the watermark forward (never back) and fires the event-time timers up to it."""
         self._watermark = max(self._watermark, epoch_ms(watermark))
+        context = self._runtime.context
+        if context._first_watermark == UNKNOWN:
+            context._first_watermark = self._watermark
         self._begin()
         if self._sorted:
             self._run_sorted(self._watermark)
@@ -251,7 +255,7 @@ class Harness:
         self._runtime.run_events(kinds, slots, times, own)
 
     def _run_key(self, rows: list[Any]) -> list[t.Row]:
-        self._watermark = UNKNOWN
+        self._watermark = self._runtime.context._first_watermark = UNKNOWN
         self._begin()
         runtime, slot = self._runtime, self._space.slot(self._key_of(rows[0]))
         timed = [(self._time_of(row), row) for row in rows]

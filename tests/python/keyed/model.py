@@ -63,15 +63,22 @@ class Model:
         }  # fmt: skip
         self.timers: set[tuple[int, str]] = set()
         self.added = 0
+        self.first_watermark = START
+
+    def at(self, clock: Any) -> None:
+        """The clocks, as they stand from now on. The first watermark is remembered."""
+        self.watermark, self.now = clock
+        if self.first_watermark == START:
+            self.first_watermark = self.watermark
 
     def row(self, time: int, ops: list[Any], clock: Any) -> Any:
-        self.watermark, self.now = clock
+        self.at(clock)
         self.time: int | None = time
         return [time, *(self.do(*op) for op in ops)]
 
     def due(self, clock: Any) -> list[Any]:
         """Fires the timers that are due, event time first, until there are none."""
-        self.watermark, self.now = clock
+        self.at(clock)
         limits = {"event": self.watermark, "processing": self.now}
         out = []
         while True:
@@ -112,18 +119,29 @@ class Model:
     def clock(self) -> int:
         return self.watermark if self.ttl and self.ttl["time"] == "event" else self.now
 
+    def known(self, stamp: int) -> int:
+        """What was written before any watermark lives from the first one."""
+        is_event = self.ttl is not None and self.ttl["time"] == "event"
+        return self.first_watermark if stamp == START and is_event else stamp
+
     def stamp(self, stored: int) -> int:
         if self.ttl is None or self.ttl["time"] == "processing":
             return self.now
-        return max(self.watermark if self.time is None else self.time, stored)
+        return max(self.fresh(), self.known(stored))
+
+    def fresh(self) -> int:
+        """The timestamp where nothing was."""
+        if self.ttl is None or self.ttl["time"] == "processing":
+            return self.now
+        return self.watermark if self.time is None else self.time
 
     def is_dead(self, stamp: int) -> bool:
+        stamp = self.known(stamp)
         return self.ttl is not None and stamp != START and stamp + 10 <= self.clock()
 
     def write(self, state: str, at: Any, value: Any) -> None:
         cells = self.cells[state]
-        stored = cells[at][1] if at in cells else START
-        cells[at] = [value, self.stamp(stored)]
+        cells[at] = [value, self.stamp(cells[at][1]) if at in cells else self.fresh()]
 
     def read(self, state: str, at: Any) -> Any:
         cells = self.cells[state]
@@ -133,7 +151,7 @@ class Model:
         if self.is_dead(stamp):
             del cells[at]
             return value if self.ttl["visibility"].startswith("return") else None
-        if self.ttl is not None and (self.ttl["update"] == "on_read_and_write" or stamp == START):
+        if self.ttl is not None and self.ttl["update"] == "on_read_and_write":
             cells[at][1] = self.stamp(stamp)
         return value
 

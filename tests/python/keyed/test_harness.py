@@ -310,6 +310,39 @@ def test_ttl_can_be_switched_on_off_and_changed_over_a_restart():
     assert on.state("v", "a") is None
 
 
+def timed(ttl):
+    return lambda ctx: ctx.value_state("v", "int", ttl=ttl and pb.StateTtl("10 ms", time=ttl))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(None, "processing"), (None, "event"), ("processing", "event"), ("event", "processing")],
+)
+def test_a_ttl_that_is_new_or_goes_by_another_clock_starts_at_the_restored_one(old, new):
+    one = harness(lambda self, row, ctx: self.states.update(1), None, timed(old))
+    one.advance_processing_time(10**12)
+    one.advance_watermark(500)
+    one.process(("a", 505))
+    on = restored(one.snapshot(), timed(new))
+    forward = on.advance_processing_time if new == "processing" else on.advance_watermark
+    start = 10**12 if new == "processing" else 500
+    forward(start + 9)
+    assert on.state("v", "a") == 1
+    forward(start + 10)
+    assert on.state("v", "a") is None
+
+
+def test_an_event_time_ttl_that_is_new_before_any_watermark_starts_at_the_first():
+    taken = snapshot_of(lambda ctx: ctx.value_state("v", "int"), lambda state: state.update(1))
+    on = restored(taken, timed("event"))
+    on.advance_watermark(500)
+    on = restored(on.snapshot(), timed("event"))
+    on.advance_watermark(509)
+    assert on.state("v", "a") == 1
+    on.advance_watermark(510)
+    assert on.state("v", "a") is None
+
+
 def test_a_snapshot_of_another_format_is_refused():
     import pickle
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.streams import Stream
+from keyed.streams import Stream, settings
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -129,6 +129,138 @@ def test_a_query_goes_on_where_another_one_stopped(
     assert kept == [row for row in before if row.map_key == "y"] != []
 
 
+@pytest.mark.parametrize("shape", ["join", "coalesced"])
+def test_a_stream_starts_with_it_whatever_lies_below(
+    spark: SparkSession, tmp_path: Path, shape: str
+) -> None:
+    """Without an exchange of the operator's own its input has partitions of another kind."""
+    other = spark.createDataFrame([("a",), ("b",)], "k string")
+
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+        below = timed.join(other, "k") if shape == "join" else timed.coalesce(1)
+        return below.transform(
+            pb.process_keyed, Remembers(), by="k", returns=RETURNS, initial_state=wide(spark)
+        )
+
+    partitions = "1" if shape == "coalesced" else "2"
+    with settings(spark, **{"spark.sql.shuffle.partitions": partitions}):
+        stream = Stream(spark, tmp_path, SCHEMA, build).add(("a", 1, 4), ("b", 1, 4))
+        assert ordered(stream.run()) == AFTER[:2]
+
+
+class Sums(pb.KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.n = ctx.value_state("n", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.n.update((self.n.value() or 0) + row.v)
+        ctx.output("side.way", {"a.b": str(ctx.key)})
+        yield {"main.n": self.n.value()}
+
+
+@pytest.mark.parametrize("key", ["index", "order", "key 0", "state 0", "a.b", "a`b", "value", "k"])
+def test_names_of_columns_are_taken_as_they_are(spark: SparkSession, key: str) -> None:
+    """Internal names clash with none, and dots are part of a name."""
+    df = spark.createDataFrame([("x", 1), ("y", 2)], ["k", "v"]).toDF(key, "v")
+    for start in (
+        spark.createDataFrame([("x", 5)], ["k", "n"]).toDF(key, "n"),
+        {"n": spark.sql(
+            "SELECT struct('x') AS key, 5L AS value, CAST(null AS TIMESTAMP) AS timestamp"
+        )},
+    ):  # fmt: skip
+        found = df.transform(
+            pb.process_keyed,
+            Sums(),
+            by=key,
+            returns="`main.n` bigint",
+            side_outputs={"side.way": "`a.b` string"},
+            initial_state=start,
+        )
+        main, side = pb.main_output(found), pb.side_output(found, "side.way")
+        assert (main.columns, side.columns) == (["main.n"], ["a.b"])
+        assert sorted(main.collect()) == [(2,), (6,)]
+        assert sorted(side.collect()) == [("x",), ("y",)]
+
+
+def test_a_scan_whose_only_state_is_called_value_starts_from_columns_and_its_own_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def build(initial: Any) -> Any:
+        return lambda df: pb.scan(
+            df, by="k", state={"value": ("0L", "value + v")}, emit=["value"], initial_state=initial
+        )
+
+    plain = spark.createDataFrame([("a", 10)], "k string, value bigint")
+    first = Stream(spark, tmp_path / "first", SCHEMA, build(plain))
+    assert first.add(("a", 1, 4)).run() == [(14,)]
+    stored = {"scan": pb.read_state(spark, first.checkpoint, 0, "scan")}
+    second = Stream(spark, tmp_path / "second", SCHEMA, build(stored))
+    assert second.add(("a", 1, 6)).run() == [(20,)]
+
+
+def test_a_scans_state_clashes_with_no_key_of_its_name(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("a", 1)], "scan string, v bigint")
+    start = spark.createDataFrame([("a", 5)], "scan string, n bigint")
+    found = pb.scan(df, by="scan", state={"n": ("0L", "n + v")}, emit=["n"], initial_state=start)
+    assert found.collect() == [(6,)]
+
+
+class Waits(pb.KeyedProcessFunction):
+    """Tells its timers."""
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        yield {"text": str([tuple(timer) for timer in ctx.timers.list()])}
+        if row.v:
+            ctx.timers.register_event_time((1 << 63) - 1)
+            ctx.timers.register_processing_time(1 << 62)
+
+
+def test_timers_beyond_all_calendars_go_through_read_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def build(initial: Any) -> Any:
+        def query(df: DataFrame) -> DataFrame:
+            timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+            return timed.transform(
+                pb.process_keyed, Waits(), by="k", returns="text string", initial_state=initial
+            )
+
+        return query
+
+    first = Stream(spark, tmp_path / "first", SCHEMA, build(None)).add(("a", 1, 1))
+    first.run()
+    stored = pb.read_state(spark, first.checkpoint, 0, pb.TIMERS)
+    far = stored.select("kind", "epoch_ms", "timestamp").where("timestamp is null").collect()
+    assert sorted(far) == [
+        ("event_time", (1 << 63) - 1, None),
+        ("processing_time", 1 << 62, None),
+    ]
+    second = Stream(spark, tmp_path / "second", SCHEMA, build({pb.TIMERS: stored}))
+    expected = [(1 << 62, "processing"), ((1 << 63) - 1, "event")]
+    assert second.add(("a", 1, 0)).run() == [(str(expected),)]
+
+
+def test_the_kind_of_a_timer_may_be_that_of_ctx_timers(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql(
+        "SELECT struct('a' AS k) AS key, kind, timestamp'2200-01-01' AS timestamp "
+        "FROM VALUES ('event'), ('processing') AS t(kind)"
+    )
+
+    def query(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+        return timed.transform(
+            pb.process_keyed,
+            Waits(),
+            by="k",
+            returns="text string",
+            initial_state={pb.TIMERS: rows},
+        )
+
+    ((found,),) = Stream(spark, tmp_path, SCHEMA, query).add(("a", 1, 0)).run()
+    assert [domain for _, domain in eval(found)] == ["event", "processing"]
+
+
 def test_a_scan_starts_with_columns_or_with_stored_state(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -179,6 +311,12 @@ def test_what_is_no_initial_state_is_refused_at_once(
         ("'a' AS k, 1L AS m", r"INITIAL_STATE_UNKNOWN.*'m'.*declared are 'n', 'seen', 'best'"),
         ("'a' AS k, 'x' AS n", r"INITIAL_STATE_TYPE.*'n' as STRING.*BIGINT"),
         ("'a' AS k, array(1L, null) AS seen", r"INITIAL_STATE_NULL.*'seen'"),
+        ("'a' AS k, timestamp'2024-01-01' AS n", r"INITIAL_STATE_TYPE.*'n' as TIMESTAMP.*BIGINT"),
+        ("'a' AS k, 1.5D AS n", r"INITIAL_STATE_TYPE.*'n' as DOUBLE.*BIGINT"),
+        (
+            "explode(array('b', 'a', 'c', 'a')) AS k, 1L AS n",
+            r"INITIAL_STATE_TWICE.*more than one row for the key \[a\]",
+        ),
     ],
 )
 def test_what_does_not_fit_the_function_fails_the_first_batch(
@@ -187,3 +325,87 @@ def test_what_does_not_fit_the_function_fails_the_first_batch(
     df = spark.createDataFrame([("a", 1, 1)], SCHEMA)
     with pytest.raises(Exception, match=message):
         remembers(spark.sql(f"SELECT {columns}"))(df).collect()
+
+
+def entries(spark: SparkSession, text: str, rows: str) -> DataFrame:
+    return spark.sql(f"SELECT struct(k) AS key, {text} FROM VALUES {rows} AS t(k, v, w)")
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "rows", "message"),
+    [
+        (
+            "n",
+            "v AS value, null AS timestamp",
+            "('a', 1L, 0), ('b', 2L, 0), ('a', 3L, 0)",
+            r"INITIAL_STATE_TWICE.*value of 'n' for the key \[a\]",
+        ),
+        (
+            "best",
+            "w AS map_key, v AS value, null AS timestamp",
+            "('a', 1L, 'x'), ('a', 2L, 'y'), ('a', 3L, 'x')",
+            "INITIAL_STATE_TWICE.*entry of one key in the map 'best'",
+        ),
+        (
+            "n",
+            "v AS value, 1700000000L AS timestamp",
+            "('a', 1L, 0)",
+            "INITIAL_STATE_TYPE.*BIGINT.*TIMESTAMP",
+        ),
+        (
+            pb.TIMERS,
+            "v AS kind, now() AS timestamp",
+            "('a', 'evnt', 0)",
+            r"INITIAL_TIMER_INVALID.*key \[a\] with the kind evnt",
+        ),
+        (
+            pb.TIMERS,
+            "'event' AS kind, CAST(null AS TIMESTAMP) AS timestamp",
+            "('a', 0, 0)",
+            "INITIAL_TIMER_INVALID.*with the time null",
+        ),
+        (
+            pb.TIMERS,
+            "'event' AS kind, 1700000000L AS timestamp",
+            "('a', 0, 0)",
+            "INITIAL_STATE_TYPE.*BIGINT.*TIMESTAMP",
+        ),
+    ],
+)
+def test_entries_that_have_no_one_meaning_fail_the_first_batch(
+    spark: SparkSession, tmp_path: Path, state: str, text: str, rows: str, message: str
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, remembers({state: entries(spark, text, rows)}))
+    with pytest.raises(Exception, match=message):
+        stream.add(("a", 1, 1)).run()
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [("bigint", "1.9D"), ("bigint", "'x17'"), ("int", "1L"), ("double", "1L"), ("string", "1")],
+)
+def test_a_key_that_can_not_become_the_inputs_without_loss_is_refused_at_once(
+    spark: SparkSession, key: str, given: str, ansi: str
+) -> None:
+    df = spark.sql(f"SELECT CAST(1 AS {key}) AS k, 1L AS t, 1L AS v")
+    with settings(spark, **{"spark.sql.ansi.enabled": ansi}):
+        for start in (
+            spark.sql(f"SELECT {given} AS k, 1L AS n"),
+            {"n": spark.sql(f"SELECT struct({given}) AS key, 1L AS value, now() AS timestamp")},
+        ):
+            with pytest.raises(Exception, match=r"INITIAL_STATE_KEY_TYPE.*key column k as"):
+                remembers(start)(df)
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("bigint", "1Y"), ("double", "1"), ("timestamp", "DATE'2024-01-01'")]
+)
+def test_a_narrower_key_is_the_inputs(spark: SparkSession, key: str, given: str) -> None:
+    df = spark.sql(f"SELECT CAST({given} AS {key}) AS k, 1L AS t, 1L AS v")
+    start = spark.sql(f"SELECT {given} AS k, 7L AS n")
+    found = df.transform(
+        pb.process_keyed, Sums(), by="k", returns="`main.n` bigint",
+        side_outputs={"side.way": "`a.b` string"}, initial_state=start,
+    )  # fmt: skip
+    assert pb.main_output(found).collect() == [(8,)]

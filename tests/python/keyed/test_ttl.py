@@ -73,6 +73,49 @@ def test_event_time_counts_from_the_row_and_goes_by_the_watermark():
     assert keys.at(watermark=210).value() is None
 
 
+def test_an_entry_that_on_expire_puts_anew_or_removes_is_shown_as_it_is_then():
+    told = []
+
+    def tell(key, entry):
+        told.append(entry)
+        if len(told) == 1:
+            first = entry[0]
+            second, third = [name for name in "xyz" if name != first][:2]
+            keys.at(now=50).put(second, 99)
+            keys.at(now=50).remove(third)
+
+    keys = entries(on_expire=tell)
+    for name in "xyz":
+        keys.at(now=0).put(name, 1)
+    assert list(keys.at(now=50).items()) == [("y", 99)]
+    assert told == [("x", 1)]
+    assert list(keys.at(now=59).items()) == [("y", 99)]
+
+
+def test_a_value_without_a_known_time_lives_from_the_first_watermark_whenever_it_is_met():
+    for keys, write, read in (
+        (value(time="event"), lambda h: h.update(1), lambda h: h.value()),
+        (elements(time="event"), lambda h: h.add(1), lambda h: h.get() or None),
+        (entries(time="event"), lambda h: h.put("x", 1), lambda h: h.get("x")),
+    ):
+        for key in "ab":
+            write(keys.at(key))
+            assert read(keys.at(key, timestamp=300)) is not None  # no read before it starts it
+        keys.runtime.context._first_watermark = 500
+        assert read(keys.at("a", watermark=509)) is not None
+        assert read(keys.at("b", watermark=510)) is None
+        assert read(keys.at("a", watermark=510)) is None
+
+
+def test_a_late_row_takes_no_life_from_what_was_written_before_any_watermark():
+    keys = value(time="event")
+    keys.at().update(1)
+    keys.runtime.context._first_watermark = 500
+    keys.at(watermark=500, timestamp=450).update(2)
+    assert keys.at(watermark=509).value() == 2
+    assert keys.at(watermark=510).value() is None
+
+
 def test_a_value_without_a_known_time_starts_its_life_when_it_is_met():
     keys = value(time="event")
     keys.at().update(1)

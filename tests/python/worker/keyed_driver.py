@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 from typing import Any
 
@@ -241,9 +242,28 @@ class Store:
         self.sent: list[list[Any]] = []  # of each frame its new keys
         self.held: list[Any] = []
         self.fired = 0
+        self.first_watermark = NONE
+
+    def start_lives(self, watermark: int) -> None:
+        """What was written before any watermark lives from the first one that is known."""
+        if watermark == NONE or self.first_watermark != NONE:
+            return
+        self.first_watermark = watermark
+        live = self._stamped
+        for cell, content in self.cells.items():
+            if isinstance(content, dict):
+                self.cells[cell] = {key: live(one) for key, one in content.items()}
+            elif isinstance(content, list):
+                self.cells[cell] = [live(one) for one in content]
+            else:
+                self.cells[cell] = live(content)
+
+    def _stamped(self, one: tuple[Any, int]) -> tuple[Any, int]:
+        return one[0], self.first_watermark if one[1] == NONE else one[1]
 
     def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
+        self.start_lives(clocks.get("watermark", NONE))
         keys = list(dict.fromkeys(event[1] for event in events)) if keys is None else keys
         held = len(self.held)
         keys = self.held + [key for key in keys if key not in self.held]
@@ -293,7 +313,7 @@ class Store:
         cell = self.cells.get((state["name"], key), ())
         if state["kind"] == "list":
             return [(slot, value, stamp) for value, stamp in cell]
-        return [(slot, json.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
+        return [(slot, pickle.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
 
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
@@ -354,8 +374,8 @@ class Store:
         if op == 2:
             entries = {}
         elif op == 1:
-            entries.pop(json.dumps(key), None)
+            entries.pop(pickle.dumps(key), None)
         else:
-            entries[json.dumps(key)] = (value, stamp)
+            entries[pickle.dumps(key)] = (value, stamp)
         if entries:
             self.cells[cell] = entries

@@ -9,6 +9,7 @@ from .._functions import JvmFunction
 from ..errors import error, shown
 from .function import BatchProcessFunction, KeyedProcessFunction
 from .methods import check_methods, instead_of
+from .options import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -168,7 +169,7 @@ def main_output(df: DataFrame) -> DataFrame:
 
     sides = _side_outputs(df)
     columns = [name for name in df.columns if name != TAG and name not in sides]
-    return df.where(df[TAG] == MAIN).select(*[df[name] for name in columns])
+    return df.where(df[TAG] == MAIN).select(*[df[quoted(name)] for name in columns])
 
 
 def side_output(df: DataFrame, tag: str) -> DataFrame:
@@ -183,7 +184,8 @@ def side_output(df: DataFrame, tag: str) -> DataFrame:
     sides = _side_outputs(df)
     if tag not in sides:
         raise error("NO_OUTPUT_NAMED", tag=shown(tag), declared=", ".join(sides) or "none")
-    return df.where(df[TAG] == tag).select(df[tag]).select(f"`{tag}`.*")
+    name = quoted(tag)
+    return df.where(df[TAG] == tag).select(df[name]).select(f"{name}.*")
 
 
 def _side_outputs(df: DataFrame) -> list[str]:

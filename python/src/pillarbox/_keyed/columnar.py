@@ -105,10 +105,10 @@ class StateColumn:
         self._values = alive
         self.changed |= expired
         self._tell(values, expired)
-        renews = filled & ~expired
-        if ttl.update != "on_read_and_write":
-            renews &= self._stamps == UNKNOWN
-        self._stamp(renews)
+        if ttl.update == "on_read_and_write":
+            self._stamp(filled & ~expired)
+        else:
+            self._restamp(np.where(filled & (self._stamps == UNKNOWN), now, self._stamps))
         shown_once = ttl.visibility == "return_expired_if_not_cleaned_up"
         return values if shown_once else alive
 
@@ -156,7 +156,9 @@ class StateColumn:
         else:
             latest = self._latest()
             new = np.maximum(np.where(latest == UNKNOWN, self._now(), latest), self._stamps)
-        new = np.where(which, new, self._stamps)
+        self._restamp(np.where(which, new, self._stamps))
+
+    def _restamp(self, new: Any) -> None:
         self.changed |= new != self._stamps
         self._stamps = new
 

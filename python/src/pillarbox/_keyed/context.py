@@ -24,7 +24,7 @@ class Context:
     ``current_processing_time``: the time of the micro-batch; it stands still in one.
     """
 
-    __slots__ = ("_event", "_keys", "_name", "_slot", "_tags", "_watermark",
+    __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_watermark",
                  "current_processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
 
     timers: Timers
@@ -36,6 +36,8 @@ class Context:
         self._keys: Any = ()
         self._event = ROW
         self._watermark = UNKNOWN
+        # Of the states that are bound; where it is UNKNOWN nothing has lived since before it.
+        self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
         self.current_processing_time = 0
         self.side_rows: list[tuple[str, int, Any]] = []

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
 from ..errors import PillarboxError, error, shown
+from .options import quoted
 from .stored import TIMERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# The one state of a scan.
+SCAN = "scan"
+
 _ENTRY = ("value", "timestamp", "map_key")
-_ORDER = "index"
+_TIMER = ("kind", "timestamp", "epoch_ms")
+_INDEX = "index"
+_ORDER = "order"
 
 
 @dataclass(frozen=True)
@@ -23,31 +29,35 @@ class InitialState:
     """The rows as the operator wants them, and what each column after the keys holds.
 
     Columns are the keys, one for each of ``states``, and one that the rows are sorted by: the
-    places in lists. A row has all that a key has in its states, or (``entry``) one entry of one.
+    places in lists; by position, their names are our own. A row has all that a key has in its
+    states, or (``entry``) one entry of one.
     """
 
     rows: DataFrame
     states: list[dict[str, Any]]
 
 
-def initial_state(given: object, keys: StructType, streaming: bool) -> InitialState | None:
+def initial_state(
+    given: object, keys: StructType, streaming: bool, scanned: Sequence[str] = ()
+) -> InitialState | None:
     """What the user handed over, checked and brought into form.
 
-    Raises ``InvalidOption`` (INITIAL_STATE_INVALID) for what can't be such. Whether the function
-    has these states, and of these types, is known only when it is opened.
+    A scan has one state of the columns ``scanned``. Raises ``InvalidOption``
+    (INITIAL_STATE_INVALID) for what can't be such. Whether the function has these states, and of
+    these types, is known only when it is opened.
     """
     from pyspark.sql import DataFrame
 
     if given is None:
         return None
     if isinstance(given, DataFrame):
-        return _wide(given, keys)
+        return _wide(given, keys, scanned)
     if isinstance(given, Mapping) and given:
         return _entries(given, keys, streaming)
     raise _invalid(given, "it is neither")
 
 
-def _wide(df: DataFrame, keys: StructType) -> InitialState:
+def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialState:
     from pyspark.sql import functions as F
 
     _check_static(df)
@@ -57,9 +67,14 @@ def _wide(df: DataFrame, keys: StructType) -> InitialState:
     names = [name for name in df.columns if name not in keys.names]
     if not names:
         raise _invalid(df, "it has the key columns only")
-    values = [df[f"`{name}`"].alias(f"state {at}") for at, name in enumerate(names)]
-    rows = df.select(*_keys(df, keys, ""), *values, F.lit(0).alias(_ORDER))
-    return InitialState(rows, [{"state": name, "entry": False} for name in names])
+    states = {name: df[quoted(name)] for name in names}
+    if scanned and set(scanned) <= set(names):
+        parts = [states.pop(name) for name in scanned]
+        # A struct with the only column "value" is shown as that.
+        states[SCAN] = parts[0] if list(scanned) == ["value"] else F.struct(*parts)
+    values = [column.alias(f"state {at}") for at, column in enumerate(states.values())]
+    rows = df.select(*_keys([df[quoted(name)] for name in keys.names]), *values, _order(F.lit(0)))
+    return InitialState(rows, [{"state": name, "entry": False} for name in states])
 
 
 def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> InitialState:
@@ -82,8 +97,8 @@ def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> Ini
             )
         parts.append(_part(name, df, keys, f"state {at}"))
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    columns = [f"state {at}" for at in range(len(parts))]
-    arranged = rows.select(*keys.names, *[f"`{column}`" for column in columns], _ORDER)
+    columns = [f"key {at}" for at in range(len(keys))] + [f"state {at}" for at in range(len(parts))]
+    arranged = rows.select(*columns, _ORDER)
     return InitialState(arranged, [{"state": name, "entry": True} for name in given])
 
 
@@ -97,21 +112,19 @@ def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
     if missing or not isinstance(key, StructType) or len(key) != len(keys):
         reason = f"{name} has the columns {', '.join(df.columns)}, not those of pb.read_state"
         raise _invalid(df, reason)
-    fields = wanted if name == TIMERS else [one for one in _ENTRY if one in df.columns]
-    order = df[_ORDER] if _ORDER in df.columns else F.lit(0)
-    return df.select(*_keys(df, keys, "key"), F.struct(*fields).alias(column), order.alias(_ORDER))
+    known = _TIMER if name == TIMERS else _ENTRY
+    fields = [df[one] for one in known if one in df.columns]
+    order = df[_INDEX] if _INDEX in df.columns else F.lit(0)
+    own_keys = _keys([df["key"].getField(field) for field in key.names])
+    return df.select(*own_keys, F.struct(*fields).alias(column), _order(order))
 
 
-def _keys(df: DataFrame, keys: StructType, struct: str) -> list[Any]:
-    """The key columns by the names and types of the input; those of a struct by their places."""
-    if struct:
-        inner = df.schema[struct].dataType
-        assert isinstance(inner, StructType)
-        found = [df[struct][name] for name in inner.names]
-    else:
-        found = [df[f"`{name}`"] for name in keys.names]
-    pairs = zip(found, keys.fields, strict=True)
-    return [column.cast(field.dataType).alias(field.name) for column, field in pairs]
+def _keys(columns: list[Any]) -> list[Any]:
+    return [column.alias(f"key {at}") for at, column in enumerate(columns)]
+
+
+def _order(column: Any) -> Any:
+    return column.cast("bigint").alias(_ORDER)
 
 
 def _check_static(df: DataFrame) -> None:

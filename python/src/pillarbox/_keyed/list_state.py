@@ -119,8 +119,10 @@ class ListState(State):
 
     def _renew(self, slot: int, cell: ListCell) -> None:
         assert self._policy is not None
-        stamp = self._policy.stamp()
-        if stamp == UNKNOWN or not cell.stamps:
+        if not cell.stamps:
+            return
+        stamp = self._policy.stamp() if self._policy.renews else self._policy.first_stamp()
+        if stamp == UNKNOWN:
             return
         if self._policy.renews:
             if min(cell.stamps) < stamp:

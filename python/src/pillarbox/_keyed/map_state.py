@@ -132,10 +132,10 @@ class MapState(State):
             return iter(())
         if not cell.loaded:
             self._complete(slot, cell)
-        pairs = list(cell.values.items())
-        if self._policy is not None:
-            alive = [(key, self._alive(slot, cell, key, value)) for key, value in pairs]
-            pairs = [pair for pair in alive if pair[1] is not None]
+        if self._policy is None:
+            pairs = list(cell.values.items())
+        else:
+            pairs = list(self._living(slot, cell))
         copy = self._copy
         return iter(pairs if copy is None else [(key, copy(value)) for key, value in pairs])
 
@@ -166,6 +166,15 @@ class MapState(State):
         if policy is None:
             return bool(cell.values)
         return any(not policy.is_expired(cell.stamps[key]) for key in cell.values)
+
+    def _living(self, slot: int, cell: MapCell) -> Iterator[tuple[Any, Any]]:
+        for key in list(cell.values):
+            # on_expire, told of an earlier entry, may have removed this one or put it anew.
+            value = cell.values.get(key)
+            if value is not None:
+                value = self._alive(slot, cell, key, value)
+            if value is not None:
+                yield key, value
 
     def _ask(self, slot: int, cell: MapCell, key: Any) -> Any:
         for known, value, stamp in self.fetch(slot, key):
@@ -204,7 +213,7 @@ class MapState(State):
             policy.tell((key, value))
             return value if policy.returns_expired else None
         if policy.renews or stamp == UNKNOWN:
-            renewed = policy.stamp(stamp)
+            renewed = policy.after_read(stamp)
             if renewed != stamp:
                 cell.stamps[key] = renewed
                 cell.dirty[key] = None
@@ -217,4 +226,4 @@ class MapState(State):
         unknown = key not in cell.values and not cell.loaded and key not in cell.missing
         if unknown and self.declaration.ttl is not None and self.declaration.ttl.time == "event":
             self._ask(slot, cell, key)
-        cell.stamps[key] = self._policy.stamp(cell.stamps.get(key, UNKNOWN))
+        cell.stamps[key] = self._policy.stamp(cell.stamps.get(key))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from .context import UNKNOWN
 from .list_state import ListCell, ListState
+from .local_times import distinct
 from .map_state import MapCell, MapState
 from .runtime import KeyedRuntime
 from .state import State, TtlPolicy
@@ -46,6 +48,8 @@ def hashable(key: Any) -> Any:
     """Equal for keys that Spark holds equal: NaN is one key, zero too; arrays by their elements."""
     if isinstance(key, float):
         return key + 0.0 if key == key else "NaN"
+    if isinstance(key, datetime):
+        return distinct(key)
     if isinstance(key, (list, tuple)):
         return tuple(map(hashable, key))
     return key

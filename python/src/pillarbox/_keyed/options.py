@@ -127,3 +127,8 @@ def _comparable(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (list, tuple)):
         return (1, tuple(map(_comparable, value)))
     return (2,) if value != value else (1, value)
+
+
+def quoted(column: str) -> str:
+    """The name of a column as Spark takes it for that very column, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"

@@ -73,21 +73,10 @@ def scan(
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
-    initial = initial_rows(_as_one(initial_state, list(state)), found.keys, found.streaming)
+    initial = initial_rows(initial_state, found.keys, found.streaming, list(state))
     spec["initial"] = [] if initial is None else initial.states
     require_jvm(df.sparkSession)
     return _jvm.process_keyed(df, None, spec, None if initial is None else initial.rows)
-
-
-def _as_one(given: Any, names: list[str]) -> Any:
-    """The columns of a DataFrame as the one state that a scan has."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql import functions as F
-
-    if not isinstance(given, DataFrame) or not set(names) <= set(given.columns):
-        return given
-    others = [given[f"`{name}`"] for name in given.columns if name not in names]
-    return given.select(*others, F.struct(*[given[f"`{name}`"] for name in names]).alias("scan"))
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from .evolution import carry_over, type_changed
 from .memory import KeySpace, dump, load
 from .runtime import KeyedRuntime
 from .state import State
+from .ttl import StateTtl
 
 _FORMAT = 1
 
@@ -40,24 +41,31 @@ def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> byte
     )
 
 
-def restore(snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, now: int) -> dict[str, Any]:
+def restore(
+    snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int
+) -> dict[str, Any]:
     """Puts a snapshot into an opened runtime without keys; gives the clocks.
 
-    Values that had no timestamp start their life at ``now`` if they have a TTL now. Raises
-    ``StateError`` for a state that is gone or has another kind or type, before anything is read.
+    The processing time is ``earliest`` at least. Values without a timestamp of the clock that their
+    TTL goes by start their life now. Raises ``StateError`` for a state that is gone or has another
+    kind or type, before anything is read.
     """
     data: dict[str, Any] = pickle.loads(snapshot)
     if data["format"] != _FORMAT:
         raise error("SNAPSHOT_FORMAT", found=data["format"], expected=_FORMAT)
+    clocks: dict[str, Any] = data["clocks"]
+    clocks["processing_time"] = max(clocks["processing_time"], earliest)
+    now = {"processing": clocks["processing_time"], "event": clocks["watermark"]}
     carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}
     for key in data["keys"]:
         space.slot(key)
     for name, (state, carry_key, carry) in carries.items():
-        for slot, entries in data["states"][name]["cells"]:
-            load(state, slot, _carried(state, entries, carry_key, carry, now))
+        saved = data["states"][name]
+        stamp = _stamper(saved["spec"]["ttl"], state.declaration.ttl, now)
+        for slot, entries in saved["cells"]:
+            load(state, slot, _carried(state, entries, carry_key, carry, stamp))
     kinds = {"event": 1, "processing": 2}
     runtime.timers.start((slot, kinds[domain], time) for slot, time, domain in data["timers"])
-    clocks: dict[str, Any] = data["clocks"]
     return clocks
 
 
@@ -83,14 +91,18 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
     return state, carry_key, carry_over(name, before.fields[0].dataType, after.fields[0].dataType)
 
 
-def _carried(state: State, entries: Any, carry_key: Any, carry: Any, now: int) -> Any:
+def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, int]) -> Any:
+    """From the timestamp that was saved to the one that counts from now on."""
+    if ttl is None:
+        return lambda stamp: UNKNOWN
+    if old is not None and old["time"] == ttl.time:
+        return lambda stamp: stamp
+    return lambda stamp: now[ttl.time]
+
+
+def _carried(state: State, entries: Any, carry_key: Any, carry: Any, stamp: Any) -> Any:
     accept = state.declaration.type.accept
-    has_ttl = state.declaration.ttl is not None
     return [
-        (
-            None if carry_key is None else carry_key(key),
-            accept(carry(value)),
-            now if has_ttl and stamp == UNKNOWN else stamp if has_ttl else UNKNOWN,
-        )
-        for key, value, stamp in entries
+        (None if carry_key is None else carry_key(key), accept(carry(value)), stamp(old))
+        for key, value, old in entries
     ]

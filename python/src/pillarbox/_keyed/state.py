@@ -44,8 +44,8 @@ Load = Callable[[], tuple[Any, Any]]
 class TtlPolicy:
     """The decisions of one TTL over timestamps; ``at`` tells the time.
 
-    A timestamp of ``UNKNOWN`` means that no time was known at the write: such a value never is
-    expired, and its life starts when it is first met with a time known.
+    A timestamp of ``UNKNOWN`` means that no time was known at the write: the life of such a value
+    starts at the first watermark that is known, else when it is met with a time known.
     """
 
     __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
@@ -69,16 +69,33 @@ class TtlPolicy:
 
     def is_expired(self, stamp: int) -> bool:
         """Whether a value of this timestamp is: ts + ttl <= now."""
+        stamp = self.known(stamp)
         return stamp != UNKNOWN and stamp + self.ttl <= self.now()
 
-    def stamp(self, stored: int = UNKNOWN) -> int:
-        """The timestamp of a value written or read now, over one stamped ``stored``."""
+    def known(self, stamp: int) -> int:
+        """The timestamp, or that which stands for ``UNKNOWN``, if any does."""
+        return self._at._first_watermark if stamp == UNKNOWN and self.event else stamp
+
+    def stamp(self, stored: int | None = None) -> int:
+        """The timestamp of a value written now; ``stored`` is that of what was there."""
         if not self.event:
             return self._at.current_processing_time
         # A processing-time timer has a time of another clock.
         at = self._at
         record = None if at._event == PROCESSING_TIMER else at.timestamp
-        return max(at._watermark if record is None else record, stored)
+        stamp = at._watermark if record is None else record
+        return stamp if stored is None else max(stamp, self.known(stored))
+
+    def after_read(self, stored: int) -> int:
+        """The timestamp of a value that was met alive."""
+        if self.renews:
+            return self.stamp(stored)
+        return self.first_stamp() if stored == UNKNOWN else stored
+
+    def first_stamp(self) -> int:
+        """The timestamp of a value that has none, when it is met alive; may be ``UNKNOWN``."""
+        start = self.known(UNKNOWN)
+        return self.now() if start == UNKNOWN else start
 
     def tell(self, value: Any) -> None:
         """Calls ``on_expire`` for a value of the current key, if there is one."""

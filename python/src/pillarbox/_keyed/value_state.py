@@ -43,7 +43,7 @@ class CellState(State):
         if slot is None or self._cells is None:
             slot = self._slot()
         if self._policy is not None:
-            self._renew(slot)
+            self._stamp(slot)
         self._cells[slot] = value
         self.changed[slot] = 1
 
@@ -52,7 +52,7 @@ class CellState(State):
         assert policy is not None
         if stamp == UNKNOWN or policy.renews:
             if not policy.is_expired(stamp):
-                self._renew(slot)
+                self._restamp(slot, policy.after_read(stamp))
                 return value
         elif stamp + policy.ttl > (
             self._at._watermark if policy.event else self._at.current_processing_time
@@ -63,14 +63,16 @@ class CellState(State):
         policy.tell(value)
         return value if policy.returns_expired else None
 
-    def _renew(self, slot: int) -> None:
+    def _stamp(self, slot: int) -> None:
         policy = self._policy
         assert policy is not None
         if policy.event:
-            stored = self._stamps[slot] if self._cells[slot] is not None else UNKNOWN
-            stamp = policy.stamp(stored)
+            stored = self._stamps[slot] if self._cells[slot] is not None else None
+            self._stamps[slot] = policy.stamp(stored)
         else:
-            stamp = self._at.current_processing_time
+            self._stamps[slot] = self._at.current_processing_time
+
+    def _restamp(self, slot: int, stamp: int) -> None:
         if stamp != self._stamps[slot]:
             self._stamps[slot] = stamp
             self.changed[slot] = 1

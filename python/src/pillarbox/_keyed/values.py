@@ -17,6 +17,7 @@ from pyspark.sql import types as t
 from .._converters import converter
 from .._fields import Place
 from .._lists import row_class
+from .local_times import distinct, local_time
 
 Function = Callable[[Any], Any]
 
@@ -146,7 +147,9 @@ def _class_of(data_type: t.DataType) -> type | None:
 def _canonical(data_type: t.DataType) -> Function | None:
     """From what Arrow takes to what comes back from it; None where that is the same."""
     if isinstance(data_type, t.TimestampType):
-        return lambda value: value.astimezone().replace(tzinfo=None)
+        return local_time
+    if isinstance(data_type, t.TimestampNTZType):
+        return lambda value: value.replace(fold=0)
     if isinstance(data_type, t.FloatType):
         return lambda value: _SINGLE.unpack(_SINGLE.pack(value))[0]
     if isinstance(data_type, t.StructType):
@@ -155,13 +158,20 @@ def _canonical(data_type: t.DataType) -> Function | None:
         element = _nullable(_canonical(data_type.elementType))
         return element and (lambda values: [element(value) for value in values])
     if isinstance(data_type, t.MapType):
-        key = _nullable(_canonical(data_type.keyType)) or _same
+        key = _canonical_key(data_type.keyType)
         item = _nullable(_canonical(data_type.valueType)) or _same
         return lambda pairs: {key(one): item(other) for one, other in pairs}
     if isinstance(data_type, t.UserDefinedType):
         inner = _canonical(data_type.sqlType()) or _same
         return lambda value: data_type.deserialize(inner(value))
     return None
+
+
+def _canonical_key(data_type: t.DataType) -> Function:
+    canonical, normalise = _canonical(data_type), _key_normaliser(data_type)
+    if normalise is None:
+        return canonical or _same
+    return lambda value: normalise(value if canonical is None else canonical(value))
 
 
 def _same(value: Any) -> Any:
@@ -208,9 +218,12 @@ def _struct_copier(data_type: t.StructType) -> Function | None:
 
 
 def _key_normaliser(data_type: t.DataType) -> Function | None:
-    """Spark holds all NaNs for one key, and -0.0 for 0.0; Python's dict does not."""
+    """Spark holds all NaNs for one key, -0.0 for 0.0, and each instant for another key than any
+    other one; Python's dict does not."""
     if isinstance(data_type, (t.FloatType, t.DoubleType)):
         return lambda value: value + 0.0 if value == value else _NAN
+    if isinstance(data_type, t.TimestampType):
+        return distinct
     if not isinstance(data_type, t.StructType):
         return None
     fields = [_nullable(_key_normaliser(field.dataType)) for field in data_type.fields]

@@ -1,6 +1,7 @@
 package io.pillarbox.state
 
 import java.util.ConcurrentModificationException
+import java.util.Map.Entry
 
 import scala.collection.mutable
 
@@ -170,6 +171,66 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       val moved = state.keys
       backend.setCurrentKey("b")
       assertThrows[ConcurrentModificationException](moved.hasNext)
+    }
+  }
+
+  test("a value that is replaced under a map's iterator is the one that it returns, also after hasNext") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      val keys = (1 to 400).map(_.toString)
+      for (looksAhead <- Seq(false, true)) {
+        keys.foreach(state.put(_, 0L))
+        val iterator = state.entries
+        var seen = Map.empty[String, Long]
+        for (step <- 1 to keys.size) {
+          if (looksAhead) assert(iterator.hasNext)
+          keys.foreach(key => if (!seen.contains(key) && (step % 40 == 1)) state.put(key, step.toLong))
+          val entry = iterator.next()
+          assert(entry.getValue == (step - 1) / 40 * 40 + 1, s"of ${entry.getKey} at step $step")
+          seen += entry.getKey -> entry.getValue
+        }
+        assert(!iterator.hasNext && seen.keySet == keys.toSet)
+      }
+    }
+  }
+
+  test("setValue of a map's entry puts the value, and the iteration goes on") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      backend.setCurrentKey("a")
+      (1 to 300).foreach(i => state.put(i.toString, i.toLong))
+      backend.commit()
+      state.entries.foreach { entry =>
+        assert(entry.setValue(entry.getValue * 2) * 2 == entry.getValue)
+      }
+      assert(
+        state.entries.map(e => e.getKey -> e.getValue).toMap ==
+          (1 to 300).map(i => i.toString -> i * 2L).toMap
+      )
+      assert(backend.commit().entries == 300, "and a commit tells of it")
+    }
+  }
+
+  test("setValue of an entry that is gone, or of another key's map, is an error and changes nothing") {
+    withBackend() { backend =>
+      val state = backend.getOrCreate(map)
+      Seq("b", "a").foreach { key =>
+        backend.setCurrentKey(key)
+        state.put("x", 1L)
+        state.put("y", 2L)
+      }
+      val iterator = state.entries
+      val removed = iterator.next()
+      iterator.remove()
+      assertThrows[IllegalStateException](removed.setValue(7L))
+      val other = iterator.next()
+      assertThrows[IllegalArgumentException](other.asInstanceOf[Entry[String, Any]].setValue(null))
+      backend.setCurrentKey("b")
+      assertThrows[ConcurrentModificationException](other.setValue(7L))
+      assert(state.values.toSet == Set(1L, 2L))
+      backend.setCurrentKey("a")
+      assert(state.values.toSeq == Seq(other.getValue))
     }
   }
 

@@ -1,6 +1,8 @@
 package io.pillarbox.state
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, OutputStream}
+import java.nio.ByteBuffer
+import java.util.zip.CRC32C
 
 import io.pillarbox.state.serialization.{ProductSerializer, Serializers}
 import org.scalatest.funsuite.AnyFunSuite
@@ -78,6 +80,50 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
           assert(v2.value() == text)
           assert((m2: MapState[String, _]).get("x") == number)
         }
+    }
+  }
+
+  test("the first watermark is part of commits and snapshots, and of several the latest counts") {
+    withBackend() { backend =>
+      fill(backend, 0 until 3)
+      val before = bytesOf(backend.commit())
+      backend.noteWatermark(500L)
+      val empty = bytesOf(backend.commit())
+      val snapshot = snapshotOf(backend)
+      withBackend() { second =>
+        assert(restored(second, before).firstWatermark == StateClock.Unknown)
+        second.noteWatermark(700L)
+        val other = snapshotOf(second)
+        for (streams <- Seq(Seq(before, empty), Seq(snapshot)))
+          withBackend()(again => assert(restored(again, streams: _*).firstWatermark == 500L))
+        withBackend()(both => assert(restored(both, snapshot, other).firstWatermark == 700L))
+      }
+    }
+  }
+
+  /** A stream of version 1, whose header had no first watermark at its end. */
+  private def ofVersion1(stream: Array[Byte]): Array[Byte] = {
+    val in = ByteBuffer.wrap(stream)
+    val length = in.getInt(12) - 8
+    val (header, rest) = (stream.slice(20, 20 + length), stream.drop(28 + length))
+    val out = ByteBuffer.allocate(stream.length - 8).put(stream, 0, 8).putInt(1).putInt(length)
+    val checksum = new CRC32C
+    checksum.update(out.array, 12, 4)
+    checksum.update(header, 0, length)
+    out.putInt(checksum.getValue.toInt).put(header).put(rest).array
+  }
+
+  test("commits and snapshots of version 1 are read, and know no first watermark") {
+    withBackend() { backend =>
+      backend.noteWatermark(500L)
+      fill(backend, 0 until 10)
+      for (stream <- Seq(bytesOf(backend.commit()), snapshotOf(backend))) withBackend() { second =>
+        restored(second, ofVersion1(stream))
+        assert(second.firstWatermark == StateClock.Unknown)
+        val state = second.getOrCreate(value)
+        second.setCurrentKey("k7")
+        assert(state.value() == "v7")
+      }
     }
   }
 

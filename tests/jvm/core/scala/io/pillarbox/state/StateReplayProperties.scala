@@ -1,6 +1,7 @@
 package io.pillarbox.state
 
 import java.nio.file.Path
+import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
@@ -138,6 +139,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
           val alive = one.map.filter(entry => rules.isAlive(entry._2))
           assert(handles.m.entries.map(e => e.getKey -> e.getValue).toMap == alive.map(e => e._1 -> e._2._1))
           one.copy(map = alive.map(entry => entry._1 -> rules.afterRead(entry._2)))
+        case WalkMap(acts) => one.copy(map = new Walk(one.map, rules).run(acts))
         case ClearMap =>
           handles.m.clear()
           one.copy(map = Map.empty)
@@ -150,6 +152,61 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
           assert(Option((handles.s: ReducingState[_]).get()) == alive.map(_._1))
           one.copy(sum = alive.map(rules.afterRead))
       }
+
+    /** Iterates over a map and changes it meanwhile, as the iterator allows. */
+    private final class Walk(before: Map[String, StateModel.Stamped[Long]], rules: StateModel.Rules) {
+      private var (map, dead) = before.partition(entry => rules.isAlive(entry._2))
+      private var toCome = map.keySet
+      private var isCut = false
+      private val cursor = handles.m.entries
+
+      def run(acts: List[WalkAct]): Map[String, StateModel.Stamped[Long]] = {
+        val plan = acts.iterator
+        while (!isCut && hasNext) {
+          val entry = cursor.next()
+          assert(map.get(entry.getKey).map(_._1).contains(entry.getValue) && toCome(entry.getKey))
+          toCome -= entry.getKey
+          map = map.updated(entry.getKey, rules.afterRead(map(entry.getKey)))
+          if (plan.hasNext) act(plan.next(), entry)
+        }
+        assert(isCut || toCome.isEmpty)
+        map
+      }
+
+      /** An expired entry that was removed already when it was put anew was a new one. */
+      private def hasNext: Boolean =
+        try cursor.hasNext
+        catch {
+          case _: ConcurrentModificationException if revived =>
+            isCut = true
+            false
+        }
+
+      private var revived = false
+
+      private def act(act: WalkAct, entry: java.util.Map.Entry[String, Long]): Unit = act match {
+        case LookAhead => cursor.hasNext: Unit
+        case SetValue(n) =>
+          assert(entry.setValue(n) == map(entry.getKey)._1)
+          write(entry.getKey, n)
+        case RemoveIt =>
+          cursor.remove()
+          map -= entry.getKey
+        case Overwrite(key, n) if map.contains(key) || dead.contains(key) =>
+          handles.m.put(key, n)
+          write(key, n)
+        case Overwrite(_, _) => ()
+      }
+
+      private def write(key: String, n: Long): Unit = {
+        map = map.updated(key, (n, rules.stamp(map.get(key).orElse(dead.get(key)))))
+        if (dead.contains(key)) {
+          revived = true
+          dead -= key
+          if (rules.isAlive(map(key))) toCome += key
+        }
+      }
+    }
 
     private def open(rocksDB: Boolean): KeyedStateBackend[String] =
       if (!rocksDB) openBackend(Serializers.string, clock)
@@ -191,12 +248,28 @@ object StateReplayProperties {
   case object IsEmpty extends Op
   case object ReadMap extends Op
   case object ClearMap extends Op
+  final case class WalkMap(acts: List[WalkAct]) extends Op
   final case class AddSum(n: Long) extends Op
   case object ReadSum extends Op
+
+  /** What is done between two steps of a map's iterator. */
+  sealed trait WalkAct
+  case object LookAhead extends WalkAct
+  case object RemoveIt extends WalkAct
+  final case class SetValue(n: Long) extends WalkAct
+  final case class Overwrite(key: String, n: Long) extends WalkAct
 
   private val text = Gen.resize(6, Gen.alphaStr)
   private val userKey = Gen.oneOf("p", "q", "r", "s")
   private val texts = Gen.choose(0, 4).flatMap(Gen.listOfN(_, text))
+
+  private val number = Gen.choose(0L, 99L)
+  private val walkAct: Gen[WalkAct] = Gen.frequency(
+    1 -> Gen.const(LookAhead),
+    1 -> Gen.const(RemoveIt),
+    1 -> number.map(SetValue(_)),
+    3 -> Gen.zip(userKey, number).map { case (key, n) => Overwrite(key, n) }
+  )
 
   private val op: Gen[Op] = Gen.frequency(
     4 -> text.map(Update(_)),
@@ -210,6 +283,7 @@ object StateReplayProperties {
     2 -> userKey.map(Get(_)),
     1 -> Gen.const(IsEmpty),
     1 -> Gen.const(ReadMap),
+    3 -> Gen.listOfN(4, walkAct).map(WalkMap(_)),
     1 -> Gen.const(ClearMap),
     3 -> Gen.choose(0L, 99L).map(AddSum(_)),
     1 -> Gen.const(ReadSum)

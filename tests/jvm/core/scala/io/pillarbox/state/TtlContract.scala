@@ -68,9 +68,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       val named = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
       val stamps = () =>
         (
-          one.asInstanceOf[TimestampedValue].timestamp,
-          many.asInstanceOf[TimestampedList].timestamps.toList,
-          named.asInstanceOf[TimestampedMap[String]].timestampOf("x")
+          one.asInstanceOf[TimestampedValue[String]].timestamp,
+          many.asInstanceOf[TimestampedList[String]].timestamps.toList,
+          named.asInstanceOf[TimestampedMap[String, Long]].timestampOf("x")
         )
       assert(stamps() == ((StateClock.Unknown, Nil, StateClock.Unknown)))
       one.update("1")
@@ -83,6 +83,29 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       clock.processingTime = StateClock.Unknown
       assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
       assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)), "without a time, reads leave them alone too")
+    }
+  }
+
+  test("what is written with a timestamp has exactly that one, an earlier one than before too") {
+    for (time <- Seq(ProcessingTime, EventTime)) run { (backend, clock) =>
+      clock.watermark = 900L
+      clock.recordTimestamp = 1000L
+      val one = backend.getOrCreate(value.copy(ttl = ttl(time = time)))
+      val many = backend.getOrCreate(list.copy(ttl = ttl(time = time)))
+      val named = backend.getOrCreate(map.copy(ttl = ttl(time = time)))
+      val total = backend.getOrCreate(sum.copy(ttl = ttl(time = time)))
+      one.update("1")
+      many.add("1")
+      named.put("x", 1L)
+      total.add(1L)
+      one.asInstanceOf[TimestampedValue[String]].write("2", 950L)
+      many.asInstanceOf[TimestampedList[String]].add("2", 950L)
+      named.asInstanceOf[TimestampedMap[String, Long]].put("x", 2L, 950L)
+      total.asInstanceOf[TimestampedValue[Long]].write(2L, 950L)
+      clock.watermark = 1050L
+      clock.processingTime = 1050L
+      assert(one.value() == null && named.isEmpty && (total: ReducingState[_]).get() == null)
+      assert(many.get().toList == List("1"))
     }
   }
 
@@ -191,6 +214,46 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       assert(state.entries.size == 2, "iteration renews")
       clock.processingTime = 1349L
       assert(state.entries.isEmpty)
+    }
+  }
+
+  test("an expired entry that is put anew under a map's iterator is alive, and stays so over a commit") {
+    for (looksAhead <- Seq(false, true)) run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl()))
+      val keys = (1 to 300).map(_.toString)
+      keys.foreach(state.put(_, 0L))
+      backend.commit()
+      val first = state.keys.next()
+      clock.processingTime = 1050L
+      state.put(first, 1L)
+      clock.processingTime = 1120L
+      val iterator = state.entries
+      assert(iterator.next().getKey == first)
+      (keys.toSet - first).foreach(state.put(_, 99L))
+      if (looksAhead) assert(iterator.hasNext)
+      (keys.toSet - first).foreach(state.put(_, 100L))
+      assert(iterator.map(e => e.getKey -> e.getValue).toMap == (keys.toSet - first).map(_ -> 100L).toMap)
+      backend.commit()
+      assert(state.values.toSeq.sorted == 1L +: Seq.fill(299)(100L))
+    }
+  }
+
+  test("setValue of a map's entry renews it, and can't bring an expired one back") {
+    run { (backend, clock) =>
+      val state = backend.getOrCreate(map.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      state.putAll(Seq("x" -> 1L, "y" -> 2L))
+      clock.processingTime = 1090L
+      state.entries.foreach(entry => if (entry.getKey == "x") assert(entry.setValue(5L) == 1L))
+      clock.processingTime = 1100L
+      val entries = state.entries
+      val (alive, expired) = (entries.next(), entries.next()) match {
+        case (x, y) if x.getKey == "x" => (x, y)
+        case (y, x) => (x, y)
+      }
+      assertThrows[IllegalStateException](expired.setValue(6L))
+      assert(alive.setValue(7L) == 5L)
+      clock.processingTime = 1199L
+      assert(state.entries.map(e => e.getKey -> e.getValue).toMap == Map("x" -> 7L))
     }
   }
 
@@ -309,6 +372,48 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty)
       clock.watermark = 5100L
       assert(v.value() == null && l.get().isEmpty && m.isEmpty)
+    }
+  }
+
+  test("what is written before any event time is known lives from the first watermark, whenever it is met") {
+    for (update <- Seq(OnCreateAndWrite, OnReadAndWrite)) run { (backend, clock) =>
+      val life = ttl(update, time = EventTime)
+      val v = backend.getOrCreate(value.copy(ttl = life))
+      val l = backend.getOrCreate(list.copy(ttl = life))
+      val m = backend.getOrCreate(map.copy(ttl = life))
+      def write(): Unit = {
+        v.update("1")
+        l.add("1")
+        m.put("1", 1L)
+      }
+      def stamps = Seq(
+        v.asInstanceOf[TimestampedValue[String]].timestamp,
+        l.asInstanceOf[TimestampedList[String]].timestamps.next(),
+        m.asInstanceOf[TimestampedMap[String, Long]].timestampOf("1")
+      )
+      Seq("a", "b", "c").foreach { key =>
+        backend.setCurrentKey(key)
+        write()
+      }
+      assert(stamps.distinct == Seq(StateClock.Unknown))
+      backend.noteWatermark(5000L)
+      backend.noteWatermark(5050L)
+      assert(stamps.distinct == Seq(5000L))
+      clock.watermark = 5099L
+      backend.setCurrentKey("a")
+      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
+      backend.setCurrentKey("c")
+      clock.recordTimestamp = 4000L
+      v.update("2")
+      m.put("1", 2L)
+      assert(v.asInstanceOf[TimestampedValue[String]].timestamp == 5000L, "a late row takes no time away")
+      clock.watermark = 5100L
+      backend.setCurrentKey("b")
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
+      backend.setCurrentKey("c")
+      assert(v.value() == null && m.entries.isEmpty)
+      backend.setCurrentKey("a")
+      assert((v.value() == null) == (update == OnCreateAndWrite))
     }
   }
 

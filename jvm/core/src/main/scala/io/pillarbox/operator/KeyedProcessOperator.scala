@@ -56,6 +56,7 @@ final class KeyedProcessOperator[K, IN, OUT](
     runner.processElement(keySelector(value), value, timestamp)
 
   override def processWatermark(timestamp: Long): Unit = {
+    backend.noteWatermark(timestamp)
     clock.currentWatermark = math.max(clock.currentWatermark, timestamp)
     watermarks.processWatermark(timestamp)
   }

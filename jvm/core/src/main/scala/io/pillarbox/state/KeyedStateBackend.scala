@@ -37,6 +37,7 @@ abstract class KeyedStateBackend[K](
 
   /** Changes whenever key or namespace do, so that a handle knows when a position it kept is stale. */
   private[state] var contextVersion = 0L
+  private[this] var start = StateClock.Unknown
   private[this] val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
   private[this] var everyRecord: Array[() => Unit] = Array.empty
 
@@ -78,6 +79,24 @@ abstract class KeyedStateBackend[K](
     this.namespace = namespace
     contextVersion += 1
   }
+
+  /**
+   * The first watermark that was ever known, [[StateClock.Unknown]] before it: event-time state that was written without any
+   * time lives from then on. Part of commits and snapshots.
+   */
+  final def firstWatermark: Long = start
+
+  /** Tells a watermark, before state is used under it; only the first that is known counts. */
+  final def noteWatermark(watermark: Long): Unit = if (start == StateClock.Unknown) start = watermark
+
+  /**
+   * Tells that the clock's processing time won't be before this any more, in milliseconds: clean-up by the machine's clock
+   * must not get ahead of it. To be told at the start of every batch, if time stands still in one.
+   */
+  def timeIs(processingTime: Long): Unit = ()
+
+  /** Of snapshots of several partitions, the one with the latest first watermark decides. */
+  protected final def restoreFirstWatermark(found: Long): Unit = start = math.max(start, found)
 
   /**
    * The handle of `descriptor`, created at the first call.

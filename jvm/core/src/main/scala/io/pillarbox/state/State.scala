@@ -20,13 +20,16 @@ trait State {
  * TTL itself, outside of this process.
  *
  * Asking is no access: nothing is renewed, hidden or removed. An entry that is not there, or whose time is not known, has
- * [[StateClock.Unknown]]; without TTL all have.
+ * [[StateClock.Unknown]]; without TTL all have. What is written with a timestamp has exactly that one, whatever was there;
+ * without TTL it is ignored.
  */
 sealed trait Timestamped
 
-/** Of the current key's value. */
-trait TimestampedValue extends Timestamped {
+/** Of the current key's value, or accumulator. */
+trait TimestampedValue[T] extends Timestamped {
   def timestamp: Long
+
+  def write(value: T, timestamp: Long): Unit
 }
 
 /**
@@ -43,13 +46,17 @@ trait AddressedValue {
 }
 
 /** Of the current key's list: one for each element, in their order, expired ones included. */
-trait TimestampedList extends Timestamped {
+trait TimestampedList[T] extends Timestamped {
   def timestamps: Iterator[Long]
+
+  def add(value: T, timestamp: Long): Unit
 }
 
 /** Of one entry of the current key's map. */
-trait TimestampedMap[UK] extends Timestamped {
+trait TimestampedMap[UK, UV] extends Timestamped {
   def timestampOf(key: UK): Long
+
+  def put(key: UK, value: UV, timestamp: Long): Unit
 }
 
 /** One value a key. */
@@ -122,6 +129,12 @@ trait MapState[UK, UV] extends State {
 
   def values: StateIterator[UV]
 
+  /**
+   * The entries. An entry's `setValue` is a [[put]] under its key, which no iteration minds.
+   *
+   * @throws ConcurrentModificationException from `setValue`, where the iterator would throw it
+   * @throws IllegalStateException from `setValue`, if the entry is no longer in the map
+   */
   def entries: StateIterator[Entry[UK, UV]]
 }
 
@@ -135,7 +148,8 @@ trait AggregatingState[IN, OUT] extends MergingState[IN, OUT]
  * An iterator over state that can remove what it returned last.
  *
  * Changing the map otherwise (a new entry, a removal, another current key) ends the iteration with a
- * ConcurrentModificationException at the next call; replacing the value of an entry that exists does not.
+ * ConcurrentModificationException at the next call; replacing the value of an entry that exists does not, and is seen
+ * if the entry is still to come.
  */
 trait StateIterator[T] extends Iterator[T] {
 

@@ -1,5 +1,7 @@
 package io.pillarbox.state
 
+import java.util.ConcurrentModificationException
+
 /**
  * What can go wrong with state. `condition` is a stable name for programs; the message says what was wrong, the
  * value found and what to do.
@@ -43,6 +45,19 @@ private[state] object StateErrors {
     new IllegalArgumentException(
       s"State '$state' was given null as $what: null is not a value, clear or remove it"
     )
+
+  def mapChanged(state: String): ConcurrentModificationException =
+    new ConcurrentModificationException(s"Map state '$state' or its key changed while it was read")
+
+  def mapEnds(state: String): NoSuchElementException =
+    new NoSuchElementException(s"The map of state '$state' ends here")
+
+  def nothingToRemove: IllegalStateException =
+    new IllegalStateException("remove() takes away what next() returned last: call next() first")
+
+  def entryGone(state: String, key: Any): IllegalStateException = new IllegalStateException(
+    s"The entry $key is no longer in map state '$state': put it, instead of setting its value"
+  )
 
   def clash(name: String, what: String, registered: Any, wanted: Any): StateRegistrationException =
     new StateRegistrationException(

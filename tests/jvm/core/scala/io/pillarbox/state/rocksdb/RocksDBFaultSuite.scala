@@ -1,12 +1,15 @@
 package io.pillarbox.state.rocksdb
 
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
+import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.state.StateTtlConfig.{CleanupStrategies, EventTime, OnReadAndWrite}
 import io.pillarbox.state._
 import io.pillarbox.state.serialization.Serializers
+import org.rocksdb.ColumnFamilyHandle
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What is RocksDB's own: checkpoints of the directory, memory, compaction, and disks that fail. */
@@ -98,6 +101,22 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
       assert(error.condition == condition && error.getMessage.contains(checkpoint.toString))
     }
+  }
+
+  test("a database of format 3 is read, and knows no first watermark") {
+    val checkpoint = checkpointOf(0 until 3)
+    val file = checkpoint.resolve("pillarbox-header")
+    val header = Files.readAllBytes(file).drop(12).dropRight(8)
+    val checksum = new CRC32C
+    checksum.update(header, 0, header.length)
+    val out = ByteBuffer.allocate(12 + header.length).put(Files.readAllBytes(file), 0, 4).putInt(3)
+    Files.write(file, out.putInt(checksum.getValue.toInt).put(header).array)
+    val backend = openAt(checkpoint, Serializers.long)
+    try {
+      val state = backend.getOrCreate(blob)
+      backend.setCurrentKey(1L)
+      assert(state.value() != null && backend.firstWatermark == StateClock.Unknown)
+    } finally backend.close()
   }
 
   test("a checkpoint whose header is damaged, cut off or missing is refused") {
@@ -219,30 +238,100 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     } finally backend.close()
   }
 
+  /** A hundred values of a second. */
+  private final class Ageing(clockBehind: Long = 0L, compactionMargin: Long = 0L) extends AutoCloseable {
+    private val directory = newDirectory()
+    private val copy = directory.resolve("copy")
+    private val clock = new ManualClock(System.currentTimeMillis)
+    var backend: RocksDBKeyedStateBackend[Long] = open(directory.resolve("first"), 0L)
+    fill(backend.getOrCreate(Ageing.descriptor))
+    backend.commit()
+    backend.checkpoint(copy)
+    backend.close()
+    backend = open(copy, clockBehind)
+    private val state = backend.getOrCreate(Ageing.descriptor)
+
+    private def open(at: Path, behind: Long): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
+      Serializers.long,
+      128,
+      KeyGroupRange(0, 127),
+      clock,
+      RocksDBConfig(at, 32L << 20, compactionMargin = compactionMargin, clockBehind = behind)
+    )
+
+    private def fill(state: ValueState[String]): Unit = for (key <- 0L until 100L) {
+      backend.setCurrentKey(key)
+      state.update("1")
+    }
+
+    /** As the state's clock has not moved, all are alive. */
+    def found(): Int = (0L until 100L).count { key =>
+      backend.setCurrentKey(key)
+      state.value() != null
+    }
+
+    def family: ColumnFamilyHandle =
+      backend.store.columnFamilies.filter(found => ColumnName.parse(found.getName).nonEmpty).maxBy(_.getID)
+
+    def compacted(): Long = {
+      backend.numEntries("value"): Unit
+      backend.store.flush()
+      backend.store.compact(family)
+      backend.numEntries("value")
+    }
+
+    override def close(): Unit = backend.close()
+  }
+
+  private object Ageing {
+    val descriptor: ValueStateDescriptor[String] = value.copy(ttl = Some(StateTtlConfig(1000L)))
+  }
+
+  private def eventually(condition: => Boolean): Unit = {
+    val deadline = System.nanoTime() + 30L * 1000 * 1000 * 1000
+    while (!condition && System.nanoTime() < deadline) Thread.onSpinWait()
+    assert(condition)
+  }
+
   test("compaction drops what is older than its TTL and margin, and nothing younger") {
-    val ttl = Some(StateTtlConfig(1000L))
-    val descriptor = value.copy(ttl = ttl)
-    assert(CompactionTtl.seconds(descriptor, 5000L) == 7)
-    val config = RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, compactionMargin = 0L)
-    val backend =
-      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), StateClock.System, config)
+    assert(CompactionTtl.seconds(Ageing.descriptor, 5000L) == 7)
+    val ageing = new Ageing
     try {
-      val state = backend.getOrCreate(descriptor)
-      for (key <- 0L until 100L) {
-        backend.setCurrentKey(key)
-        state.update("1")
-      }
-      def left(): Long = {
-        backend.numEntries("value"): Unit
-        backend.store.flush()
-        backend.store.columnFamilies.filter(_.getName.length > 7).foreach(backend.store.compact)
-        backend.numEntries("value")
-      }
-      assert(left() == 100)
-      val deadline = System.nanoTime() + 30L * 1000 * 1000 * 1000
-      while (left() > 0 && System.nanoTime() < deadline) Thread.onSpinWait()
-      assert(left() == 0)
-    } finally backend.close()
+      assert(ageing.compacted() == 100)
+      eventually(ageing.compacted() == 0)
+    } finally ageing.close()
+  }
+
+  test("compaction in a batch of an earlier time drops nothing that was alive then") {
+    val (now, earlier) = (new Ageing, new Ageing(clockBehind = 3600L * 1000))
+    try {
+      eventually(now.compacted() == 0)
+      assert(earlier.compacted() == 100)
+      assert(earlier.found() == 100)
+    } finally {
+      now.close()
+      earlier.close()
+    }
+  }
+
+  test("a batch that lasts for as long as the margin stops compaction, the next one lets it run again") {
+    val ageing = new Ageing(compactionMargin = 500L)
+    def runs = ageing.backend.store.compacts(ageing.family)
+    try {
+      assert(runs)
+      ageing.backend.timeIs(System.currentTimeMillis + 3600L * 1000)
+      assert(runs)
+      ageing.backend.timeIs(System.currentTimeMillis)
+      eventually(!runs)
+      ageing.backend.timeIs(System.currentTimeMillis + 3600L * 1000)
+      assert(runs)
+      ageing.backend.timeIs(System.currentTimeMillis - 3600L * 1000)
+      assert(!runs, "it began too long ago")
+      val late = ageing.backend.getOrCreate(Ageing.descriptor.copy(name = "late"))
+      assert(!runs, "so for a state that is new then")
+      ageing.backend.setCurrentKey(1L)
+      assert(late.value() == null)
+    } finally ageing.close()
   }
 
   test("compaction isn't used where its clock or its stamps would be wrong") {

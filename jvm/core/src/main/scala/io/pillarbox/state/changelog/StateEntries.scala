@@ -3,7 +3,7 @@ package io.pillarbox.state.changelog
 import java.io.{BufferedInputStream, InputStream}
 
 import io.pillarbox.state.serialization.{InputView, SerializerSnapshot}
-import io.pillarbox.state.{StateClock, StateKind}
+import io.pillarbox.state.{StateClock, StateKind, StateTtlConfig}
 
 /**
  * What a snapshot or log says of one state, for whoever reads it without the program that wrote it.
@@ -35,7 +35,10 @@ final class StoredEntry private[changelog] {
   /** The namespace's bytes; empty for the void one. */
   var namespace: Array[Byte] = Array.emptyByteArray
 
-  /** When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL. */
+  /**
+   * When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL, and in event time before
+   * the first watermark.
+   */
   var timestamp: Long = StateClock.Unknown
 }
 
@@ -63,10 +66,14 @@ object StateEntries {
    */
   def of(in: InputStream, source: String, state: String): Iterator[StoredEntry] = {
     var meta = Option.empty[StateMeta]
-    val blocks = new StateStreamReader(new BufferedInputStream(in), source)
-      .open(header => meta = header.states.find(_.name == state))
+    var firstWatermark = StateClock.Unknown
+    val blocks = new StateStreamReader(new BufferedInputStream(in), source).open { header =>
+      meta = header.states.find(_.name == state)
+      firstWatermark = header.firstWatermark
+    }
     meta.fold(Iterator.empty[StoredEntry]) { found =>
-      val reader = new EntryReader(found)
+      val isEventTime = found.timeCharacteristic == StateTtlConfig.EventTime.code
+      val reader = new EntryReader(found, if (isEventTime) firstWatermark else StateClock.Unknown)
       blocks.filter(_.state == found.id).flatMap { block =>
         val cursor = block.cursor
         Iterator.continually(cursor).takeWhile(_.next()).filter(reader.read).map(_ => reader.entry)
@@ -78,8 +85,13 @@ object StateEntries {
     StoredState(meta.name, meta.kind, meta.value, meta.userKey, meta.ttl)
 }
 
-/** Takes records apart; remembers when the list at hand was read last. */
-private final class EntryReader(meta: StateMeta) {
+/**
+ * Takes records apart; remembers when the list at hand was read last.
+ *
+ * @param startOfUntimed
+ *   when the life of what has no timestamp of its own began
+ */
+private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   val entry = new StoredEntry
   private[this] val whole = new InputView
   private[this] var list = Array.emptyByteArray
@@ -103,8 +115,10 @@ private final class EntryReader(meta: StateMeta) {
     }
   }
 
-  private[this] def ownTimestamp(): Long =
-    if (meta.hasTimestamps) entry.value.readLong() else StateClock.Unknown
+  private[this] def ownTimestamp(): Long = {
+    val written = if (meta.hasTimestamps) entry.value.readLong() else StateClock.Unknown
+    if (written == StateClock.Unknown) startOfUntimed else written
+  }
 
   /** The record without a number comes before those of the elements, and holds when the list was read. */
   private[this] def readElement(cursor: RecordCursor, prefix: Int): Boolean =

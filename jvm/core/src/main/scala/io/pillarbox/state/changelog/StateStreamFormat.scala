@@ -3,7 +3,7 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
- * The bytes of a snapshot or log, version 1. All numbers are big-endian.
+ * The bytes of a snapshot or log, version 2. All numbers are big-endian. In version 1 the header had no first watermark.
  *
  * {{{
  * stream  = "PILLARBX" version:int block(header) block(records)* block(end)
@@ -22,7 +22,7 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  */
 private[state] object StateStreamFormat {
   val Magic: Array[Byte] = "PILLARBX".getBytes("US-ASCII")
-  final val Version = 1
+  final val Version = 2
   final val Header = 0
   final val Records = 1
   final val End = 2

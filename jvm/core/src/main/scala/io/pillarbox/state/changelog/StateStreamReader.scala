@@ -30,8 +30,8 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   /** The same, block by block: reads the header at once, and a block whenever one is asked for. */
   def open(onHeader: StreamHeader => Unit): Iterator[RecordBlock] = {
     checked {
-      readPrelude()
-      onHeader(readHeader())
+      val version = readPrelude()
+      onHeader(readHeader(version))
     }
     Iterator.continually(checked(nextBlock())).takeWhile(_ != null)
   }
@@ -45,20 +45,21 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
         throw corrupt(source, s"it has a malformed block (${e.getMessage})", e)
     }
 
-  private[this] def readPrelude(): Unit = {
+  private[this] def readPrelude(): Int = {
     val prelude = readFully(Magic.length + 4)
     if (!util.Arrays.equals(Magic, util.Arrays.copyOf(prelude, Magic.length)))
       throw corrupt(source, "it doesn't begin as a Pillarbox state file does")
     val version = new InputView(prelude.drop(Magic.length)).readInt()
     if (version > Version) throw newer(source, version)
     if (version < 1) throw corrupt(source, s"there is no format version $version")
+    version
   }
 
-  private[this] def readHeader(): StreamHeader = {
+  private[this] def readHeader(version: Int): StreamHeader = {
     val block = readBlock()
     view.wrap(block, 0, block.length)
     if (view.readByte() != Header) throw corrupt(source, "its header is missing")
-    StreamHeader.readFrom(view)
+    StreamHeader.readFrom(view, hasWatermark = version >= 2)
   }
 
   /** Null after the last one, whose counts are compared. */

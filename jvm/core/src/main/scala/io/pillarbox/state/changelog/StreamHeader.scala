@@ -1,13 +1,14 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
+import io.pillarbox.state.{KeyGroupRange, StateClock}
 
 /**
  * The first block of a stream.
  *
  * @param isSnapshot all of the state, or (a log) what changed since version - 1
  * @param version of the state once the stream has been read
+ * @param firstWatermark see [[io.pillarbox.state.KeyedStateBackend.firstWatermark]]
  */
 private[state] final case class StreamHeader(
     isSnapshot: Boolean,
@@ -15,7 +16,8 @@ private[state] final case class StreamHeader(
     key: SerializerSnapshot,
     maxKeyGroups: Int,
     range: KeyGroupRange,
-    states: Seq[StateMeta]
+    states: Seq[StateMeta],
+    firstWatermark: Long = StateClock.Unknown
 ) {
   def writeTo(out: OutputView): Unit = {
     out.writeBoolean(isSnapshot)
@@ -26,16 +28,20 @@ private[state] final case class StreamHeader(
     out.writeVarInt(range.end)
     out.writeVarInt(states.size)
     states.foreach(_.writeTo(out))
+    out.writeLong(firstWatermark)
   }
 }
 
 private[state] object StreamHeader {
-  def readFrom(in: InputView): StreamHeader = StreamHeader(
+
+  /** @param hasWatermark whether the header ends with the first watermark, as it does since it is kept */
+  def readFrom(in: InputView, hasWatermark: Boolean): StreamHeader = StreamHeader(
     in.readBoolean(),
     in.readLong(),
     SerializerSnapshot.readFrom(in),
     in.readVarInt(),
     KeyGroupRange(in.readVarInt(), in.readVarInt()),
-    Seq.fill(in.readVarInt())(StateMeta.readFrom(in))
+    Seq.fill(in.readVarInt())(StateMeta.readFrom(in)),
+    if (hasWatermark) in.readLong() else StateClock.Unknown
   )
 }

@@ -98,7 +98,8 @@ final class HeapKeyedStateBackend[K](
       keySerializer.snapshot,
       maxKeyGroups,
       keyGroupRange,
-      (own ++ others).toSeq
+      (own ++ others).toSeq,
+      firstWatermark
     )
   }
 
@@ -106,6 +107,7 @@ final class HeapKeyedStateBackend[K](
     var metas = Map.empty[Int, StateMeta]
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
+      restoreFirstWatermark(header.firstWatermark)
       metas = header.states.map(meta => meta.id -> meta).toMap
       header.states.foreach(describe)
     } { block => metas.get(block.state).foreach(meta => unclaimed(meta.name).add(meta, block)) }

@@ -16,7 +16,7 @@ private[heap] final class HeapListState[K, T](
     id: Int
 ) extends HeapCollectionState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
     with ListState[T]
-    with TimestampedList {
+    with TimestampedList[T] {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
   private[this] var sequence = 0L
 
@@ -30,7 +30,13 @@ private[heap] final class HeapListState[K, T](
   override def add(value: T): Unit = {
     requireValue(value)
     val now = sweptNow()
-    append(entryForWrite(), value, now)
+    append(entryForWrite(), value, stampAt(now))
+  }
+
+  override def add(value: T, timestamp: Long): Unit = {
+    requireValue(value)
+    sweptNow(): Unit
+    append(entryForWrite(), value, timestamp)
   }
 
   override def addAll(values: Iterable[T]): Unit = {
@@ -38,7 +44,8 @@ private[heap] final class HeapListState[K, T](
     val now = sweptNow()
     if (values.nonEmpty) {
       val at = entryForWrite()
-      values.foreach(append(at, _, now))
+      val stamp = stampAt(now)
+      values.foreach(append(at, _, stamp))
     }
   }
 
@@ -88,7 +95,8 @@ private[heap] final class HeapListState[K, T](
     else {
       val elements = list(at)
       val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
-      if (policy == null) places.map(_ => StateClock.Unknown) else places.map(elements.timestamp)
+      if (policy == null) places.map(_ => StateClock.Unknown)
+      else places.map(i => policy.known(elements.timestamp(i)))
     }
   }
 
@@ -108,10 +116,11 @@ private[heap] final class HeapListState[K, T](
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
-  private[this] def append(at: Int, value: T, now: Long): Unit = {
+  private[this] def stampAt(now: Long): Long = if (policy == null) 0L else policy.stamp(now)
+
+  private[this] def append(at: Int, value: T, stamp: Long): Unit = {
     if (policy == null) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
     else {
-      val stamp = policy.stamp(now)
       ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
       if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
     }
@@ -166,11 +175,11 @@ private[heap] final class HeapListState[K, T](
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
       val expired = Vector.newBuilder[(Long, AnyRef)]
       elements.forEachUpTo(limit) { i =>
-        if (elements.timestamp(i) != StateClock.Unknown) {
+        if (policy.isExpired(elements.timestamp(i), limit)) {
           expired += ((elements.number(i), elements.element(i)))
           if (elements.number(i) < committedBelow) removed.add(at, elements.number(i), 1)
           elements.remove(i)
-        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.stamp(now))
+        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.firstStamp(now))
       }
       val all = expired.result()
       settle(at)

@@ -1,7 +1,5 @@
 package io.pillarbox.state.heap
 
-import java.util.AbstractMap.SimpleImmutableEntry
-import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import io.pillarbox.state._
@@ -24,7 +22,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       tableTracksChanges = false
     )
     with MapState[UK, UV]
-    with TimestampedMap[UK] {
+    with TimestampedMap[UK, UV] {
   private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val slots = new MapTable[UK](userKeySerializer, policy != null, backend.tracksChanges)
@@ -54,23 +52,34 @@ private[heap] final class HeapMapState[K, UK, UV](
     requireKey(key)
     val owner = entry()
     val at = if (policy == null || owner < 0) -1 else slots.find(owner, key)
-    if (at < 0 || slots.values(at) == null) StateClock.Unknown else slots.timestamps(at)
+    if (at < 0 || slots.values(at) == null) StateClock.Unknown else policy.known(slots.timestamps(at))
   }
 
   override def put(key: UK, value: UV): Unit = {
-    requireKey(key)
-    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
     val now = sweptNow()
-    val owner = entryForWrite()
-    if (table.value(owner) == null) table.setValue(owner, new MapChain)
-    val at = place(owner, key, value.asInstanceOf[AnyRef])
+    val at = placed(key, value)
     if (policy != null) slots.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
     slots.touch(at)
   }
 
+  override def put(key: UK, value: UV, timestamp: Long): Unit = {
+    sweptNow(): Unit
+    val at = placed(key, value)
+    if (policy != null) slots.timestamps(at) = timestamp
+    slots.touch(at)
+  }
+
+  private[this] def placed(key: UK, value: UV): Int = {
+    requireKey(key)
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
+    val owner = entryForWrite()
+    if (table.value(owner) == null) table.setValue(owner, new MapChain)
+    place(owner, key, value.asInstanceOf[AnyRef])
+  }
+
   private[this] def stampOver(at: Int, now: Long): Long = {
     val stored = slots.timestamps(at)
-    policy.stamp(now, if (stored == Long.MaxValue) StateClock.Unknown else stored)
+    if (stored == Long.MaxValue) policy.stamp(now) else policy.stamp(now, stored)
   }
 
   override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
@@ -108,12 +117,18 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override def keys: StateIterator[UK] = new Cursor[UK](slots.userKey(_), (key, _) => key)
+  override def keys: StateIterator[UK] = new Cursor[UK] {
+    override protected def make(key: UK, value: UV): UK = key
+  }
 
-  override def values: StateIterator[UV] = new Cursor[UV](_ => null.asInstanceOf[UK], (_, value) => value)
+  override def values: StateIterator[UV] = new Cursor[UV] {
+    override protected def make(key: UK, value: UV): UV = value
+  }
 
-  override def entries: StateIterator[Entry[UK, UV]] =
-    new Cursor[Entry[UK, UV]](slots.userKey(_), (key, value) => new SimpleImmutableEntry(key, value))
+  override def entries: StateIterator[Entry[UK, UV]] = new Cursor[Entry[UK, UV]] {
+    private[this] val replacing: (UK, UV) => Unit = replace
+    override protected def make(key: UK, value: UV): Entry[UK, UV] = new LiveEntry(key, value, replacing)
+  }
 
   private[this] def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
@@ -150,13 +165,13 @@ private[heap] final class HeapMapState[K, UK, UV](
       changes += 1
       if (policy.returnsExpired) value else null.asInstanceOf[UV]
     } else {
-      if (policy.renewsOnRead) renew(at, now)
+      if (policy.renewsOnRead) restamp(at, now)
       value
     }
   }
 
-  private[this] def renew(at: Int, now: Long): Unit = {
-    val stamp = policy.stamp(now, slots.timestamps(at))
+  private[this] def restamp(at: Int, now: Long): Unit = {
+    val stamp = policy.afterRead(now, slots.timestamps(at))
     if (stamp != slots.timestamps(at)) {
       slots.timestamps(at) = stamp
       slots.touch(at)
@@ -165,8 +180,8 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */
   private[this] def expireOrStamp(at: Int, now: Long): Boolean =
-    if (slots.timestamps(at) == StateClock.Unknown) {
-      if (now != StateClock.Unknown) renew(at, now)
+    if (!policy.isExpired(slots.timestamps(at), policy.limit(now))) {
+      restamp(at, now)
       false
     } else {
       val owner = slots.owner(at)
@@ -182,7 +197,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   private[this] def firstAlive(all: MapChain, now: Long): Int = {
     val limit = policy.limit(now)
     var at = all.head
-    while (at >= 0 && slots.timestamps(at) <= limit && slots.timestamps(at) != StateClock.Unknown) {
+    while (at >= 0 && policy.isExpired(slots.timestamps(at), limit)) {
       val next = slots.next(at)
       changes += 1
       expireOrStamp(at, now): Unit
@@ -268,7 +283,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private final class Cursor[A](keyOf: Int => UK, make: (UK, UV) => A) extends StateIterator[A] {
+  private abstract class Cursor[A] extends StateIterator[A] {
     private[this] val now = sweptNow()
     private[this] val context = backend.contextVersion
     private[this] var seenChanges = changes
@@ -278,6 +293,8 @@ private[heap] final class HeapMapState[K, UK, UV](
     private[this] var upcomingAt = -1
     private[this] var last = -1
 
+    protected def make(key: UK, value: UV): A
+
     override def hasNext: Boolean = {
       check()
       while (upcoming == null && ahead >= 0) advance()
@@ -285,7 +302,9 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
 
     override def next(): A = {
-      if (!hasNext) throw new NoSuchElementException(s"The map of state '${descriptor.name}' ends here")
+      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      // It may have been replaced since `hasNext`.
+      if (upcomingAt >= 0) upcoming = slots.values(upcomingAt).asInstanceOf[UV]
       val result = make(upcomingKey, upcoming)
       last = upcomingAt
       upcoming = null.asInstanceOf[UV]
@@ -294,17 +313,29 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def remove(): Unit = {
       check()
-      if (last == -1)
-        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
+      if (last == -1) throw StateErrors.nothingToRemove
       if (last >= 0) dropEntry(last)
       last = -1
       seenChanges = changes
     }
 
+    /** Puts an entry that this iteration returned. */
+    protected final def replace(key: UK, value: UV): Unit = {
+      check()
+      if (!isThere(key)) throw StateErrors.entryGone(descriptor.name, key)
+      put(key, value)
+    }
+
+    private[this] def isThere(key: UK): Boolean = {
+      val owner = entry()
+      val at = if (owner < 0) -1 else slots.find(owner, key)
+      at >= 0 && slots.values(at) != null
+    }
+
     private[this] def advance(): Unit = {
       val at = ahead
       ahead = slots.next(at)
-      upcomingKey = keyOf(at)
+      upcomingKey = slots.userKey(at)
       upcomingAt = at
       if (policy == null) upcoming = slots.values(at).asInstanceOf[UV]
       else {
@@ -316,9 +347,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     private[this] def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(
-          s"Map state '${descriptor.name}' or its key changed while it was read"
-        )
+        throw StateErrors.mapChanged(descriptor.name)
   }
 
   private object Cursor {

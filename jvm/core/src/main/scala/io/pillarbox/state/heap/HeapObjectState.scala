@@ -10,7 +10,7 @@ private[heap] abstract class HeapObjectState[K, V](
     descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
-    with TimestampedValue {
+    with TimestampedValue[V] {
   private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   private[this] var sweepNow = 0L
   private[this] val expireAction: PositionAction = entry => expireOrStamp(entry, sweepNow): Unit
@@ -26,16 +26,27 @@ private[heap] abstract class HeapObjectState[K, V](
     val now = if (policy == null) 0L else sweptNow()
     val at = entryForWrite()
     if (policy != null) table.timestamps(at) = if (policy.replacesStored(now)) now else stampOver(at, now)
+    set(at, value)
+  }
+
+  override final def write(value: V, timestamp: Long): Unit = {
+    if (policy != null) sweptNow(): Unit
+    val at = entryForWrite()
+    if (policy != null) table.timestamps(at) = timestamp
+    set(at, value)
+  }
+
+  private[this] def set(at: Int, value: V): Unit = {
     table.setValue(at, value.asInstanceOf[AnyRef])
     table.touch(at)
   }
 
   private[this] def stampOver(at: Int, now: Long): Long =
-    policy.stamp(now, if (table.value(at) == null) StateClock.Unknown else table.timestamps(at))
+    if (table.value(at) == null) policy.stamp(now) else policy.stamp(now, table.timestamps(at))
 
   override final def timestamp: Long = {
     val at = entry()
-    if (policy == null || !isThere(at)) StateClock.Unknown else table.timestamps(at)
+    if (policy == null || !isThere(at)) StateClock.Unknown else policy.known(table.timestamps(at))
   }
 
   override def clear(): Unit = {
@@ -61,14 +72,14 @@ private[heap] abstract class HeapObjectState[K, V](
       if (table.timestamps(at) <= policy.limit(now) && expireOrStamp(at, now))
         if (policy.returnsExpired) value else null.asInstanceOf[V]
       else {
-        if (policy.renewsOnRead) renew(at, now)
+        if (policy.renewsOnRead) restamp(at, now)
         value
       }
     }
   }
 
-  private[this] def renew(at: Int, now: Long): Unit = {
-    val stamp = policy.stamp(now, table.timestamps(at))
+  private[this] def restamp(at: Int, now: Long): Unit = {
+    val stamp = policy.afterRead(now, table.timestamps(at))
     if (stamp != table.timestamps(at)) {
       table.timestamps(at) = stamp
       table.touch(at)
@@ -82,8 +93,8 @@ private[heap] abstract class HeapObjectState[K, V](
 
   /** Removes an entry whose time is over and returns true; starts the life of one that has no timestamp yet. */
   private[this] def expireOrStamp(at: Int, now: Long): Boolean =
-    if (table.timestamps(at) == StateClock.Unknown) {
-      if (now != StateClock.Unknown) renew(at, now)
+    if (!policy.isExpired(table.timestamps(at), policy.limit(now))) {
+      restamp(at, now)
       false
     } else {
       val (key, namespace, value) = (table.key(at), table.namespace(at), table.value(at))

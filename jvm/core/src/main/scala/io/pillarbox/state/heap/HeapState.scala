@@ -20,7 +20,7 @@ private[heap] abstract class HeapState[K](
     tableHasTimestamps: Boolean,
     tableTracksChanges: Boolean
 ) extends State {
-  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend.clock)
+  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend)
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
   private[this] val sweepCount = if (policy == null) 0 else policy.config.cleanup.incrementalEntries

@@ -16,14 +16,13 @@ private[rocksdb] object ColumnMigration {
    * @throws StateRegistrationException before anything is touched, if the descriptor can't read what was written
    */
   def run(
-      store: RocksDBStore,
-      entries: EntryStore,
+      backend: RocksDBKeyedStateBackend[_],
       column: StateColumn,
       descriptor: StateDescriptor[_],
-      clock: StateClock,
       ttlSeconds: Int
   ): Unit = {
-    val policy = TtlPolicy.of(descriptor.ttl, clock)
+    val (store, entries) = (backend.store, backend.entries)
+    val policy = TtlPolicy.of(descriptor.ttl, backend)
     val now = if (policy == null) StateClock.Unknown else policy.now
     val plan = RestorePlan.of[AnyRef, AnyRef](column.meta, descriptor, now)
     if (plan.sameBytes && CompactionTtl.fits(column.name.ttlSeconds, ttlSeconds))

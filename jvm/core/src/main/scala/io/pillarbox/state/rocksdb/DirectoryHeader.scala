@@ -21,8 +21,12 @@ import io.pillarbox.state.{StateBackendException, StateRestoreException}
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
-  /** Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their chunk's base. */
-  final val Format = 3
+  /**
+   * Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their chunk's base, in 3
+   * the header had no first watermark.
+   */
+  final val Format = 4
+  private final val OldestFormat = 3
   private final val Magic = 0x50425832
   private final val PreludeBytes = 12
 
@@ -63,13 +67,14 @@ private[rocksdb] object DirectoryHeader {
     val bytes = guarded("read", file)(Files.readAllBytes(file))
     val in = new InputView(bytes)
     if (bytes.length < PreludeBytes || in.readInt() != Magic) throw damaged(file)
-    checkFormat(in.readInt(), file)
+    val format = in.readInt()
+    checkFormat(format, file)
     if (in.readInt() != checksum(bytes, PreludeBytes, bytes.length - PreludeBytes)) throw damaged(file)
-    StreamHeader.readFrom(in)
+    StreamHeader.readFrom(in, hasWatermark = format >= 4)
   }
 
   private def checkFormat(format: Int, file: Path): Unit =
-    if (format < Format)
+    if (format < OldestFormat)
       throw new StateRestoreException(
         "STATE_FORMAT_OLDER",
         s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a portable snapshot " +

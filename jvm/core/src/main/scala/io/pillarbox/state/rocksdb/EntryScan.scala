@@ -1,6 +1,9 @@
 package io.pillarbox.state.rocksdb
 
-/** Walks over entries in the order of their keys. Holds no native object between two calls, so it needn't be closed. */
+/**
+ * Walks over entries in the order of their keys, each as it is when it is come to, whatever was written since the walk began.
+ * Holds no native object between two calls, so it needn't be closed.
+ */
 private[rocksdb] final class EntryScan(
     entries: EntryStore,
     store: RocksDBStore,
@@ -12,21 +15,44 @@ private[rocksdb] final class EntryScan(
   private[this] var page: ScanPage = _
   private[this] var at = -1
 
+  /** What [[EntryStore]] had counted when the page was read. */
+  private[this] var writes = 0L
+  private[this] var spills = 0L
+
+  /** The entry's value, if it was looked for in the cache after the page was read. */
+  private[this] var newer: Array[Byte] = _
+
   /** Moves to the next entry; false at the end. */
   def next(): Boolean = {
-    at += 1
-    while (page == null || (at >= page.size && !page.isLast)) load()
+    advance()
+    while (at < page.size && isGone) advance()
     at < page.size
   }
 
   def key: Array[Byte] = page.key(at)
 
-  def value: Array[Byte] = page.value(at)
+  def value: Array[Byte] = if (newer != null) newer else page.value(at)
 
-  private[this] def load(): Unit = {
+  private[this] def advance(): Unit = {
+    at += 1
+    newer = null
+    if (page == null) load(prefix)
+    else if (at < page.size && spills != entries.spills) load(page.key(at))
+    while (at >= page.size && !page.isLast) load(EntryStore.after(page.key(page.size - 1)))
+  }
+
+  /** Whether the entry was removed after the page was read; if it was replaced, this takes its value. */
+  private[this] def isGone: Boolean = writes != entries.writes && {
+    val cached = entries.cached(column, key)
+    if (cached >= 0) newer = entries.valueOf(cached)
+    cached >= 0 && newer == null
+  }
+
+  private[this] def load(from: Array[Byte]): Unit = {
     entries.writeThrough()
-    val from = if (page == null) prefix else EntryStore.after(page.key(page.size - 1))
     page = store.scan(column.family, from, until, pageSize)
+    writes = entries.writes
+    spills = entries.spills
     at = 0
   }
 }

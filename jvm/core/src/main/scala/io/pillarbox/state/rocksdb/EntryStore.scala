@@ -50,6 +50,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /** What the cache takes on the heap, in bytes, as of the last commit or spill. */
   @volatile var cacheUsed = 0L
+
+  /** How often an entry was written, and how often the cache was emptied, which takes what is newer than a scan's page. */
+  var writes = 0L
+  var spills = 0L
   private[this] var ownLive = 0L
   private[this] var ownHits = 0L
   private[this] var ownMisses = 0L
@@ -148,6 +152,18 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     }
     Bytes.putLong(cache.bytes, cache.valueOffset(entry), timestamp)
     noteWrite(column, entry)
+  }
+
+  /** The cache's entry of this key, if it has the whole value or knows that there is none; else -1. */
+  def cached(column: StateColumn, key: Array[Byte]): Int = {
+    val entry = cache.find(column.id, key, key.length)
+    if (entry >= 0 && cache.isKnown(entry) && !cache.isPartial(entry)) entry else -1
+  }
+
+  /** A copy of what an entry of the cache has; null for nothing. */
+  def valueOf(cached: Int): Array[Byte] = {
+    val (from, length) = (cache.valueOffset(cached), cache.valueLength(cached))
+    if (length == Absent) null else util.Arrays.copyOfRange(cache.bytes, from, from + length)
   }
 
   /** The entries whose keys begin with `prefix`, in order, a page at a time. */
@@ -282,6 +298,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     }
 
   private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
+    writes += 1
     if (column.isKept && !cache.isUnwritten(entry)) {
       if (unwrittenCount == unwritten.length) unwritten = util.Arrays.copyOf(unwritten, unwrittenCount * 2)
       unwritten(unwrittenCount) = entry
@@ -326,6 +343,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /** Empties the cache. */
   private[this] def spill(): Unit = {
+    spills += 1
     order.clear()
     var entry = 0
     while (entry < cache.size) {

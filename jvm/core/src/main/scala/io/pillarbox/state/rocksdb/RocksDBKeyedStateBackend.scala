@@ -27,6 +27,7 @@ final class RocksDBKeyedStateBackend[K](
   /** The database, for structures that keep column families of their own in it. */
   val store: RocksDBStore = new RocksDBStore(config)
   private[rocksdb] val entries = new EntryStore(store, config)
+  private[this] val watch = new CompactionWatch(store, config.clockBehind, config.compactionMargin / 2)
   private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
   private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
   private[this] val prefixView = new OutputView(128)
@@ -58,7 +59,7 @@ final class RocksDBKeyedStateBackend[K](
     val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
     val column = restored match {
       case Some(column) =>
-        ColumnMigration.run(store, entries, column, descriptor, clock, ttlSeconds)
+        ColumnMigration.run(this, column, descriptor, ttlSeconds)
         column
       case None =>
         addColumn(ColumnName(descriptor.name, 0, ttlSeconds), descriptor.kind, compacts = true)
@@ -134,8 +135,8 @@ final class RocksDBKeyedStateBackend[K](
       writer.beginState(column.id)
       val descriptor = states.get(column.name.state).map(_.descriptor)
       val filter =
-        if (column.isPacked) new ListSnapshot(writer, descriptor, clock)
-        else new EntrySnapshot(writer, descriptor, clock)
+        if (column.isPacked) new ListSnapshot(writer, descriptor, this)
+        else new EntrySnapshot(writer, descriptor, this)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
       while (scan.next()) filter.write(scan.key, scan.value)
       filter.finish()
@@ -160,7 +161,8 @@ final class RocksDBKeyedStateBackend[K](
       val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
       column.meta.copy(id = column.id, nextSequence = sequence)
     }
-    StreamHeader(isSnapshot, version, keySerializer.snapshot, maxKeyGroups, keyGroupRange, metas.toSeq)
+    val keys = keySerializer.snapshot
+    StreamHeader(isSnapshot, version, keys, maxKeyGroups, keyGroupRange, metas.toSeq, firstWatermark)
   }
 
   override protected def doRestore(in: InputStream, source: String): Unit = {
@@ -170,6 +172,7 @@ final class RocksDBKeyedStateBackend[K](
     var restored = 0L
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
+      restoreFirstWatermark(header.firstWatermark)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
     } { block =>
       targets.get(block.state).foreach { column =>
@@ -230,6 +233,7 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def adopt(header: StreamHeader): Unit = {
     currentVersion =
       StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
+    restoreFirstWatermark(header.firstWatermark)
     val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )
@@ -244,6 +248,8 @@ final class RocksDBKeyedStateBackend[K](
       columns(meta.name) = column
     }
   }
+
+  override def timeIs(processingTime: Long): Unit = watch.timeIs(processingTime)
 
   override def metrics: StateMetrics = StateMetrics(
     entries.live,
@@ -260,6 +266,7 @@ final class RocksDBKeyedStateBackend[K](
   override def close(): Unit = if (!closed) {
     closed = true
     clearCurrentKey()
+    watch.close()
     entries.close()
     store.close()
   }

@@ -18,7 +18,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
     with ListState[T]
-    with TimestampedList {
+    with TimestampedList[T] {
   private[this] val lists = new PackedLists(table, column)
   private[this] val builder = new ListChunkBuilder
   private[this] val counted = new ListChunk
@@ -38,14 +38,20 @@ private[rocksdb] final class RocksDBListState[K, T](
   override def add(value: T): Unit = {
     requireValue(value)
     backend.checkAccess()
-    append(value, now())
+    append(value, stampNow())
+  }
+
+  override def add(value: T, timestamp: Long): Unit = {
+    requireValue(value)
+    backend.checkAccess()
+    append(value, timestamp)
   }
 
   override def addAll(values: Iterable[T]): Unit = {
     values.foreach(requireValue)
     backend.checkAccess()
-    val time = now()
-    values.foreach(append(_, time))
+    val stamp = stampNow()
+    values.foreach(append(_, stamp))
   }
 
   override def update(values: Iterable[T]): Unit = {
@@ -85,7 +91,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     if (head != null) forEachChunk(head) { (chunk, _) =>
       while (chunk.next())
         found += (if (policy == null) StateClock.Unknown
-                  else head.access.timestamp(chunk.number, stampOf(chunk)))
+                  else policy.known(head.access.timestamp(chunk.number, stampOf(chunk))))
     }
     found.iterator
   }
@@ -99,9 +105,11 @@ private[rocksdb] final class RocksDBListState[K, T](
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
-  private[this] def append(value: T, time: Long): Unit = {
+  private[this] def stampNow(): Long = if (policy == null) 0L else policy.stamp(policy.now)
+
+  private[this] def append(value: T, stamp: Long): Unit = {
     out.clear()
-    if (policy != null) out.writeLong(policy.stamp(time))
+    if (policy != null) out.writeLong(stamp)
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
     table.countLive(1)
@@ -230,7 +238,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       val late = stamp < access.time && stamp > own && chunk.number >= access.below
       if (first || late) {
         changed = true
-        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.stamp(time))
+        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.firstStamp(time))
         if (chunk.number < column.toldBelow) {
           out.clear()
           out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)

@@ -1,7 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import java.util.AbstractMap.SimpleImmutableEntry
-import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import io.pillarbox.state._
@@ -14,7 +12,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
     with MapState[UK, UV]
-    with TimestampedMap[UK] {
+    with TimestampedMap[UK, UV] {
   private[this] val userKeySerializer = descriptor.userKeySerializer
   private[this] val userKeyView = new InputView
 
@@ -32,10 +30,18 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   override def timestampOf(key: UK): Long = timestampAt(keyOf(key))
 
   override def put(key: UK, value: UV): Unit = {
+    val at = keyToPut(key, value)
+    store(at, value, stampFor(at, now()))
+  }
+
+  override def put(key: UK, value: UV, timestamp: Long): Unit =
+    store(keyToPut(key, value), value, timestamp)
+
+  private[this] def keyToPut(key: UK, value: UV): OutputView = {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
     val at = keyOf(key)
     if (isIterated && !table.get(column, at)) changes += 1
-    store(at, value, stampFor(at, now()))
+    at
   }
 
   override def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
@@ -65,16 +71,22 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   override def clear(): Unit = {
     backend.checkAccess()
     val scan = table.scan(column, prefixBytes())
-    while (scan.next()) table.delete(column, keyOf(scan))
+    while (scan.next()) table.delete(column, keyOf(scan.key))
     changes += 1
   }
 
-  override def keys: StateIterator[UK] = new Cursor[UK](true, (key, _) => key)
+  override def keys: StateIterator[UK] = new Cursor[UK](true) {
+    override protected def make(key: UK, value: UV): UK = key
+  }
 
-  override def values: StateIterator[UV] = new Cursor[UV](false, (_, value) => value)
+  override def values: StateIterator[UV] = new Cursor[UV](false) {
+    override protected def make(key: UK, value: UV): UV = value
+  }
 
-  override def entries: StateIterator[Entry[UK, UV]] =
-    new Cursor[Entry[UK, UV]](true, (key, value) => new SimpleImmutableEntry(key, value))
+  override def entries: StateIterator[Entry[UK, UV]] = new Cursor[Entry[UK, UV]](true) {
+    private[this] val replacing: (UK, UV) => Unit = replace
+    override protected def make(key: UK, value: UV): Entry[UK, UV] = new LiveEntry(key, value, replacing)
+  }
 
   override protected def metExpired(): Unit = changes += 1
 
@@ -88,10 +100,11 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     at
   }
 
-  private[this] def keyOf(scan: EntryScan): OutputView = {
+  /** The key of an entry of the current context, from its bytes. */
+  private[this] def keyOf(bytes: Array[Byte]): OutputView = {
     val at = openKey()
     val prefix = at.length
-    at.writeBytes(scan.key, prefix, scan.key.length - prefix)
+    at.writeBytes(bytes, prefix, bytes.length - prefix)
     at
   }
 
@@ -104,13 +117,13 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     val view = viewOn(scan.value)
     view.skip(java.lang.Long.BYTES)
     val (key, value) = (userKey(scan), serializer.deserialize(view))
-    table.delete(column, keyOf(scan))
+    table.delete(column, keyOf(scan.key))
     changes += 1
     tellExpired(key, value)
     value
   }
 
-  private final class Cursor[A](needsKey: Boolean, make: (UK, UV) => A) extends StateIterator[A] {
+  private abstract class Cursor[A](needsKey: Boolean) extends StateIterator[A] {
     backend.checkAccess()
     iteratedContext = backend.contextVersion
     private[this] val time = if (policy == null) 0L else policy.now
@@ -120,8 +133,13 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     private[this] var upcoming: UV = _
     private[this] var upcomingKey: UK = _
     private[this] var upcomingBytes: Array[Byte] = _
+
+    /** How many writes there were when the upcoming value was read. */
+    private[this] var seenWrites = 0L
     private[this] var last: Array[Byte] = _
     private[this] var ended = false
+
+    protected def make(key: UK, value: UV): A
 
     override def hasNext: Boolean = {
       check()
@@ -131,7 +149,8 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     }
 
     override def next(): A = {
-      if (!hasNext) throw new NoSuchElementException(s"The map of state '${descriptor.name}' ends here")
+      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      if (seenWrites != table.writes) readAgain()
       val result = make(upcomingKey, upcoming)
       last = upcomingBytes
       upcoming = null.asInstanceOf[UV]
@@ -140,12 +159,16 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
 
     override def remove(): Unit = {
       check()
-      if (last == null)
-        throw new IllegalStateException("remove() takes away what next() returned last: call next() first")
-      val at = openKey()
-      at.writeBytes(last, at.length, last.length - at.length)
-      table.delete(column, at)
+      if (last == null) throw StateErrors.nothingToRemove
+      table.delete(column, keyOf(last))
       last = null
+    }
+
+    /** Puts an entry that this iteration returned. */
+    protected final def replace(key: UK, value: UV): Unit = {
+      check()
+      if (!table.get(column, keyOf(key))) throw StateErrors.entryGone(descriptor.name, key)
+      put(key, value)
     }
 
     private[this] def advance(): Unit = {
@@ -153,6 +176,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
       if (needsKey) upcomingKey = userKey(scan)
       val view = viewOn(scan.value)
       if (policy == null) upcoming = serializer.deserialize(view) else advanceAlive(view)
+      seenWrites = table.writes
     }
 
     private[this] def advanceAlive(view: InputView): Unit = {
@@ -163,14 +187,18 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
         if (policy.returnsExpired) upcoming = value
       } else {
         upcoming = serializer.deserialize(view)
-        renewIfDue(keyOf(scan), timestamp, time)
+        renewIfDue(keyOf(scan.key), timestamp, time)
       }
+    }
+
+    /** The value may have been replaced since `hasNext`; one that was expired is removed, and shown nevertheless. */
+    private[this] def readAgain(): Unit = if (table.get(column, keyOf(upcomingBytes))) {
+      if (policy != null) table.value.skip(java.lang.Long.BYTES)
+      upcoming = serializer.deserialize(table.value)
     }
 
     private[this] def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(
-          s"Map state '${descriptor.name}' or its key changed while it was read"
-        )
+        throw StateErrors.mapChanged(descriptor.name)
   }
 }

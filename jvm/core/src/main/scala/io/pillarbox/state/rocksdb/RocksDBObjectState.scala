@@ -8,7 +8,7 @@ private[rocksdb] abstract class RocksDBObjectState[K, V](
     descriptor: StateDescriptor[_],
     column: StateColumn
 ) extends RocksDBState[K, V](backend, descriptor, column)
-    with TimestampedValue
+    with TimestampedValue[V]
     with AddressedValue {
 
   override final def address: Int = column.recent
@@ -29,6 +29,11 @@ private[rocksdb] abstract class RocksDBObjectState[K, V](
     backend.checkAccess()
     val at = backend.prefix
     store(at, value, stampFor(at, now()))
+  }
+
+  override final def write(value: V, timestamp: Long): Unit = {
+    backend.checkAccess()
+    store(backend.prefix, value, timestamp)
   }
 
   override def clear(): Unit = {

@@ -11,7 +11,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
     val column: StateColumn
 ) extends State {
   protected final val table: EntryStore = backend.entries
-  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend.clock)
+  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend)
   protected final val serializer: TypeSerializer[V] =
     descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   protected final val out = new OutputView(256)
@@ -62,7 +62,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
 
   /** What the entry with this key is stamped with. */
   protected final def timestampAt(at: OutputView): Long =
-    if (policy == null || !table.get(column, at)) StateClock.Unknown else table.value.readLong()
+    if (policy == null || !table.get(column, at)) StateClock.Unknown else policy.known(table.value.readLong())
 
   protected final def now(): Long = if (policy == null) 0L else policy.now
 
@@ -88,11 +88,10 @@ private[rocksdb] abstract class RocksDBState[K, V](
   }
 
   /** Gives the entry a new timestamp if reading renews it, or its first one. */
-  protected final def renewIfDue(at: OutputView, timestamp: Long, time: Long): Unit =
-    if (policy.renewsOnRead || (timestamp == StateClock.Unknown && time != StateClock.Unknown)) {
-      val stamp = policy.stamp(time, timestamp)
-      if (stamp != timestamp && table.get(column, at)) table.restamp(column, at, stamp)
-    }
+  protected final def renewIfDue(at: OutputView, timestamp: Long, time: Long): Unit = {
+    val stamp = policy.afterRead(time, timestamp)
+    if (stamp != timestamp && table.get(column, at)) table.restamp(column, at, stamp)
+  }
 
   /** Called when a read removes an expired entry. */
   protected def metExpired(): Unit = ()

@@ -35,6 +35,10 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private[this] val readOptions = own(new ReadOptions())
   private[this] val writeOptions = own(new WriteOptions().setDisableWAL(true))
   private[this] val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
+
+  /** Families whose entries have an age, once compaction may run in them. */
+  private[this] val expiring = mutable.Set.empty[ColumnFamilyHandle]
+  private[this] var expiryAllowed = true
   private[this] var isOpen = false
   private[this] val db: TtlDB = guarded("open") { open() }
   isOpen = true
@@ -63,20 +67,50 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
       ttlSeconds: Int = 0,
       compacts: Boolean = true
   ): ColumnFamilyHandle = {
-    val options = familyOptions(compacts)
+    val isOn = compacts && (ttlSeconds == 0 || families.synchronized(expiryAllowed))
+    val options = familyOptions(isOn)
     val handle = guarded("create a column family in") {
-      db.createColumnFamilyWithTtl(new ColumnFamilyDescriptor(name, options), ttlSeconds)
+      db.createColumnFamilyWithTtl(new ColumnFamilyDescriptor(name, options), age(ttlSeconds))
     }
-    families.synchronized(families(handle) = options)
+    families.synchronized {
+      families(handle) = options
+      if (compacts && ttlSeconds > 0) expiring += handle
+      if (compacts && ttlSeconds > 0 && isOn != expiryAllowed) setCompaction(handle, expiryAllowed)
+    }
     handle
   }
 
   /** Lets compaction run in a column family that was opened without. */
-  def enableCompaction(family: ColumnFamilyHandle): Unit = guarded("set options of") {
-    db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(false).build())
+  def enableCompaction(family: ColumnFamilyHandle): Unit = families.synchronized {
+    val expires = ColumnName.parse(family.getName).exists(_.ttlSeconds > 0)
+    if (expires) expiring += family
+    if (!expires || expiryAllowed) setCompaction(family, isOn = true)
   }
 
+  /** Lets compactions that drop what is too old begin, or not. No-op once closed. Any thread. */
+  def allowExpiry(allowed: Boolean): Unit = families.synchronized {
+    if (isOpen && allowed != expiryAllowed) {
+      expiryAllowed = allowed
+      expiring.foreach(setCompaction(_, allowed))
+    }
+  }
+
+  /** Whether compaction begins by itself in a column family. */
+  private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
+    guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
+
+  private[this] def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
+    guarded("set options of") {
+      db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
+    }
+
+  /** The state's clock may be behind the one by which entries grow old. */
+  private[this] def age(ttlSeconds: Int): Int =
+    if (ttlSeconds == 0) 0
+    else math.min(ttlSeconds + (config.clockBehind + 999) / 1000, Int.MaxValue / 2L).toInt
+
   def dropColumnFamily(family: ColumnFamilyHandle): Unit = {
+    families.synchronized(expiring -= family)
     guarded("drop a column family of")(db.dropColumnFamily(family))
     families.synchronized(families.remove(family)).foreach { options =>
       family.close()
@@ -180,7 +214,8 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
         names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
-      val ttls = names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(_.ttlSeconds)))
+      val ttls =
+        names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(found => age(found.ttlSeconds))))
       val opened = TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
       handles.asScala.zip(options).foreach { case (handle, o) => families(handle) = o }
       opened

@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.state.changelog.StateStreamWriter
 import io.pillarbox.state.serialization.{Bytes, OutputView}
 import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.state.{StateClock, StateDescriptor}
+import io.pillarbox.state.{KeyedStateBackend, StateClock, StateDescriptor}
 
 /**
  * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. Sees entries in the
@@ -11,8 +11,11 @@ import io.pillarbox.state.{StateClock, StateDescriptor}
  *
  * @param descriptor of the state, if it is registered
  */
-private[rocksdb] abstract class SnapshotFilter(descriptor: Option[StateDescriptor[_]], clock: StateClock) {
-  private[this] val policy = TtlPolicy.of(descriptor.flatMap(_.ttl).filter(_.cleanup.inFullSnapshot), clock)
+private[rocksdb] abstract class SnapshotFilter(
+    descriptor: Option[StateDescriptor[_]],
+    backend: KeyedStateBackend[_]
+) {
+  private[this] val policy = TtlPolicy.of(descriptor.flatMap(_.ttl).filter(_.cleanup.inFullSnapshot), backend)
   private[this] val limit = if (policy == null) StateClock.Unknown else policy.limit(policy.now)
 
   def write(key: Array[Byte], value: Array[Byte]): Unit
@@ -29,8 +32,8 @@ private[rocksdb] abstract class SnapshotFilter(descriptor: Option[StateDescripto
 private[rocksdb] final class EntrySnapshot(
     writer: StateStreamWriter,
     descriptor: Option[StateDescriptor[_]],
-    clock: StateClock
-) extends SnapshotFilter(descriptor, clock) {
+    backend: KeyedStateBackend[_]
+) extends SnapshotFilter(descriptor, backend) {
 
   override def write(key: Array[Byte], value: Array[Byte]): Unit =
     if (keeps(value, 0, ListAccess.Never, 0L))
@@ -41,8 +44,8 @@ private[rocksdb] final class EntrySnapshot(
 private[rocksdb] final class ListSnapshot(
     writer: StateStreamWriter,
     descriptor: Option[StateDescriptor[_]],
-    clock: StateClock
-) extends SnapshotFilter(descriptor, clock) {
+    backend: KeyedStateBackend[_]
+) extends SnapshotFilter(descriptor, backend) {
   private[this] val parts = new KeyParts
   private[this] val chunk = new ListChunk
   private[this] val out = new OutputView(128)

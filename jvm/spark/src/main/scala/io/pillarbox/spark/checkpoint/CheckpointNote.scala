@@ -14,7 +14,8 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
  * types of states are beside the state itself.
  *
  * @param operator
- *   how the function is called: state of SQL expressions is not state of a function
+ *   the form of the function: state of SQL expressions is not state of a function, and only functions that are called row by
+ *   row have timers
  * @param keyType
  *   the types of the key columns as DDL; their names don't matter
  * @param name
@@ -73,7 +74,7 @@ object CheckpointNote {
 
   def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int): CheckpointNote =
     CheckpointNote(
-      formOf(spec),
+      spec.form,
       keys.map(_.dataType.sql).mkString(", "),
       spec.timeSorted,
       partitions,
@@ -88,9 +89,6 @@ object CheckpointNote {
     StateFiles.in(new Path(folder, Folder), conf)
 
   private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), File)
-
-  /** Functions that are called row by row and column by column keep the same state. */
-  private def formOf(spec: KeyedSpec): String = if (spec.form == "batch") "row" else spec.form
 
   private def read(files: StateFiles, folder: Path): Option[CheckpointNote] =
     if (!files.exists(File)) None

@@ -39,6 +39,8 @@ final class StreamStateSource(
     StateMaintenance.start(settings.maintenanceMs)
     found.foreach(_ => count(KeyedMetrics.BackendReused, 1))
     count(KeyedMetrics.LoadMs, millisSince(start))
+    versioned.state.backend.noteWatermark(task.watermark)
+    versioned.state.backend.timeIs(task.batchTime)
     versioned.state
   }
 
@@ -93,8 +95,9 @@ final class StreamStateSource(
   }
 
   private def load(): VersionedState = {
+    val clockBehind = math.max(0L, System.currentTimeMillis - task.batchTime)
     def make(from: Option[LocalDatabase]) =
-      StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory, from)
+      StateBackends.forStream(task.spec, task.keySchema, settings.rocksDBMemory, from, clockBehind)
     def fits(database: LocalDatabase) = StateBackends.canAdopt(task.spec, database)
     new StateLoader(
       folder,

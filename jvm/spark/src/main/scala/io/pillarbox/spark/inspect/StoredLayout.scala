@@ -124,7 +124,7 @@ final private class WaitingLayout(override val keys: StructType, state: StoredSt
 /** A row a timer of the function. */
 final private class TimerLayout(override val keys: StructType) extends StoredLayout {
   override protected def columns: Seq[StructField] =
-    Seq(field("kind", StringType), field("timestamp", TimestampType))
+    Seq(field("kind", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 
   /** Timers are small, and gathered in memory: their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
@@ -133,7 +133,7 @@ final private class TimerLayout(override val keys: StructType) extends StoredLay
       val shown = UTF8String.fromString(InitialState.nameOf(kind))
       state.timers.forEachTimer(kind) { timer =>
         if (!TimeSortedRows.isRowTimer(timer))
-          found += row(timer.key, shown, micros(timer.timestamp), partition)
+          found += row(timer.key, shown, micros(timer.timestamp), timer.timestamp, partition)
       }
     }
     found.iterator

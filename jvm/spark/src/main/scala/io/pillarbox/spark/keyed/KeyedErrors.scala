@@ -48,6 +48,20 @@ object KeyedErrors {
   def initialStateType(operator: String, state: String, found: String, wanted: String): RuntimeException =
     named("INITIAL_STATE_TYPE", operator, "state" -> state, "found" -> found, "wanted" -> wanted)
 
+  def initialKeyType(
+      operator: String,
+      column: String,
+      found: String,
+      wanted: String
+  ): IllegalArgumentException =
+    refused("INITIAL_STATE_KEY_TYPE", operator, "column" -> column, "found" -> found, "wanted" -> wanted)
+
+  def initialStateTwice(operator: String, what: String, key: String): RuntimeException =
+    named("INITIAL_STATE_TWICE", operator, "what" -> what, "key" -> key)
+
+  def initialTimer(operator: String, key: String, reason: String): RuntimeException =
+    named("INITIAL_TIMER_INVALID", operator, "key" -> key, "reason" -> reason)
+
   def initialStateNull(operator: String, state: String): RuntimeException =
     named("INITIAL_STATE_NULL", operator, "state" -> state)
 

@@ -29,7 +29,10 @@ final class KeyedStateRDD(
     @transient private val locate: StatePartition => Seq[String]
 ) extends RDD[InternalRow](rows.context, (rows +: initial.toSeq).map(new OneToOneDependency(_))) {
 
-  override protected def getPartitions: Array[Partition] = rows.partitions
+  override protected def getPartitions: Array[Partition] = {
+    val started = initial.map(_.partitions)
+    rows.partitions.map(part => new KeyedPartition(part, started.map(_(part.index))))
+  }
 
   override protected def getPreferredLocations(split: Partition): Seq[String] = locate(
     partitionOf(split.index)
@@ -38,8 +41,11 @@ final class KeyedStateRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val source =
       new StreamStateSource(task, settings, partitionOf(split.index), versionOf(split.index), report, context)
-    val started = initial.fold(Iterator.empty[InternalRow])(_.iterator(split, context))
-    new KeyedIterator(task, withoutLateRows(rows.iterator(split, context)), source, context, started)
+    val parts = split.asInstanceOf[KeyedPartition]
+    val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
+      rdd.iterator(part, context)
+    }
+    new KeyedIterator(task, withoutLateRows(rows.iterator(parts.rows, context)), source, context, started)
   }
 
   private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =
@@ -52,4 +58,9 @@ final class KeyedStateRDD(
         drop
       }
     }
+}
+
+/** A partition of the rows, and the one of the initial state with the same keys. */
+final private class KeyedPartition(val rows: Partition, val initial: Option[Partition]) extends Partition {
+  override def index: Int = rows.index
 }

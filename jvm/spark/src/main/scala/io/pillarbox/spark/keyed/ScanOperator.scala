@@ -2,7 +2,6 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
@@ -31,9 +30,10 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
   }
 
   override def initialTargets: Map[String, () => InitialTarget] = {
-    val toRow = UnsafeProjection.create(program.stateSchema)
-    val write = (_: Any, value: Any) => state.update(toRow(value.asInstanceOf[InternalRow]).copy())
-    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, program.stateSchema, null, write)))
+    val toRow = UnsafeRowSerializer.fromShown(program.stateSchema)
+    val shown = UnsafeRowSerializer.shownType(program.stateSchema)
+    val write = (_: Any, value: Any) => state.update(toRow(value))
+    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, shown, null, write)))
   }
 
   override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {

@@ -36,14 +36,17 @@ object StateBackends {
    *   of all RocksDB databases of the process, in bytes
    * @param from
    *   a database to go on with; see [[canAdopt]]
+   * @param clockBehind
+   *   how far the batch's time is behind the machine's, in milliseconds
    */
   def forStream(
       spec: KeyedSpec,
       keySchema: StructType,
       memoryLimit: Long,
-      from: Option[LocalDatabase] = None
+      from: Option[LocalDatabase] = None,
+      clockBehind: Long = 0L
   ): PartitionState =
-    make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from)
+    make(spec.backend, spec.timers, keySerializer(keySchema), memoryLimit, from, clockBehind)
 
   /** For reading what a stream left, whatever kept it; over its database, if it has left one. */
   def forReading(
@@ -70,7 +73,8 @@ object StateBackends {
       timers: StorageKind,
       keys: TypeSerializer[UnsafeRow],
       memoryLimit: Long,
-      from: Option[LocalDatabase]
+      from: Option[LocalDatabase],
+      clockBehind: Long = 0L
   ): PartitionState = {
     val closing = new Closing
     try
@@ -80,7 +84,12 @@ object StateBackends {
             case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
             case StorageKind.RocksDB =>
               val folder = from.fold(closing.folder())(database => closing.own(database.folder))
-              val config = RocksDBConfig(folder.path, memoryLimit, sharedCache = CacheBudget.ofProcess)
+              val config = RocksDBConfig(
+                folder.path,
+                memoryLimit,
+                sharedCache = CacheBudget.ofProcess,
+                clockBehind = clockBehind
+              )
               new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
           },
         backend => timerQueues(timers, backend, memoryLimit, closing),

@@ -67,13 +67,23 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   /** The initial rows: the keys, a column for each state that the spec names, and one to sort by. */
   private def initialPlan(rows: DataFrame): InitialPlan = {
-    val plan = SparkAdapter.analyzedPlan(rows)
+    val found = SparkAdapter.analyzedPlan(rows)
+    val (own, states) = found.output.splitAt(keys.size)
+    val plan = Project(own.zip(keys).map { case (column, key) => asKey(column, key) } ++ states, found)
     InitialPlan(
       df.sparkSession,
       plan,
       plan.output.take(keys.size),
       InitialLayout(plan.output, spec.initial)
     )
+  }
+
+  private def asKey(column: Attribute, key: Attribute): NamedExpression = {
+    val wanted = SparkAdapter.asNullable(key.dataType)
+    if (!SparkAdapter.canBecome(SparkAdapter.asNullable(column.dataType), wanted))
+      throw KeyedErrors.initialKeyType(spec.name, key.name, column.dataType.sql, key.dataType.sql)
+    val zone = SparkAdapter.sqlConf(df.sparkSession).sessionLocalTimeZone
+    Alias(Cast(column, wanted, Some(zone)), column.name)()
   }
 
   /** The event time that goes out under its own name still is the event time, for stateful operators after this one. */

@@ -125,8 +125,9 @@ final case class KeyedProcessExec(
     )
   }
 
+  /** Spark's is 0 before the first one, and never less. */
   private def watermarkOf(known: Option[Long]): Long =
-    known.filter(_ => hasWatermark).getOrElse(Long.MinValue)
+    known.filter(hasWatermark && _ != 0).getOrElse(Long.MinValue)
 
   private def settings: StateSettings = StateSettings(
     SparkAdapter.broadcastHadoopConf(session),

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
-import io.pillarbox.state.{KeyedStateBackend, ListState, StateTtlConfig, TimestampedList}
+import io.pillarbox.state.{KeyedStateBackend, ListState, TimestampedList}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -25,10 +25,9 @@ final private class PythonListState(
       clock
     ) {
   private val state: ListState[UnsafeRow] = backend.getOrCreate(declared.listDescriptor)
-  private val stamps = state.asInstanceOf[TimestampedList]
+  private val stamped = state.asInstanceOf[TimestampedList[UnsafeRow]]
   private val flags = new ByteArrayOutputStream
   private val ttlMs = declared.ttl.fold(0L)(_.ttl)
-  private val isEventTime = declared.ttl.exists(_.timeCharacteristic == StateTtlConfig.EventTime)
 
   override def addCells(slot: Int, index: Int): Long = {
     val elements = state.get().take(InlineEntries + 1).toArray
@@ -62,7 +61,7 @@ final private class PythonListState(
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =
     if (declared.ttl.isEmpty) elements.foreach(write(index, _, 0L))
     else
-      elements.zip(stamps.timestamps).foreach { case (element, stamp) =>
+      elements.zip(stamped.timestamps).foreach { case (element, stamp) =>
         write(index, element, stamp)
       }
 
@@ -76,13 +75,11 @@ final private class PythonListState(
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)
     row.getByte(1) match {
-      case PythonListState.Add =>
-        clock.writing(stamp)
-        state.add(valueOf(row, 2))
+      case PythonListState.Add => stamped.add(valueOf(row, 2), stamp)
       case PythonListState.Clear => state.clear()
       case PythonListState.RemoveUpTo => touch(clock.expiring(stamp, ttlMs))
-      case PythonListState.Raise | PythonListState.StampUnknown =>
-        touch(if (isEventTime) clock.raising(stamp) else clock.writing(stamp))
+      case PythonListState.Raise => touch(clock.raising(stamp))
+      case PythonListState.StampUnknown => touch(clock.meeting(stamp))
       case other => throw new IllegalStateException(s"The worker sent an unknown list operation, $other")
     }
   }
@@ -90,7 +87,8 @@ final private class PythonListState(
   /** Reading under a given clock removes what is expired by it, and stamps the rest. */
   private def touch(setClock: => Unit): Unit = {
     setClock
-    state.get().foreach(_ => ())
+    try state.get().foreach(_ => ())
+    finally clock.restore()
   }
 }
 

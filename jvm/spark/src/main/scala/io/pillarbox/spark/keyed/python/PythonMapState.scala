@@ -37,7 +37,7 @@ final private class PythonMapState(
       clock
     ) {
   private val state: MapState[UnsafeRow, UnsafeRow] = backend.getOrCreate(declared.mapDescriptor)
-  private val stamps = state.asInstanceOf[TimestampedMap[UnsafeRow]]
+  private val stamped = state.asInstanceOf[TimestampedMap[UnsafeRow, UnsafeRow]]
   private val flags = new ByteArrayOutputStream
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
@@ -86,7 +86,7 @@ final private class PythonMapState(
     cell.update(0, index)
     cell.update(1, key)
     cell.update(2, value)
-    cell.update(3, if (declared.ttl.isEmpty) 0L else stamps.timestampOf(key))
+    cell.update(3, if (declared.ttl.isEmpty) 0L else stamped.timestampOf(key))
     writer.write(cell)
   }
 
@@ -94,9 +94,7 @@ final private class PythonMapState(
     toKey(row.getStruct(ordinal, declared.keyType.length)).copy()
 
   override protected def change(row: InternalRow): Unit = row.getByte(1) match {
-    case PythonMapState.Put =>
-      clock.writing(row.getLong(4))
-      state.put(keyOf(row, 2), valueOf(row, 3))
+    case PythonMapState.Put => stamped.put(keyOf(row, 2), valueOf(row, 3), row.getLong(4))
     case PythonMapState.Remove => state.remove(keyOf(row, 2))
     case PythonMapState.Clear => state.clear()
     case other => throw new IllegalStateException(s"The worker sent an unknown map operation, $other")

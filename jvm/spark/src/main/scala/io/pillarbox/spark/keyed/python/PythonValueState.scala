@@ -24,7 +24,7 @@ final private class PythonValueState(
       clock
     ) {
   private val state: ValueState[UnsafeRow] = backend.getOrCreate(declared.valueDescriptor)
-  private val stamps = state.asInstanceOf[TimestampedValue]
+  private val stamped = state.asInstanceOf[TimestampedValue[UnsafeRow]]
 
   private val addressed = state match {
     case state: AddressedValue => state
@@ -37,7 +37,7 @@ final private class PythonValueState(
   override def addCells(slot: Int, index: Int): Long = {
     val value = state.value()
     if (addressed != null) noteAddress(slot)
-    write(value, if (value == null) 0L else sent(stamps.timestamp))
+    write(value, if (value == null) 0L else sent(stamped.timestamp))
     if (value == null) 0L else value.getSizeInBytes.toLong
   }
 
@@ -62,9 +62,6 @@ final private class PythonValueState(
   override protected def change(row: InternalRow): Unit = {
     if (addressed != null && row.getInt(0) < addresses.length) addressed.expectAt(addresses(row.getInt(0)))
     if (row.isNullAt(1)) state.clear()
-    else {
-      clock.writing(row.getLong(2))
-      state.update(valueOf(row, 1))
-    }
+    else stamped.write(valueOf(row, 1), row.getLong(2))
   }
 }

@@ -4,8 +4,8 @@ import io.pillarbox.spark.keyed.TaskClock
 import io.pillarbox.state.StateClock
 
 /**
- * Lets state be read and written as it is, although it has a TTL: while reading, no time is known, so nothing is expired
- * and nothing renewed; while writing, the time is what the entry is to be stamped with. Task thread only.
+ * Lets state be read as it is, although it has a TTL: no time is known then, so nothing is expired and nothing renewed. Lists
+ * carry out what the worker decided for all their elements by being read at a time that comes to the same. Task thread only.
  */
 final private class RawClock(clock: TaskClock) {
   private var processingTime = StateClock.Unknown
@@ -19,17 +19,17 @@ final private class RawClock(clock: TaskClock) {
 
   def reading(): Unit = set(StateClock.Unknown, StateClock.Unknown, StateClock.Unknown)
 
-  /** The next entry written is stamped `stamp`, whichever time its TTL goes by. */
-  def writing(stamp: Long): Unit = set(stamp, watermark, stamp)
-
   /** What is stamped up to `stamp` is expired, for a TTL of `ttlMs`. */
   def expiring(stamp: Long, ttlMs: Long): Unit = {
     val now = stamp + ttlMs
     set(now, now, StateClock.Unknown)
   }
 
-  /** Entries are stamped at least `stamp`, and none is expired: event time. */
+  /** Entries are stamped at least `stamp`, and none is expired. */
   def raising(stamp: Long): Unit = set(stamp, Long.MinValue + 1, stamp)
+
+  /** Entries without a timestamp are stamped `stamp`, at which none that is left is expired. */
+  def meeting(stamp: Long): Unit = set(stamp, stamp, StateClock.Unknown)
 
   def restore(): Unit = set(processingTime, watermark, StateClock.Unknown)
 

@@ -31,7 +31,9 @@ final class RestartWakeUp private (session: classic.SparkSession, concerns: Stre
   override def onQueryStarted(event: QueryStartedEvent): Unit = session.streams.get(event.id) match {
     case wrapper: StreamingQueryWrapper =>
       wrapper.streamingQuery match {
-        case query: MicroBatchExecution if query.runId == event.runId && concerns(query) => prepare(query)
+        case query: MicroBatchExecution if query.runId == event.runId && concerns(query) =>
+          takeBackRepartition(query)
+          prepare(query)
         case _ => ()
       }
     case _ => ()
@@ -40,6 +42,13 @@ final class RestartWakeUp private (session: classic.SparkSession, concerns: Stre
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+
+  private def takeBackRepartition(query: MicroBatchExecution): Unit =
+    try AbandonedRepartition.takeBack(query)
+    catch {
+      case NonFatal(e) =>
+        RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
+    }
 
   /** Makes the sources and the trigger executor, which Spark would make next, and is told of the first micro-batch. */
   private def prepare(query: MicroBatchExecution): Unit =

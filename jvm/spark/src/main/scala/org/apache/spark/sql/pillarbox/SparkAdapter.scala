@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression, Sort}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructType}
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 import org.apache.spark.util.SerializableConfiguration
@@ -79,7 +79,7 @@ object SparkAdapter {
    * The rows of `plan`, put into partitions as the input of a stateful operator is.
    *
    * @param order
-   *   rows of a partition are sorted by it
+   *   rows of a key are sorted by it; those of equal keys lie together
    */
   def partitionedRows(
       session: SparkSession,
@@ -89,7 +89,8 @@ object SparkAdapter {
       order: Attribute
   ): RDD[InternalRow] = {
     val arranged = RepartitionByExpression(keys, plan, partitions)
-    val sorted = Sort(Seq(SortOrder(order, Ascending)), global = false, arranged)
+    val columns = keys.map(normalizeKey) :+ order
+    val sorted = Sort(columns.map(SortOrder(_, Ascending)), global = false, arranged)
     classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
   }
 
@@ -101,8 +102,18 @@ object SparkAdapter {
       }
     case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
     case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
-    case (_, StringType) => from == to
-    case _ => from == to || Cast.canUpCast(from, to)
+    case _ if from == to => true
+    case (f: NumericType, t: NumericType) => Cast.canUpCast(f, t) && isExact(f, t)
+    // Spark's up-casts take seconds for a time and the other way round, and anything for text.
+    case (_: NumericType, _) | (_, _: NumericType) | (_, StringType) => from == NullType
+    case _ => Cast.canUpCast(from, to)
+  }
+
+  /** Whether floating point has a number for each of the other type. */
+  private def isExact(from: NumericType, to: NumericType): Boolean = (from, to) match {
+    case (_: FractionalType, FloatType | DoubleType) => from == FloatType
+    case (IntegerType, FloatType) | (LongType, FloatType | DoubleType) => false
+    case _ => true
   }
 
   /** The same type, all parts of which may be null. */

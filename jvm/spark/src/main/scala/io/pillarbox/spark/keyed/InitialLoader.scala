@@ -1,0 +1,185 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.state.{Namespace, StateClock}
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Writes the rows of initial state, those of a key one after the other, into the states of an operator that has just been
+ * opened. Task thread only.
+ *
+ * An entry without a timestamp starts its life now, as far as the time is known.
+ */
+final private class InitialLoader(
+    context: DriverContext,
+    layout: InitialLayout,
+    targets: Map[String, () => InitialTarget]
+) {
+  private val task = context.task
+  private val operator = task.spec.name
+  private val keys = layout.columns.take(task.keys.size)
+  private val toKey =
+    UnsafeProjection.create(
+      BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), layout.columns)
+    )
+  private val hasWholeRows = layout.states.exists(!_.isEntry)
+  private val writers = layout.states.zipWithIndex.map { case (column, i) => writerOf(column, keys.size + i) }
+  private var key: UnsafeRow = _
+
+  /** @throws RuntimeException (INITIAL_STATE_TWICE) if a key has two values in a state */
+  def load(rows: Iterator[InternalRow]): Unit = {
+    rows.foreach { row =>
+      val next = toKey(row)
+      if (next != key) {
+        key = next.copy()
+        writers.foreach(_.beginKey())
+      } else if (hasWholeRows) throw KeyedErrors.initialStateTwice(operator, "row", shownKey)
+      context.backend.setCurrentKey(key)
+      writers.foreach(_.write(row))
+    }
+    context.clock.recordTimestamp = StateClock.Unknown
+    context.clock.processingTime = task.batchTime
+  }
+
+  private def shownKey: String =
+    CatalystTypeConverters.convertToScala(key, DataTypeUtils.fromAttributes(keys)).toString
+
+  /** Takes one column of the rows. */
+  private trait Writer {
+    def beginKey(): Unit = ()
+    def write(row: InternalRow): Unit
+  }
+
+  private def writerOf(column: InitialColumn, ordinal: Int): Writer = {
+    val found = BoundReference(ordinal, layout.columns(ordinal).dataType, nullable = true)
+    if (column.state == InitialState.Timers) new Timers(column, found)
+    else {
+      val find = targets.getOrElse(
+        column.state,
+        throw KeyedErrors.initialStateUnknown(operator, column.state, targets.keys.toSeq)
+      )
+      val target = find()
+      if (column.isEntry) new Entries(column, target, found) else new Whole(column, target, found)
+    }
+  }
+
+  /** All that a key has in the state, in one row. */
+  private final class Whole(column: InitialColumn, target: InitialTarget, found: BoundReference)
+      extends Writer {
+    private val value = reader(column, found, target.wholeType)
+
+    override def write(row: InternalRow): Unit = {
+      val all = value(row)
+      stamp(null)
+      if (all != null) target.kind match {
+        case InitialKind.Value => target.write(null, all)
+        case InitialKind.List =>
+          val elements = all.asInstanceOf[ArrayData]
+          elements.foreach(target.valueType, (_, element) => put(column, target, null, element))
+        case InitialKind.Map =>
+          val map = all.asInstanceOf[MapData]
+          map.foreach(target.mapKeyType, target.valueType, (key, one) => put(column, target, key, one))
+      }
+    }
+  }
+
+  /** An entry a row, as stored state is read. */
+  private final class Entries(column: InitialColumn, target: InitialTarget, found: BoundReference)
+      extends Writer {
+    private val fields = found.dataType.asInstanceOf[StructType]
+    private val isMap = target.kind == InitialKind.Map
+    if (isMap != fields.fieldNames.contains("map_key"))
+      throw KeyedErrors.initialStateType(operator, column.state, fields.sql, target.wholeType.sql)
+    private val value = reader(column, field(found, "value"), target.valueType)
+    private val time = reader(column, field(found, "timestamp"), TimestampType)
+    private val mapKey =
+      if (isMap) reader(column, field(found, "map_key"), target.mapKeyType)
+      else (_: InternalRow) => null: Any
+
+    /** The map's keys that the key has had; one that is null for a value. */
+    private val seen = new java.util.HashSet[Any]
+
+    override def beginKey(): Unit = seen.clear()
+
+    override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
+      val entry = mapKey(row)
+      if (target.kind != InitialKind.List && !seen.add(InternalRow.copyValue(entry))) {
+        val what =
+          if (isMap) s"entry of one key in the map '${column.state}'" else s"value of '${column.state}'"
+        throw KeyedErrors.initialStateTwice(operator, what, shownKey)
+      }
+      stamp(time(row))
+      put(column, target, entry, value(row))
+    }
+  }
+
+  /** A timer a row. What is beyond Spark's timestamps has its time in milliseconds alone. */
+  private final class Timers(column: InitialColumn, found: BoundReference) extends Writer {
+    private val kind = reader(column, field(found, "kind"), StringType)
+    private val time = reader(column, field(found, "timestamp"), TimestampType)
+    private val epochMs =
+      if (!found.dataType.asInstanceOf[StructType].fieldNames.contains("epoch_ms")) (_: InternalRow) => null
+      else reader(column, field(found, "epoch_ms"), LongType)
+
+    override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
+      val at = timeOf(row)
+      kindOf(row) match {
+        case TimerKind.EventTime => context.timers.registerEventTimeTimer(Namespace.Void, at)
+        case TimerKind.ProcessingTime => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
+      }
+    }
+
+    private def timeOf(row: InternalRow): Long = time(row) match {
+      case micros: Long => Math.floorDiv(micros, DriverContext.MicrosPerMs)
+      case _ =>
+        epochMs(row) match {
+          case ms: Long => ms
+          case _ => throw KeyedErrors.initialTimer(operator, shownKey, "the time null")
+        }
+    }
+
+    private def kindOf(row: InternalRow): TimerKind = {
+      val name = kind(row) match {
+        case text: UTF8String => text.toString
+        case _ => null
+      }
+      InitialState
+        .kindOf(name)
+        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the kind $name"))
+    }
+  }
+
+  private def field(struct: BoundReference, name: String): Expression =
+    GetStructField(struct, struct.dataType.asInstanceOf[StructType].fieldIndex(name))
+
+  private def put(column: InitialColumn, target: InitialTarget, key: Any, value: Any): Unit = {
+    if (value == null || (key == null && target.kind == InitialKind.Map))
+      throw KeyedErrors.initialStateNull(operator, column.state)
+    target.write(key, value)
+  }
+
+  /** The next write is stamped with this time in microseconds; without one, as a write that happens now. */
+  private def stamp(micros: Any): Unit = {
+    val time = micros match {
+      case known: Long => Math.floorDiv(known, DriverContext.MicrosPerMs)
+      case _ => StateClock.Unknown
+    }
+    context.clock.recordTimestamp = time
+    context.clock.processingTime = if (time == StateClock.Unknown) task.batchTime else time
+  }
+
+  /** Reads values of a type that is, or can without loss become, the wanted one. */
+  private def reader(column: InitialColumn, value: Expression, wanted: DataType): InternalRow => Any = {
+    val target = SparkAdapter.asNullable(wanted)
+    if (!SparkAdapter.canBecome(SparkAdapter.asNullable(value.dataType), target))
+      throw KeyedErrors.initialStateType(operator, column.state, value.dataType.sql, wanted.sql)
+    val cast = if (value.dataType == target) value else Cast(value, target, Some(task.timeZone))
+    row => cast.eval(row)
+  }
+}

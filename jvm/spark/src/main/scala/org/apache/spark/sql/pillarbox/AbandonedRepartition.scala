@@ -1,0 +1,63 @@
+package org.apache.spark.sql.pillarbox
+
+import io.pillarbox.spark.checkpoint.CheckpointNote
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.checkpointing._
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.streaming.state.OfflineStateRepartitionUtils
+import org.apache.spark.sql.internal.SQLConf
+import org.slf4j.LoggerFactory
+
+/**
+ * Takes back the batch of a repartition of state that Spark has begun and can't finish. Written for Spark 4.2.
+ *
+ * Spark writes the batch's offsets before it looks at any state, fails at ours, and lets no query start on them. All that the
+ * batch has left are copies of an earlier batch's offsets, and empty commits of failed batches that it was to skip.
+ */
+private object AbandonedRepartition {
+  private val log = LoggerFactory.getLogger(getClass)
+
+  /** On the thread of the query, before it begins. Does nothing where state of Spark's own may have been rewritten. */
+  def takeBack(query: MicroBatchExecution): Unit =
+    for {
+      started <- query.offsetLog.getLatestBatchId()
+      committed <- query.commitLog.getLatestBatchId()
+      if started > committed && OfflineStateRepartitionUtils.isRepartitionBatch(started, query.offsetLog)
+      origin <- originOf(started, query.offsetLog)
+      if hasOurStateOnly(query)
+    } {
+      // In this order: what is done so far leaves a repartition to be taken back.
+      query.commitLog.purgeAfter(origin)
+      query.offsetLog.purgeAfter(started - 1)
+      log.warn(
+        s"Query ${query.id} goes on with the number of partitions that it had: Spark can't repartition the state of " +
+          s"keyed functions. Batch $started, which was to do so, is taken back. Use initial_state to change the number"
+      )
+    }
+
+  /** The batch that a repartition was made from: it has its offsets and times. */
+  private def originOf(started: Long, offsets: OffsetSeqLog): Option[Long] = {
+    val content = offsets.get(started).map(withoutPartitions)
+    offsets.listBatchesOnDisk
+      .filter(_ < started)
+      .sorted
+      .reverse
+      .find(batch => offsets.get(batch).map(withoutPartitions) == content)
+  }
+
+  private def withoutPartitions(batch: OffsetSeqBase): Any = batch match {
+    case v1: OffsetSeq => (v1.offsets, v1.metadataOpt.map(withoutPartitions))
+    case v2: OffsetMap => (v2.offsetsMap, withoutPartitions(v2.metadata))
+    case other => other
+  }
+
+  private def withoutPartitions(metadata: OffsetSeqMetadataBase): Any =
+    (metadata.batchWatermarkMs, metadata.batchTimestampMs, metadata.conf - SQLConf.SHUFFLE_PARTITIONS.key)
+
+  private def hasOurStateOnly(query: MicroBatchExecution): Boolean = {
+    val conf = query.sparkSession.sessionState.newHadoopConf()
+    val root = new Path(query.resolvedCheckpointRoot, "state")
+    val operators = root.getFileSystem(conf).listStatus(root).filter(_.isDirectory)
+    operators.forall(operator => CheckpointNote.find(operator.getPath, conf).isDefined)
+  }
+}

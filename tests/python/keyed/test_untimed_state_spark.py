@@ -1,0 +1,157 @@
+"""State with event-time TTL that was written before any watermark lives from the first one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from keyed.streams import Stream
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+SCHEMA = "k string, t bigint"
+HOUR = 3_600_000
+MINUTE = 60_000
+BACKENDS = pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+
+
+class Known(pb.KeyedProcessFunction):
+    """Tells what is known of a key, after it has written that if it is to."""
+
+    def __init__(self, ttl: Any, writes: bool) -> None:
+        self.ttl, self.writes = ttl, writes
+
+    def open(self, ctx: Any) -> None:
+        self.one = ctx.value_state("one", "bigint", ttl=self.ttl)
+        self.many = ctx.list_state("many", "bigint", ttl=self.ttl)
+        self.named = ctx.map_state("named", "string", "bigint", ttl=self.ttl)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if self.writes:
+            self.one.update(7)
+            self.many.add(7)
+            self.named.put("x", 7)
+        yield row.k, row.t, [self.one.value(), *self.many.get(), self.named.get("x")]
+
+
+def known(
+    ttl: Any,
+    backend: str,
+    initial: Any = None,
+    watermark: bool = True,
+    writes: bool = False,
+) -> Any:
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t"))
+        if watermark:
+            timed = timed.withWatermark("ts", "0 seconds")
+        return timed.transform(
+            pb.process_keyed,
+            Known(ttl, writes),
+            by="k",
+            returns="k string, t bigint, known array<bigint>",
+            backend=backend,
+            initial_state=initial,
+            name="known",
+        )
+
+    return build
+
+
+def event(hours: int = 1) -> pb.StateTtl:
+    return pb.StateTtl(f"{hours} hours", time="event")
+
+
+def rows(*events: tuple[str, int]) -> list[Any]:
+    return [(key, 10 * HOUR + time) for key, time in events]
+
+
+# The first watermark is 10 h: a is looked at just after it, b an hour later, c for both.
+EVENTS = rows(("z", 0), ("z", 2 * MINUTE), ("a", 3 * MINUTE), ("c", 4 * MINUTE),
+              ("z", HOUR), ("z", HOUR + MINUTE), ("b", HOUR + 2 * MINUTE),
+              ("c", HOUR + 3 * MINUTE))  # fmt: skip
+
+
+def play(stream: Stream, events: list[Any], build: Any, at_once: bool) -> dict[Any, Any]:
+    """A micro-batch for each row: what was known at each, by key and minutes after 10 h."""
+    for row in events:
+        stream.add(row)
+        if not at_once:
+            found = stream.run(build)
+    found = stream.run(build)
+    return {(k, (t - 10 * HOUR) // MINUTE): known for k, t, known in found}
+
+
+@pytest.mark.parametrize(("backend", "at_once"), [("rocksdb", True), ("heap", False)])
+def test_initial_state_lives_from_the_first_watermark(
+    spark: SparkSession, tmp_path: Path, backend: str, at_once: bool
+) -> None:
+    start = spark.createDataFrame(
+        [(key, 7, [7], {"x": 7}) for key in "abc"],
+        "k string, one bigint, many array<bigint>, named map<string, bigint>",
+    )
+    stream = Stream(spark, tmp_path, SCHEMA, None)
+    found = play(stream, EVENTS, known(event(), backend, start), at_once)
+    assert found["a", 3] == [7, 7, 7]
+    assert found["c", 4] == [7, 7, 7]
+    assert found["b", 62] == [None, None], "it was not looked at for an hour after the first one"
+    assert found["c", 63] == [None, None], "being read did not renew it"
+    stored = pb.read_state(spark, stream.checkpoint, 0, "one").where("key.k = 'a'")
+    assert stored.select(F.unix_millis("timestamp")).collect() == [(10 * HOUR,)]
+
+
+@BACKENDS
+def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, backend: str) -> None:
+    start = spark.createDataFrame([(key, 7) for key in "abc"], "k string, n bigint")
+
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+        return pb.scan(
+            timed,
+            by="k",
+            state={"n": ("0L", "n + 1")},
+            emit=["k", "t", "n"],
+            ttl=event(),
+            backend=backend,
+            initial_state=start,
+        )
+
+    found = play(Stream(spark, tmp_path, SCHEMA, None), EVENTS, build, True)
+    assert (found["a", 3], found["c", 4]) == (8, 8)
+    assert (found["b", 62], found["c", 63]) == (1, 9)
+
+
+@BACKENDS
+@pytest.mark.parametrize("before", [None, "1 hour"], ids=["no TTL", "processing time"])
+def test_a_ttl_switched_on_before_any_watermark_starts_at_the_first(
+    spark: SparkSession, tmp_path: Path, backend: str, before: Any
+) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, None)
+    write = known(before, backend, watermark=False, writes=True)
+    stream.add(("a", 0), ("b", 0)).run(write)
+    read = known(event(), backend)
+    found = play(stream, rows(("z", 0), ("z", 2 * MINUTE), ("a", 3 * MINUTE)), read, False)
+    assert found["a", 3] == [7, 7, 7]
+    later = rows(("z", HOUR), ("z", HOUR + MINUTE), ("b", HOUR + 2 * MINUTE))
+    assert play(stream, later, read, False)["b", 62] == [None, None]
+
+
+@BACKENDS
+def test_a_ttl_that_goes_by_another_clock_starts_again(
+    spark: SparkSession, tmp_path: Path, backend: str
+) -> None:
+    """From event to processing time: a life that was over by the watermark starts at the batch."""
+    stream = Stream(spark, tmp_path, SCHEMA, None)
+    stream.add(*rows(("a", 0))).run(known(event(), backend, writes=True))
+    found = play(stream, rows(("a", MINUTE)), known("1 hour", backend), False)
+    assert found["a", 1] == [7, 7, 7]
+    stream.add(*rows(("z", 10 * HOUR))).run(known("1 hour", backend))
+    found = play(stream, rows(("a", 10 * HOUR + MINUTE)), known(event(), backend), False)
+    assert found["a", 601] == [7, 7, 7]
