@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, CallGate}
+import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
 import org.apache.spark.TaskContext
@@ -52,7 +52,7 @@ final case class AsyncIOTask(
       }
     }
 
-  /** The core operator's options. Any gate that elements wait for comes with the way of calling. */
+  /** The core operator's options. */
   def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
     val text = new RowText(inputSchema)
     val view = inputView()
@@ -64,7 +64,8 @@ final case class AsyncIOTask(
       retryStrategy,
       new RowFailurePolicy(spec, row => text.of(view(row))),
       gate,
-      lookAhead
+      lookAhead,
+      spec.batchSize.map(Batching(_, spec.batchWaitMs))
     )
   }
 
