@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .errors import PillarboxError, error, shown
+from .errors import EXITS, PillarboxError, error, shown
 
 Converter = Callable[[Any], Any]
 
@@ -49,14 +49,16 @@ def converter(data_type: t.DataType, nullable: bool, path: str) -> Converter:
             if nullable:
                 return None
             raise mismatch(path, expected, value)
-        if type(value).__module__ == "numpy":
-            value = value.tolist()
         try:
-            return convert(value)
+            return convert(value.tolist() if type(value).__module__ == "numpy" else value)
         except (_Refused, TypeError, ValueError, OverflowError, decimal.InvalidOperation) as no:
             if isinstance(no, PillarboxError):
                 raise
             raise mismatch(path, expected, value) from None
+        except EXITS:
+            raise
+        except BaseException as broken:  # of the value's own methods
+            raise mismatch(path, expected, value) from broken
 
     return checked
 

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from ._converters import as_mapping, converter
-from .errors import PillarboxError, ResultTypeMismatch, error, shown
+from ._converters import as_mapping, converter, mismatch
+from ._failures import kind_of, message_of
+from .errors import EXITS, PillarboxError, error, shown
 
 NO_MATCH = -1
 
@@ -59,13 +60,18 @@ class ResultEncoder:
         self.encode([])
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
-        """All ``answers`` as one batch."""
+        """All ``answers`` as one batch.
+
+        Whatever is raised while an answer is looked at is a mismatch of this answer.
+        """
         mismatches: dict[int, PillarboxError] = {}
         rows, counts = self._rows(answers, mismatches)
         try:
             arrays = [column.array(list(values)) for column, values in self._transposed(rows)]
-        except (PillarboxError, pa.ArrowException, ValueError, TypeError, OverflowError):
-            rows, counts = self._fitting(rows, counts, mismatches)
+        except EXITS:
+            raise
+        except BaseException:
+            rows, counts = self._fitting(answers, rows, counts, mismatches)
             arrays = [column.converted(values) for column, values in self._transposed(rows)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return Encoded(counts, batch, mismatches)
@@ -82,10 +88,20 @@ class ResultEncoder:
         for index, answer in enumerate(answers):
             try:
                 counts.append(self._append(answer, rows))
-            except ResultTypeMismatch as mismatch:
+            except EXITS:
+                raise
+            except BaseException as problem:
                 counts.append(0)
-                mismatches[index] = mismatch
+                mismatches[index] = self._mismatch(answer, problem)
         return rows, counts
+
+    def _mismatch(self, answer: Any, problem: BaseException) -> PillarboxError:
+        if isinstance(problem, PillarboxError):
+            return problem
+        advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"
+        refused = _shape(_expected(self._schema.names), answer, advice)
+        refused.__cause__ = problem
+        return refused
 
     def _append(self, answer: Any, rows: list[Any]) -> int:
         if answer is None:
@@ -100,7 +116,11 @@ class ResultEncoder:
         return len(new)
 
     def _fitting(
-        self, rows: list[Any], counts: list[int], mismatches: dict[int, PillarboxError]
+        self,
+        answers: Sequence[Any],
+        rows: list[Any],
+        counts: list[int],
+        mismatches: dict[int, PillarboxError],
     ) -> tuple[list[Any], list[int]]:
         """The rows of the answers that fit cell by cell, converted; the others as mismatches."""
         kept: list[Any] = []
@@ -111,13 +131,15 @@ class ResultEncoder:
             try:
                 kept.extend([self._converted(row) for row in own])
                 kept_counts.append(count)
-            except ResultTypeMismatch as mismatch:
+            except EXITS:
+                raise
+            except BaseException as problem:
                 kept_counts.append(0)
-                mismatches[index] = mismatch
+                mismatches[index] = self._mismatch(answers[index], problem)
         return kept, kept_counts
 
     def _converted(self, row: Sequence[Any]) -> list[Any]:
-        return [column.convert(value) for column, value in zip(self._columns, row, strict=True)]
+        return [column.cell(value) for column, value in zip(self._columns, row, strict=True)]
 
 
 class _Column:
@@ -125,6 +147,7 @@ class _Column:
 
     def __init__(self, spark: t.StructField, arrow: pa.Field) -> None:
         self.convert = converter(spark.dataType, True, spark.name)
+        self._field = spark
         self._type = arrow.type
         self._direct = _DIRECT.get(type(spark.dataType), frozenset())
 
@@ -132,6 +155,18 @@ class _Column:
         if not self._direct.issuperset(map(type, values)):
             values = [self.convert(value) for value in values]
         return pa.array(values, type=self._type)
+
+    def cell(self, value: Any) -> Any:
+        """``value`` converted, and tried out alone, so that one Arrow refuses is known."""
+        converted = self.convert(value)
+        try:
+            pa.array([converted], type=self._type)
+        except EXITS:
+            raise
+        except BaseException as refusal:
+            expected = self._field.dataType.simpleString()
+            raise mismatch(self._field.name, expected, value) from refusal
+        return converted
 
     def converted(self, values: Sequence[Any]) -> pa.Array:
         return pa.array(list(values), type=self._type)
@@ -147,6 +182,10 @@ def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
     )
 
 
+def _expected(names: list[str]) -> str:
+    return f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+
+
 def _row_shape(returns: t.StructType) -> Callable[[Any], Sequence[Any]]:
     """A function from one answer (not None) to its values in the order of ``returns``."""
     many = _many_columns(returns.names)
@@ -155,7 +194,7 @@ def _row_shape(returns: t.StructType) -> Callable[[Any], Sequence[Any]]:
 
 def _many_columns(names: list[str]) -> Callable[[Any], Sequence[Any]]:
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
-    expected = f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+    expected = _expected(names)
 
     def values(answer: Any) -> Sequence[Any]:
         if type(answer) is dict:
