@@ -145,7 +145,14 @@ def _leaf(data_type: t.DataType) -> Converter:
 def _internal(data_type: Any) -> Converter:
     kinds = {t.VariantType: t.VariantVal, t.GeographyType: t.Geography, t.GeometryType: t.Geometry}
     accepts = _only(kinds[type(data_type)])
-    return lambda value: data_type.toInternal(accepts(value))
+
+    def convert(value: Any) -> Any:
+        parts = data_type.toInternal(accepts(value))
+        for name, part in parts.items():  # what Spark would fail on, and with it the task
+            _require(isinstance(part, int if name == "srid" else bytes))
+        return parts
+
+    return convert
 
 
 _LEAVES: list[tuple[type, Converter]] = [

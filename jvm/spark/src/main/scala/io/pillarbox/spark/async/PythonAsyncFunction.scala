@@ -70,7 +70,11 @@ final class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, 
     while (i < results.elementIds.length) {
       val count = results.counts(i)
       val future = take(results.elementIds(i), results.attempts(i))
-      if (future != null) complete(future, results.rows, next, count)
+      if (future != null) {
+        val problem = results.problem(next, count)
+        if (problem == null) complete(future, results.rows, next, count)
+        else batch.completeExceptionally(future, PythonCallException.notReadable(problem))
+      }
       next += math.max(count, 0)
       i += 1
     }
