@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ._functions import Command
-from ._options import BLOCKED_LOOP_MS, AsyncOptions
+from ._options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
 from ._rows import RowReader
 from ._worker.event_loop import abandon_tasks, new_event_loop
 from ._worker.resources import OpenResource
-from ._worker.runner import MOST_THREADS, CallRunner
+from ._worker.runner import CallRunner
 from ._worker.session import exit_error, stopped_loop
 from ._worker.watchdog import Watchdog
 from .errors import EXITS

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from ._failures import Failure
-from ._options import AsyncOptions
+from ._options import MOST_THREADS, AsyncOptions
 from ._rows import RowReader, Unreadable
 from ._worker.places import SLICE_S
-from ._worker.runner import MOST_THREADS, CallRunner
+from ._worker.runner import CallRunner
 
 _ROWS_READ_AT_ONCE = 512
 

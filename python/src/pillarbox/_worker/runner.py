@@ -18,8 +18,6 @@ from ..errors import EXITS, error, shown
 from .surroundings import Surroundings
 from .threads import CallThreads
 
-MOST_THREADS = 512
-
 
 class Outcomes(Protocol):
     """Told how calls end, on the event loop, once for each element that was not cancelled."""

@@ -18,7 +18,7 @@ from ..errors import EXITS, PillarboxError, error, shown
 from . import frames
 from .channel import Channel
 from .places import Places
-from .runner import MOST_THREADS, CallRunner
+from .runner import CallRunner
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -96,13 +96,14 @@ class Session:
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, surroundings = await open_resource()
-        most = min(self._spec["capacity"], self._spec["max_concurrency"] or MOST_THREADS)
+        threads = self._spec["threads"] or 1
+        most_calls = min(self._spec["capacity"], self._spec["max_concurrency"] or threads)
         self._runner = CallRunner(
             self._command,
             resource,
             self,
             prefix=self._spec["call_id_prefix"],
-            max_threads=min(most, MOST_THREADS),
+            max_threads=min(most_calls, threads),
             surroundings=surroundings,
         )
         most_places = self._spec["capacity"] if self._spec.get("look_ahead", 0) > 0 else None

@@ -72,10 +72,12 @@ final case class AsyncIOTask(
   /**
    * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free does not
    * wait for the way to the JVM and back. None where another rule than the capacity says when a call may start: a gate,
-   * a group, or the order, in which a call that is done keeps its place until the row has left.
+   * a thread, a group, or the order, in which a call that is done keeps its place until the row has left.
    */
   def lookAhead: Int =
-    if (spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated) 0
+    if (
+      spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated || spec.threadLimit.nonEmpty
+    ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
   private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(

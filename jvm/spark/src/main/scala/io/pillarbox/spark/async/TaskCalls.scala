@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate}
+import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate, ConcurrencyGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.PythonChannel
 import org.apache.spark.TaskContext
@@ -53,7 +53,11 @@ private object TaskCalls {
   ) extends TaskCalls {
     private val noMatch = new GenericInternalRow(task.resultSchema.length)
 
-    override val gate: CallGate = ExecutorGates.of(task.operatorId, task.spec)
+    /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */
+    override val gate: CallGate = CallGate.both(
+      task.spec.threadLimit.fold(CallGate.Unlimited)(new ConcurrencyGate(_)),
+      ExecutorGates.of(task.operatorId, task.spec)
+    )
 
     override val function: PythonAsyncFunction = new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
     private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
