@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ._failures import Failure
 from ._options import MOST_THREADS, AsyncOptions
-from ._rows import RowReader, Unreadable
+from ._rows import RowReader
 from ._worker.places import SLICE_S
 from ._worker.runner import CallRunner
 
@@ -204,11 +204,7 @@ class AsyncOperator:
         self._in_flight[element.id] = element
         if self._options.ordered:
             self._order.append(element)
-        if isinstance(element.row, Unreadable):
-            self._note_attempt(element)
-            self._fail(element, element.row.failure)
-        else:
-            self._request(element)
+        self._request(element)
 
     def _request(self, element: Element) -> None:
         """Another attempt, by itself or with others."""
@@ -216,8 +212,9 @@ class AsyncOperator:
         if size is None:
             self._request_call([element])
             return
-        self._group = [member for member in self._group if not member.done]
         self._group.append(element)
+        if len(self._group) >= size:
+            self._group = _undecided(self._group)
         if len(self._group) >= size:
             self._send_group()
         elif self._group_timer is None:
@@ -238,30 +235,35 @@ class AsyncOperator:
 
     def _request_call(self, elements: list[Element]) -> None:
         """One call for all of them, now or when there is a thread for it."""
-        self._line.append(elements)
-        self._start_calls()
+        if self._calls < self._most_calls:
+            self._start_call(elements)
+        else:
+            self._line.append(elements)
 
     def _start_calls(self) -> None:
         while self._line and self._calls < self._most_calls:
-            elements = [element for element in self._line.popleft() if not element.done]
-            if elements:
-                self._start_call(elements)
+            self._start_call(self._line.popleft())
 
     def _start_call(self, elements: list[Element]) -> None:
-        call = _Call(len(elements))
-        self._calls += 1
-        for element in elements:
-            element.call = call
-            self._note_attempt(element)
         if self._options.batch_size is None:
             (element,) = elements
-            self.runner.call(element.id, element.attempt, element.row)
-        else:
+            if not element.done:
+                self._begin_attempts(elements)
+                self.runner.call(element.id, element.attempt, element.row)
+        elif elements := _undecided(elements):
+            self._begin_attempts(elements)
             self.runner.group(
                 [element.id for element in elements],
                 [element.attempt for element in elements],
                 [element.row for element in elements],
             )
+
+    def _begin_attempts(self, elements: list[Element]) -> None:
+        call = _Call(len(elements))
+        self._calls += 1
+        for element in elements:
+            element.call = call
+            self._note_attempt(element)
 
     def _note_attempt(self, element: Element) -> None:
         element.attempt += 1
@@ -368,3 +370,7 @@ class AsyncOperator:
 
 def _timed_out(message: str) -> Failure:
     return Failure("TimeoutError", message, retryable=True)
+
+
+def _undecided(elements: list[Element]) -> list[Element]:
+    return [element for element in elements if not element.done]

@@ -106,15 +106,13 @@ class RowReader:
 
     def read_each(self, batch: pa.RecordBatch) -> list[Row | Unreadable]:
         """All rows of ``batch``, each apart from the others: one that fails is ``Unreadable``."""
-        if not batch.num_rows:
-            return []
         try:
-            return list(self.read(batch))
+            return self.read(batch)  # type: ignore[return-value]
         except EXITS:
             raise
         except BaseException:
-            if batch.num_rows == 1:
-                return [self._unreadable(batch)]
+            if batch.num_rows <= 1:
+                return [self._unreadable(batch)] if batch.num_rows else []
         middle = batch.num_rows // 2
         return self.read_each(batch.slice(0, middle)) + self.read_each(batch.slice(middle))
 

@@ -114,6 +114,28 @@ def test_what_a_function_raises_fails_its_own_row_whatever_it_is(worker, name, f
     assert worker.end()
 
 
+class Fickle(list):
+    """Gives fewer items than it counts, or raises."""
+
+    def __iter__(self):
+        if self[0] == 0:
+            raise GeneratorExit
+        return iter(())
+
+
+@pytest.mark.parametrize(("first", "kind"), [(0, "GeneratorExit"), (1, "RESULT_SHAPE_MISMATCH")])
+def test_a_list_of_answers_that_cannot_be_read_fails_its_group_only(worker, first, kind):
+    async def batch(rows):
+        return Fickle([first, 2]) if rows[0].x == 1 else [row.x for row in rows]
+
+    worker.start(batch, batch_size=2)
+    worker.group(1, 2, ids=[1, 2])
+    worker.group(3, 4, ids=[3, 4])
+    outcomes = worker.collect(4)
+    assert (outcomes[1]["kind"], outcomes[2]["kind"]) == (kind, kind)
+    assert (outcomes[3], outcomes[4]) == ([(3,)], [(4,)])
+
+
 def test_a_message_that_cannot_be_made_says_so(worker):
     async def fails(row):
         raise NoStr

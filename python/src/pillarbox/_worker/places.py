@@ -40,18 +40,15 @@ class Places:
         """Starts the calls (id, attempt, row), or keeps them until their turn."""
         ends = time.monotonic() + SLICE_S
         for element_id, attempt, row in calls:
-            free = element_id in self._held or (not self._line and self._is_room())
-            if self._paused or not free:
+            if self._may_start(element_id):
+                self._begin(element_id, attempt, row, ends)
+            else:
                 self._line[element_id, attempt] = row
                 if attempt > 1:
                     self._line.move_to_end((element_id, attempt), last=False)
-            else:
-                self._begin(element_id, attempt, row, ends)
 
     def leave(self, keys: Iterable[Key]) -> None:
         """These attempts have decided their elements. Of an older attempt nothing is held."""
-        if self._most is None:
-            return
         for element_id, attempt in keys:
             if self._held.get(element_id) == attempt:
                 del self._held[element_id]
@@ -71,8 +68,13 @@ class Places:
         """Nothing that waits in line is called."""
         self._line.clear()
 
-    def _is_room(self) -> bool:
-        return self._most is None or len(self._held) < self._most
+    def _may_start(self, element_id: int) -> bool:
+        """Whether a call that has just come may start before those in line."""
+        if self._paused:
+            return False
+        if self._most is None or element_id in self._held:
+            return True
+        return not self._line and len(self._held) < self._most
 
     def _begin(self, element_id: int, attempt: int, row: Any, ends: float) -> None:
         if self._most is not None:
@@ -90,6 +92,7 @@ class Places:
         ends = time.monotonic() + SLICE_S
         while self._line and not self._paused:
             element_id, attempt = next(iter(self._line))
-            if element_id not in self._held and not self._is_room():
+            in_place = self._most is None or element_id in self._held
+            if not in_place and len(self._held) >= (self._most or 0):
                 return
             self._begin(element_id, attempt, self._line.pop((element_id, attempt)), ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import decimal
 import functools
 import inspect
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from .._calls import CURRENT, Call, Group
 from .._failures import Failure, describe, final_failure, refused_result
 from .._functions import Command
+from .._rows import Unreadable
 from ..errors import EXITS, error, shown
 from .surroundings import Surroundings
 from .threads import CallThreads
@@ -53,12 +55,14 @@ class CallRunner:
         self._retry = command.retry
         self._refuses = command.retry.retry_if_result if command.retry else None
         self._last_attempt = command.retry.max_attempts if command.retry else 1
-        self._surroundings = surroundings or Surroundings()
+        surroundings = surroundings or Surroundings()
+        self._context, self._decimals = surroundings.context, surroundings.decimals
         self._live: dict[tuple[int, int], Call] = {}
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._unwinding: set[asyncio.Task[None]] = set()
         self._pool: CallThreads | None = None
         self._threads: set[Future[Any]] = set()
+        self._on_lost = self._lost
         self._invoke = self._invoker(command, resource, max_threads)
 
     def _invoker(
@@ -93,24 +97,43 @@ class CallRunner:
         return self._pool is not None
 
     def call(self, element_id: int, attempt: int, row: Any) -> None:
-        """Starts one attempt for one element."""
+        """Starts one attempt for one element. A row that could not be read fails at once."""
+        if type(row) is Unreadable:
+            self._outcomes.failed(element_id, attempt, row.failure)
+            return
         call = Call(self._prefix, (element_id,), (attempt,))
         self._live[element_id, attempt] = call
         self._start(call, self._run(call, row))
 
     def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
-        """Starts one call of the batch form for all of ``rows``."""
+        """Starts one call of the batch form for those of ``rows`` that could be read."""
+        if any(type(row) is Unreadable for row in rows):
+            ids, attempts, rows = self._readable(ids, attempts, rows)
+            if not rows:
+                return
         call = Group(self._prefix, tuple(ids), tuple(attempts))
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run_group(call, rows))
 
+    def _readable(
+        self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]
+    ) -> tuple[list[int], list[int], list[Any]]:
+        kept: tuple[list[int], list[int], list[Any]] = [], [], []
+        for element_id, attempt, row in zip(ids, attempts, rows, strict=True):
+            if isinstance(row, Unreadable):
+                self._outcomes.failed(element_id, attempt, row.failure)
+            else:
+                for column, value in zip(kept, (element_id, attempt, row), strict=True):
+                    column.append(value)
+        return kept
+
     def _start(self, call: Call, coroutine: Any) -> None:
         # At once, unless a cancelled call has still to make room for it.
         start = _plain_task if self._unwinding else _new_task
-        task = start(coroutine, self._loop, self._surroundings.copy())
+        task = start(coroutine, self._loop, self._context.copy())
         if not task.done():
-            task.call, task.lost = call, self._lost
+            task.call, task.lost = call, self._on_lost
             self._tasks[call] = task
 
     def _lost(self, call: Call) -> None:
@@ -152,8 +175,10 @@ class CallRunner:
         return not running
 
     async def _run(self, call: Call, row: Any) -> None:
+        CURRENT.set(call)
+        if self._decimals is not None:
+            decimal.setcontext(self._decimals.copy())
         try:
-            self._enter(call)
             answer = await self._invoke(row)
         except BaseException as problem:
             self._problem(call, problem)
@@ -163,10 +188,11 @@ class CallRunner:
             self._tasks.pop(call, None)
 
     async def _run_group(self, call: Call, rows: list[Any]) -> None:
+        CURRENT.set(call)
+        if self._decimals is not None:
+            decimal.setcontext(self._decimals.copy())
         try:
-            self._enter(call)
-            answers = await self._invoke(rows)
-            self._check_group(answers, len(rows))
+            answers = self._checked(await self._invoke(rows), len(rows))
         except BaseException as problem:
             self._problem(call, problem)
         else:
@@ -174,13 +200,12 @@ class CallRunner:
         finally:
             self._tasks.pop(call, None)
 
-    def _enter(self, call: Call) -> None:
-        CURRENT.set(call)
-        self._surroundings.enter()
-
-    def _check_group(self, answers: Any, expected: int) -> None:
-        if isinstance(answers, list) and len(answers) == expected:
-            return
+    def _checked(self, answers: Any, expected: int) -> list[Any]:
+        if isinstance(answers, list):
+            # A class derived from list may give others than it counts.
+            plain: list[Any] = answers if type(answers) is list else [*answers]
+            if len(plain) == expected:
+                return plain
         size = f" of {len(answers)}" if isinstance(answers, list) else ""
         raise error(
             "RESULT_SHAPE_MISMATCH",
@@ -191,23 +216,23 @@ class CallRunner:
         )
 
     def _answers(self, call: Call, answers: Sequence[Any]) -> None:
+        live, completed = self._live, self._outcomes.completed
         try:
-            for index, answer in enumerate(answers):
-                self._answer(call, index, answer)
+            for element_id, attempt, answer in zip(call.ids, call.attempts, answers, strict=True):
+                key = element_id, attempt
+                if live.get(key) is call and not self._is_refused(call, key, answer):
+                    del live[key]
+                    completed(element_id, attempt, answer)
         except BaseException as problem:
             self._outcomes.exited(problem)
 
-    def _answer(self, call: Call, index: int, answer: Any) -> None:
-        key = call.ids[index], call.attempts[index]
-        if self._live.get(key) is not call:
-            return
-        if self._refuses is not None and key[1] < self._last_attempt:
-            refusal = self._refusal(answer)
-            if refusal is not None:
-                self._fail(call, index, refusal)
-                return
-        del self._live[key]
-        self._outcomes.completed(*key, answer)
+    def _is_refused(self, call: Call, key: tuple[int, int], answer: Any) -> bool:
+        if self._refuses is None or key[1] >= self._last_attempt:
+            return False
+        refusal = self._refusal(answer)
+        if refusal is not None:
+            self._fail(call, key, refusal)
+        return refusal is not None
 
     def _problem(self, call: Call, problem: BaseException) -> None:
         """What the function raised is told, whatever it is: nobody may wait for ever."""
@@ -216,8 +241,8 @@ class CallRunner:
                 self._outcomes.exited(problem)
             elif not call.cancelled and not self._loop.is_closed():
                 failure = describe(problem, self._retry)
-                for index in range(len(call.ids)):
-                    self._fail(call, index, failure)
+                for key in zip(call.ids, call.attempts, strict=True):
+                    self._fail(call, key, failure)
         except BaseException as broken:
             self._outcomes.exited(broken)
 
@@ -230,8 +255,7 @@ class CallRunner:
         except BaseException as broken:
             return final_failure(broken)
 
-    def _fail(self, call: Call, index: int, failure: Failure) -> None:
-        key = call.ids[index], call.attempts[index]
+    def _fail(self, call: Call, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:
             del self._live[key]
             self._outcomes.failed(*key, failure)

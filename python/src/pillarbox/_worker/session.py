@@ -7,13 +7,13 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._failures import Failure, final_failure, kind_of, message_of, users_traceback
 from .._functions import Command
 from .._results import ResultEncoder
-from .._rows import RowReader, Unreadable
+from .._rows import RowReader
 from ..errors import EXITS, PillarboxError, error, shown
 from . import frames
 from .channel import Channel
@@ -22,8 +22,6 @@ from .runner import CallRunner
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import Row
-
     from .frames import Init
 
 _STOP_LIMIT_S = 2.0
@@ -59,6 +57,7 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
+        self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
@@ -106,7 +105,7 @@ class Session:
             max_threads=min(most_calls, threads),
             surroundings=surroundings,
         )
-        most_places = self._spec["capacity"] if self._spec.get("look_ahead", 0) > 0 else None
+        most_places = self._spec["capacity"] if self._has_places else None
         self._places = Places(most_places, self._runner.call, self._later)
         self._channel.send(frames.encode(frames.READY))
 
@@ -149,33 +148,26 @@ class Session:
         if not data:
             self.stop(EOFError("the JVM closed the connection"))
             return
-        self._guarded(lambda: self._handle(data))
+        try:
+            for kind, body in self._frames.feed(data):
+                self._handle(kind, body)
+        except BaseException as problem:
+            self.exited(problem)
 
-    def _handle(self, data: bytes) -> None:
-        for kind, body in self._frames.feed(data):
-            handler = self._handlers.get(kind)
-            if handler is None:
-                raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
-            handler(body)
+    def _handle(self, kind: int, body: memoryview) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
+        handler(body)
 
     def _on_calls(self, body: memoryview) -> None:
-        self._places.call(self._readable(body))
-
-    def _on_group(self, body: memoryview) -> None:
-        calls = list(self._readable(body))
-        if calls:
-            ids, attempts, rows = zip(*calls, strict=True)
-            self._runner.group(ids, attempts, list(rows))
-
-    def _readable(self, body: memoryview) -> Iterator[tuple[int, int, Row]]:
-        """The calls of a frame. Those whose row Python can't represent fail here."""
         calls = frames.decode_calls(body, self._input_schema)
         rows = self._reader.read_each(calls.rows)
-        for element_id, attempt, row in zip(calls.ids, calls.attempts, rows, strict=True):
-            if isinstance(row, Unreadable):
-                self.failed(element_id, attempt, row.failure)
-            else:
-                yield element_id, attempt, row
+        self._places.call(zip(calls.ids, calls.attempts, rows, strict=True))
+
+    def _on_group(self, body: memoryview) -> None:
+        calls = frames.decode_calls(body, self._input_schema)
+        self._runner.group(calls.ids, calls.attempts, self._reader.read_each(calls.rows))
 
     def _on_cancel(self, body: memoryview) -> None:
         ids, attempts, _ = frames.decode_ids(body)
@@ -232,15 +224,10 @@ class Session:
                 self._plan_flush()
 
     def _flush_answers(self) -> None:
-        """Those of one frame. What is left has another turn, so that none takes long."""
-        ids, attempts = self._ids[:_MOST_ANSWERS], self._attempts[:_MOST_ANSWERS]
-        answers = self._answers[:_MOST_ANSWERS]
-        del self._ids[:_MOST_ANSWERS], self._attempts[:_MOST_ANSWERS]
-        del self._answers[:_MOST_ANSWERS]
-        if self._answers:
-            self._plan_flush()
-        # Not where a call ends: one that ends at once would start the next inside itself.
-        self._places.leave(zip(ids, attempts, strict=True))
+        ids, attempts, answers = self._take_answers()
+        if self._has_places:
+            # Not where a call ends: one that ends at once would start the next inside itself.
+            self._places.leave(zip(ids, attempts, strict=True))
         encoded = self._encoder.encode(answers)
         counts = encoded.counts
         if encoded.mismatches:
@@ -252,6 +239,17 @@ class Session:
             counts = [counts[index] for index in kept]
         if ids:
             self._channel.send(frames.encode_results(ids, attempts, counts, encoded.batch))
+
+    def _take_answers(self) -> tuple[array[int], array[int], list[Any]]:
+        """Those of one frame. What is left has another turn, so that none takes long."""
+        ids, attempts, answers = self._ids, self._attempts, self._answers
+        self._ids, self._attempts, self._answers = array("q"), array("i"), []
+        if len(answers) > _MOST_ANSWERS:
+            self._ids, self._attempts = ids[_MOST_ANSWERS:], attempts[_MOST_ANSWERS:]
+            self._answers = answers[_MOST_ANSWERS:]
+            del ids[_MOST_ANSWERS:], attempts[_MOST_ANSWERS:], answers[_MOST_ANSWERS:]
+            self._plan_flush()
+        return ids, attempts, answers
 
     def _on_blocked(self, blocked: PillarboxError) -> None:
         # The loop's thread hangs in user code, so only leaving the process stops it.
