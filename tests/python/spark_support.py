@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
 
@@ -134,3 +135,28 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def collect_within(df: DataFrame, limit_s: float) -> list[Row]:
+    """The rows of ``df``. Fails, and cancels the job, if that takes longer."""
+    results: list[list[Row]] = []
+    problems: list[BaseException] = []
+    group = f"within-{time.monotonic()}"
+
+    def run() -> None:
+        df.sparkSession.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
+        try:
+            results.append(df.collect())
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if thread.is_alive():
+        df.sparkSession.sparkContext.cancelJobGroup(group)
+        thread.join(LIMIT_S)
+        raise AssertionError(f"the rows did not come within {limit_s} s")
+    if problems:
+        raise problems[0]
+    return results[0]

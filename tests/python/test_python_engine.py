@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
 from pillarbox._python_engine import PythonTask, call_id_prefix
+from pillarbox._python_operator import AsyncOperator
+from pillarbox._python_output import OutputBuilder
 
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")
@@ -207,3 +211,76 @@ def test_a_call_id_tells_operator_partition_and_row(spark):
     places = [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
     assert [one.split("-")[-2:] for one in ids[0]] == places
     assert call_id_prefix("op") == "op"
+
+
+def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(monkeypatch):
+    def slow(row):
+        time.sleep(0.2)
+        return row.x
+
+    for module in ("_python_operator", "_python_engine"):
+        monkeypatch.setattr(f"pillarbox.{module}.MOST_THREADS", 2)
+    one = task(slow, capacity=20, timeout="1 second", on_error="column")
+    assert rows(one.run(batches(14))) == [(x, x, None) for x in range(14)]
+
+
+@pytest.mark.parametrize("when", ["before the first await", "woken by one event"])
+def test_many_calls_that_compute_for_a_moment_are_no_blocked_loop(when):
+    woken = asyncio.Event()
+
+    async def computes(row):
+        if row.x == 119:
+            woken.set()
+        if when == "woken by one event":
+            await woken.wait()
+        end = time.perf_counter() + 0.01
+        while time.perf_counter() < end:
+            pass
+        return row.x
+
+    one = task(computes, capacity=120, blocked_ms=300)
+    assert rows(one.run(batches(120))) == [(x, x) for x in range(120)]
+
+
+def test_what_goes_wrong_beside_the_calls_ends_the_task_with_its_traceback(monkeypatch):
+    def breaks(self, elements):
+        raise MemoryError("while a chunk was made")
+
+    monkeypatch.setattr(OutputBuilder, "build", breaks)
+    with pytest.raises(MemoryError, match="while a chunk was made"):
+        list(task(double).run(batches(3)))
+
+
+@pytest.mark.parametrize("step", ["_begin", "_on_deadline", "_retry", "_send_group"])
+def test_no_step_of_the_operator_fails_in_silence(monkeypatch, step):
+    def breaks(self, *arguments):
+        raise MemoryError(step)
+
+    async def call(given):
+        if step == "_on_deadline":
+            await asyncio.Event().wait()
+        raise ValueError
+
+    monkeypatch.setattr(AsyncOperator, step, breaks)
+    size = 2 if step == "_send_group" else None
+    one = task(call, timeout="100ms", retry=pb.Retry(2, "1ms"), batch_size=size)
+    with pytest.raises(MemoryError, match=step):
+        list(one.run(batches(1)))
+
+
+def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd):
+    async def stubborn(row):
+        if row.x == 0:
+            return 0
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+        return 1
+
+    released = threading.Event()
+    output = task(stubborn, capacity=5).run(batches(5))
+    assert rows([next(output)]) == [(0, 0)]
+    output.close()
+    released.set()
+    gc.collect()
+    assert "Task was destroyed" not in capfd.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +44,15 @@ class Run:
         ]
 
 
-def run(function: Any, batches: list[list[int]], **given_options: Any) -> Run:
-    """Runs the operator over ``batches`` of the column x, each handed over when it is wanted."""
-    return run_virtually(_run(function, batches, options_for(**given_options)))
+def run(function: Any, batches: list[list[int]], end_after: float = 0, **given_options: Any) -> Run:
+    """Runs the operator over ``batches`` of the column x, each handed over when it is wanted.
+
+    The end of the input is told ``end_after`` seconds after it was asked for.
+    """
+    return run_virtually(_run(function, batches, end_after, options_for(**given_options)))
 
 
-async def _run(function: Any, batches: list[list[int]], options: Any) -> Run:
+async def _run(function: Any, batches: list[list[int]], end_after: float, options: Any) -> Run:
     result = Run()
     loop = asyncio.get_running_loop()
     over, source = loop.create_future(), iter(batches)
@@ -56,7 +60,8 @@ async def _run(function: Any, batches: list[list[int]], options: Any) -> Run:
     def want() -> None:
         values = next(source, None)
         if values is None:
-            loop.call_soon(operator.end_input)
+            later = loop.call_later if end_after else lambda _, step: loop.call_soon(step)
+            later(end_after, operator.end_input)
         else:
             batch = pa.RecordBatch.from_pydict({"x": pa.array(values, pa.int64())})
             loop.call_soon(operator.feed, batch)
@@ -334,6 +339,72 @@ def test_groups_are_called_when_full_or_when_the_first_has_waited():
     assert [x for _, x in groups] == [[0, 1, 2], [3, 4], [5, 6]]
     assert [at for at, _ in groups] == pytest.approx([0, 2, 10])
     assert result.outcomes == [(x, x * 10) for x in range(7)]
+
+
+def test_deadlines_of_the_batch_form_start_with_the_call_and_not_with_the_wait_for_company():
+    called = []
+
+    async def batch(rows):
+        called.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(4)
+        return [row.x for row in rows]
+
+    result = run(
+        batch, [[0], [1]], capacity=3, batch_size=3, batch_wait="9s", timeout="5s",
+        attempt_timeout="5s", end_after=100,
+    )  # fmt: skip
+    assert result.outcomes == [(0, 0), (1, 1)]
+    assert called == pytest.approx([9])
+    assert [element.elapsed_ms for element in result.elements] == [4000, 4000]
+
+
+def test_at_the_end_of_the_input_the_last_group_leaves_at_once_unless_a_retry_is_to_come():
+    groups = []
+
+    async def batch(rows):
+        now = asyncio.get_running_loop().time()
+        groups.append((now, [row.x for row in rows]))
+        if now == 0 and rows[0].x == 0:
+            raise ValueError
+        return [row.x for row in rows]
+
+    retry = pb.Retry(2, "20s", jitter=0)
+    result = run(batch, [[0, 1, 2, 3]], batch_size=3, batch_wait="50s", retry=retry, ordered=False)
+    assert groups == [(0, [0, 1, 2]), (20, [3, 0, 1]), (20, [2])]
+    assert len(result.outcomes) == 4
+
+
+def test_a_group_that_waits_for_a_retry_leaves_when_the_retry_can_come_no_more():
+    groups = []
+
+    async def batch(rows):
+        groups.append((asyncio.get_running_loop().time(), [row.x for row in rows]))
+        if rows[0].x == 0:
+            raise ValueError
+        return [row.x for row in rows]
+
+    retry = pb.Retry(2, "500s", max_backoff="500s", jitter=0)
+    result = run(
+        batch, [[0, 1]], batch_size=1, batch_wait="5000s", retry=retry, timeout="5s", capacity=2
+    )
+    assert result.outcomes == [(0, "TimeoutError"), (1, 1)]
+    assert result.ended == pytest.approx(5)
+
+
+def test_attempts_of_the_batch_form_follow_at_once_and_none_is_lost():
+    tried = Counter()
+
+    async def batch(rows):
+        tried.update(row.x for row in rows)
+        if any(row.x % 3 == 0 and tried[row.x] < 4 for row in rows):
+            raise pb.RetryAfter(0)
+        return [row.x for row in rows]
+
+    result = run(
+        batch, [list(range(500))], batch_size=4, batch_wait="1s", ordered=False,
+        retry=pb.Retry(1000), attempt_timeout="3s",
+    )  # fmt: skip
+    assert sorted(result.outcomes) == [(x, x) for x in range(500)]
 
 
 @pytest.mark.parametrize("answer", [[1], [1, 2, 3], {1: 2}, None, (1, 2)])

@@ -15,6 +15,7 @@ from ._functions import (
     name_of,
 )
 from ._options import (
+    MOST_THREADS,
     AsyncOptions,
     Duration,
     check_engine,
@@ -212,6 +213,7 @@ def _spec(
             "class_name": function.class_name,
             "options": dict(function.options),
         }
+    spec["threads"] = None if function.is_async else MOST_THREADS
     unbatched = "row" if function.is_async else "thread"
     return {**spec, "mode": "batch" if function.is_batch else unbatched}
 

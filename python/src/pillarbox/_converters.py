@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from ._fields import Place, fields_of
-from .errors import PillarboxError, error, shown
+from .errors import EXITS, PillarboxError, error, shown
 
 Converter = Callable[[Any], Any]
 
@@ -62,6 +62,10 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
             if isinstance(no, PillarboxError):
                 raise
             raise mismatch(place, expected, value) from None
+        except EXITS:
+            raise
+        except BaseException as broken:  # of the value's own methods
+            raise mismatch(place, expected, value) from broken
 
     return checked
 
@@ -194,7 +198,14 @@ def _leaf(data_type: t.DataType) -> Converter:
 def _internal(data_type: Any) -> Converter:
     kinds = {t.VariantType: t.VariantVal, t.GeographyType: t.Geography, t.GeometryType: t.Geometry}
     accepts = _only(kinds[type(data_type)])
-    return lambda value: data_type.toInternal(accepts(value))
+
+    def convert(value: Any) -> Any:
+        parts = data_type.toInternal(accepts(value))
+        for name, part in parts.items():  # what Spark would fail on, and with it the task
+            _require(isinstance(part, int if name == "srid" else bytes))
+        return parts
+
+    return convert
 
 
 _LEAVES: list[tuple[type, Converter]] = [

@@ -1,4 +1,8 @@
-"""A failed attempt as data: what travels to the operator instead of an exception object."""
+"""A failed attempt as data: what travels to the operator instead of an exception object.
+
+An exception is a user's object, whose methods may raise anything themselves. Nothing of that comes
+out of here, but for SystemExit and KeyboardInterrupt of a predicate, which end the worker.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,10 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from types import CodeType
 
-from .errors import PillarboxError, error
+from .errors import EXITS, PillarboxError, error
 from .retry import Retry, RetryAfter
+
+LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 30_000  # characters
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,8 @@ class Failure:
 
     ``kind`` is the exception's class name, or a name of ``errors.json``; ``traceback`` shows the
     user's frames only; ``retry_after_ms`` is -1 where the function asked for no delay of its own.
-    ``on_result`` marks an answer that ``retry_if_result`` refused.
+    ``on_result`` marks an answer that ``retry_if_result`` refused. The texts are valid Unicode of
+    bounded length.
     """
 
     kind: str
@@ -66,11 +73,20 @@ def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSu
 def users_traceback(problem: BaseException) -> str:
     """The traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
 
-    Empty for an error that Pillarbox found in what the user's code had already returned.
+    Empty for an error that Pillarbox found in what the user's code had already returned. Long ones
+    are cut in the middle.
     """
+    try:
+        return _clean(_formatted(problem), LONGEST_TRACEBACK)
+    except BaseException as broken:
+        return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
+
+
+def _formatted(problem: BaseException) -> str:
     summary = traceback.TracebackException.from_exception(problem)
     if isinstance(problem, PillarboxError) and not any(map(_is_users, summary.stack)):
-        return ""  # found by Pillarbox itself; the message says it all
+        # Found by Pillarbox itself: the message says it all, but for what it was found by.
+        return _formatted(problem.__cause__) if problem.__cause__ else ""
     current: traceback.TracebackException | None = summary
     seen: set[int] = set()
     while current is not None and id(current) not in seen:
@@ -81,13 +97,30 @@ def users_traceback(problem: BaseException) -> str:
 
 
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
-    """What ``problem``, raised by a function, means under ``retry``."""
-    if isinstance(problem, RetryAfter):
-        return _asked_for_delay(problem, retry)
-    kind = problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
-    return Failure(
-        kind, message_of(problem), users_traceback(problem), retryable=_is_retryable(problem, retry)
-    )
+    """What ``problem``, raised by a function, means under ``retry``.
+
+    If ``retry_on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
+    retried.
+    """
+    try:
+        if isinstance(problem, RetryAfter):
+            return _asked_for_delay(problem, retry)
+        return _failure(problem, _is_retryable(problem, retry))
+    except EXITS:
+        raise
+    except BaseException as broken:
+        if broken is not problem:
+            broken.__cause__ = problem
+        return _failure(broken, False)
+
+
+def final_failure(problem: BaseException) -> Failure:
+    """``problem`` as a failure that no further attempt can cure."""
+    return _failure(problem, False)
+
+
+def _failure(problem: BaseException, retryable: bool) -> Failure:
+    return Failure(kind_of(problem), message_of(problem), users_traceback(problem), retryable)
 
 
 def refused_result(shown_result: str) -> Failure:
@@ -96,18 +129,37 @@ def refused_result(shown_result: str) -> Failure:
     return Failure("RetryOnResult", message, retryable=True, on_result=True)
 
 
-def message_of(problem: BaseException) -> str:
-    """``str(problem)``, or its class where that is empty or fails."""
+def kind_of(problem: BaseException) -> str:
+    """A name of ``errors.json``, or the exception's class name."""
     try:
-        return str(problem) or type(problem).__name__
-    except Exception:
-        return type(problem).__name__
+        return problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
+    except BaseException:
+        return "Exception"
+
+
+def message_of(problem: BaseException) -> str:
+    """``str(problem)``, or its class where that is empty or fails. Long ones are cut."""
+    try:
+        text = str(problem)
+    except BaseException as broken:
+        return f"{kind_of(problem)} (its __str__ raised {kind_of(broken)})"
+    return _clean(text, LONGEST_MESSAGE) or kind_of(problem)
+
+
+def _clean(text: str, longest: int) -> str:
+    """At most about ``longest`` characters of ``text``, without what is no Unicode."""
+    text = "".join((text,))  # a class derived from str may have methods of its own
+    if len(text) > longest:
+        end = longest // 4
+        left_out = f" […{len(text) - longest:,} characters are left out…] "
+        text = text[: longest - end] + left_out + text[-end:]
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
     if retry is None:
         refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
-        return Failure(refusal.name, str(refusal), users_traceback(problem))
+        return Failure(refusal.name, message_of(refusal), users_traceback(problem))
     delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
     return Failure(
         "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay

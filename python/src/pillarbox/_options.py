@@ -16,6 +16,7 @@ Duration = str | timedelta
 ON_ERROR = ("raise", "null", "column")
 ENGINES = ("auto", "jvm", "python")
 BLOCKED_LOOP_MS = 5000
+MOST_THREADS = 512  # of a plain function in one worker, without those that hang
 _DEFAULT_BATCH_WAIT_MS = 10
 
 

@@ -18,16 +18,17 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ._functions import Command
-from ._options import BLOCKED_LOOP_MS, AsyncOptions
+from ._options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
 from ._rows import RowReader
 from ._schema import check_type
-from ._worker.event_loop import new_event_loop
-from ._worker.resources import ResourceCache
-from ._worker.runner import MOST_THREADS, CallRunner
-from ._worker.session import exit_error
+from ._worker.event_loop import abandon_tasks, new_event_loop
+from ._worker.resources import OpenResource
+from ._worker.runner import CallRunner
+from ._worker.session import exit_error, stopped_loop
 from ._worker.watchdog import Watchdog
+from .errors import EXITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,14 +104,21 @@ class PythonTask:
         self._hangs = False
         self._runner: CallRunner | None = None
         self._operator: AsyncOperator
-        self._resources = ResourceCache()
+        self._resource: OpenResource | None = None
+        self._stopping = False
         self._thread = threading.Thread(target=self._run_loop, name="pillarbox-loop", daemon=True)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The output of the task. Closing the generator cancels what is in flight."""
         self._thread.start()
         assert self._thread.ident is not None
-        watchdog = Watchdog(self._loop, self._thread.ident, self._blocked_ms, self._on_blocked)
+        watchdog = Watchdog(
+            self._loop,
+            self._thread.ident,
+            PythonTask._run_loop.__code__,
+            self._blocked_ms,
+            self._on_blocked,
+        )
         try:
             self._on_loop(self._start())
             while True:
@@ -157,9 +165,11 @@ class PythonTask:
         asyncio.run_coroutine_threadsafe(guarded(), self._loop)
 
     async def _start(self) -> None:
-        resource = None
+        resource = surroundings = None
         if self._command.resource is not None:
-            resource = await self._resources.get("resource", self._command.resource)
+            self._resource = OpenResource(self._command.resource)
+            await self._resource.open()
+            resource, surroundings = self._resource.value, self._resource.surroundings
         buffer = self._buffer()
 
         def finished() -> None:
@@ -181,6 +191,7 @@ class PythonTask:
             self._operator,
             prefix=self._prefix,
             max_threads=min(self._options.capacity, MOST_THREADS),
+            surroundings=surroundings,
         )
         self._notify("ready")
         self._operator.start(self._runner)
@@ -195,17 +206,17 @@ class PythonTask:
         return OutputBuffer(self._loop, builder, raises, send, self._fail)
 
     def _exited(self, problem: BaseException) -> None:
-        is_exit = isinstance(problem, (SystemExit, KeyboardInterrupt))
-        self._fail(exit_error(problem) if is_exit else problem)
+        self._fail(exit_error(problem) if isinstance(problem, EXITS) else problem)
 
     def _run_loop(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 self._loop.run_forever()
-                self._loop.close()
-                return
+                if not self._stopping:
+                    self._exited(stopped_loop())
             except BaseException as problem:  # sys.exit in a task that the function itself started
                 self._exited(problem)  # and the loop goes on, so that it can be shut down
+        self._loop.close()
 
     def _stop(self) -> None:
         self._on_loop(self._shut_down())
@@ -216,7 +227,9 @@ class PythonTask:
         try:
             if self._runner is not None:
                 await self._runner.drain(_STOP_LIMIT_S)
-            await self._resources.close_all(_STOP_LIMIT_S)
-            await self._loop.shutdown_asyncgens()
+            if self._resource is not None:
+                await self._resource.close(_STOP_LIMIT_S)
+            await abandon_tasks(self._loop)
         finally:
+            self._stopping = True
             self._loop.stop()

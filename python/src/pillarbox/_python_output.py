@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ._failures import Failure, describe
+from ._failures import Failure, final_failure
 from ._functions import Command
 from ._options import AsyncOptions
 from ._python_operator import Element
@@ -52,7 +52,7 @@ class OutputBuilder:
     def _batch(self, elements: list[Element]) -> pa.RecordBatch:
         encoded = self._encoder.encode([element.answer for element in elements])
         for index, mismatch in encoded.mismatches.items():
-            elements[index].failure = describe(mismatch, None)
+            elements[index].failure = final_failure(mismatch)
         sources: list[int] = []
         rows: list[int | None] = []
         errors: list[dict[str, Any] | None] = []
@@ -151,7 +151,7 @@ class OutputBuffer:
             return
         try:
             self._send(list(self._builder.build(elements)))
-        except Exception as problem:
+        except BaseException as problem:
             self._fail(problem)
 
 

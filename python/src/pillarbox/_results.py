@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from ._converters import converter, null_mismatch
+from ._converters import converter, mismatch, null_mismatch
+from ._failures import kind_of, message_of
 from ._fields import Place, as_mapping, fields_of
 from ._lists import list_writer
-from .errors import PillarboxError, ResultTypeMismatch, error, shown
+from .errors import EXITS, PillarboxError, error, shown
 
 NO_MATCH = -1
 
@@ -51,13 +52,18 @@ class ResultEncoder:
         self.encode([])
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
-        """All ``answers`` as one batch."""
+        """All ``answers`` as one batch.
+
+        Whatever is raised while an answer is looked at is a mismatch of this answer.
+        """
         mismatches: dict[int, PillarboxError] = {}
         rows, counts = self._rows(answers, mismatches)
         try:
             arrays = [column.array(list(values)) for column, values in self._transposed(rows)]
-        except (PillarboxError, pa.ArrowException, ValueError, TypeError, OverflowError):
-            rows, counts = self._fitting(rows, counts, mismatches)
+        except EXITS:
+            raise
+        except BaseException:
+            rows, counts = self._fitting(answers, rows, counts, mismatches)
             arrays = [column.converted(values) for column, values in self._transposed(rows)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return Encoded(counts, batch, mismatches)
@@ -74,10 +80,20 @@ class ResultEncoder:
         for index, answer in enumerate(answers):
             try:
                 counts.append(self._append(answer, rows))
-            except ResultTypeMismatch as mismatch:
+            except EXITS:
+                raise
+            except BaseException as problem:
                 counts.append(0)
-                mismatches[index] = mismatch
+                mismatches[index] = self._mismatch(answer, problem)
         return rows, counts
+
+    def _mismatch(self, answer: Any, problem: BaseException) -> PillarboxError:
+        if isinstance(problem, PillarboxError):
+            return problem
+        advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"
+        refused = _shape(_expected(self._schema.names), answer, advice)
+        refused.__cause__ = problem
+        return refused
 
     def _append(self, answer: Any, rows: list[Any]) -> int:
         if answer is None:
@@ -99,7 +115,11 @@ class ResultEncoder:
         return NO_MATCH
 
     def _fitting(
-        self, rows: list[Any], counts: list[int], mismatches: dict[int, PillarboxError]
+        self,
+        answers: Sequence[Any],
+        rows: list[Any],
+        counts: list[int],
+        mismatches: dict[int, PillarboxError],
     ) -> tuple[list[Any], list[int]]:
         """The rows of the answers that fit cell by cell, converted; the others as mismatches."""
         kept: list[Any] = []
@@ -110,13 +130,15 @@ class ResultEncoder:
             try:
                 kept.extend([self._converted(row) for row in own])
                 kept_counts.append(count)
-            except ResultTypeMismatch as mismatch:
+            except EXITS:
+                raise
+            except BaseException as problem:
                 kept_counts.append(0)
-                mismatches[index] = mismatch
+                mismatches[index] = self._mismatch(answers[index], problem)
         return kept, kept_counts
 
     def _converted(self, row: Sequence[Any]) -> list[Any]:
-        return [column.convert(value) for column, value in zip(self._columns, row, strict=True)]
+        return [column.cell(value) for column, value in zip(self._columns, row, strict=True)]
 
 
 class _Column:
@@ -125,7 +147,20 @@ class _Column:
     def __init__(self, spark: t.StructField, arrow: pa.Field, place: Place) -> None:
         self.convert = converter(spark.dataType, spark.nullable, place)
         self.array = list_writer(spark.dataType, arrow.type, place, spark.nullable)
+        self._expected = spark.dataType.simpleString()
+        self._place = place
         self._type = arrow.type
+
+    def cell(self, value: Any) -> Any:
+        """``value`` converted, and tried out alone, so that one Arrow refuses is known."""
+        converted = self.convert(value)
+        try:
+            pa.array([converted], type=self._type)
+        except EXITS:
+            raise
+        except BaseException as refusal:
+            raise mismatch(self._place, self._expected, value) from refusal
+        return converted
 
     def converted(self, values: Sequence[Any]) -> pa.Array:
         return pa.array(list(values), type=self._type)
@@ -141,6 +176,10 @@ def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
     )
 
 
+def _expected(names: list[str]) -> str:
+    return f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+
+
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
     """A function from one answer (not None) to its values in the order of ``returns``."""
     many = _many_columns(returns.names, place)
@@ -149,7 +188,7 @@ def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[A
 
 def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[Any]]:
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
-    expected = f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+    expected = _expected(names)
 
     def values(answer: Any) -> Sequence[Any]:
         if type(answer) is tuple and len(answer) == len(names):

@@ -26,8 +26,9 @@ from pyspark.sql.types import (
 )
 from pyspark.sql.types import NumericType as _NumericType
 
+from ._failures import Failure, final_failure, kind_of, message_of
 from ._names import nearest
-from .errors import error, shown
+from .errors import EXITS, error, shown
 
 Reader = Callable[[Any], list[Any]]
 
@@ -93,6 +94,19 @@ def row_type(names: list[str]) -> type[Row]:
     return type("Row", (Row,), body)
 
 
+class Unreadable:
+    """Stands for a row with a value that Python can't represent; shows what can be read of it."""
+
+    __slots__ = ("_text", "failure")
+
+    def __init__(self, failure: Failure, text: str) -> None:
+        self.failure = failure
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
 class RowReader:
     """Reads record batches with the columns of ``schema``, in this order, as lists of rows.
 
@@ -100,6 +114,7 @@ class RowReader:
     """
 
     def __init__(self, schema: StructType) -> None:
+        self._schema = schema
         self._make = row_type(schema.names)
         self._readers = [_reader(column) for column in schema.fields]
 
@@ -112,6 +127,43 @@ class RowReader:
             reader(column) for reader, column in zip(self._readers, batch.columns, strict=True)
         ]
         return [new(make, values) for values in zip(*columns, strict=True)]
+
+    def read_each(self, batch: pa.RecordBatch) -> list[Row | Unreadable]:
+        """All rows of ``batch``, each apart from the others: one that fails is ``Unreadable``."""
+        try:
+            return self.read(batch)  # type: ignore[return-value]
+        except EXITS:
+            raise
+        except BaseException:
+            if batch.num_rows <= 1:
+                return [self._unreadable(batch)] if batch.num_rows else []
+        middle = batch.num_rows // 2
+        return self.read_each(batch.slice(0, middle)) + self.read_each(batch.slice(middle))
+
+    def _unreadable(self, row: pa.RecordBatch) -> Unreadable:
+        texts = []
+        failure = None
+        for column, reader, values in zip(self._schema, self._readers, row.columns, strict=True):
+            try:
+                text = shown(reader(values)[0])
+            except EXITS:
+                raise
+            except BaseException as problem:
+                text = "<unreadable>"
+                failure = failure or final_failure(_not_readable(column, problem))
+            texts.append(f"{column.name}={text}")
+        assert failure is not None
+        return Unreadable(failure, f"Row({', '.join(texts)})")
+
+
+def _not_readable(column: StructField, problem: BaseException) -> BaseException:
+    return error(
+        "INPUT_NOT_READABLE",
+        column=column.name,
+        data_type=column.dataType.simpleString(),
+        kind=kind_of(problem),
+        reason=message_of(problem),
+    )
 
 
 def _reader(column: StructField) -> Reader:

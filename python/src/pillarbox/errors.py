@@ -22,6 +22,9 @@ import importlib.resources
 import json
 from typing import Any
 
+# What ends a process wherever it is raised, and is never taken for the failure of a row.
+EXITS = (SystemExit, KeyboardInterrupt)
+
 
 class PillarboxError(Exception):
     """An error with a stable ``name`` (a key of ``errors.json``) and its ``parameters``."""
@@ -96,6 +99,6 @@ def shown(value: object, limit: int = 100) -> str:
     """``repr(value)`` for a message: never raises, at most ``limit`` characters."""
     try:
         text = repr(value)
-    except Exception as problem:
+    except BaseException as problem:  # whatever a user's object raises, even SystemExit
         text = f"<{type(value).__name__} whose repr failed: {type(problem).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

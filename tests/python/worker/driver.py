@@ -73,11 +73,12 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    extra = {key: options.pop(key) for key in ("blocked_loop_ms", "look_ahead") if key in options}
+    own = ("blocked_loop_ms", "look_ahead", "threads")
+    extra = {key: options.pop(key) for key in own if key in options}
     options.pop("resource", None)
     spec = parse_options(**{**OPTIONS, **options}).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
-    return {**spec, "call_id_prefix": "query-3", "task": task, **extra}
+    return {**spec, "call_id_prefix": "query-3", "task": task, "threads": 512, **extra}
 
 
 class Worker:

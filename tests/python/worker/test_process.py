@@ -29,7 +29,7 @@ def test_a_blocked_event_loop_is_reported_with_its_stack_and_ends_the_process(pr
     process.call(1)
     kind, fatal = process.receive()
     assert (kind, fatal["kind"]) == ("T", "EVENT_LOOP_BLOCKED")
-    assert "did not turn for 500 ms" in fatal["message"]
+    assert "held for 500 ms by one callback" in fatal["message"]
     assert "in hogs" in fatal["message"]
     assert fatal["message"].count("  File ") == 1
     assert process.join()[0] == 1

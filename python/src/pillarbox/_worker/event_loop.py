@@ -19,6 +19,20 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+async def abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Before ``loop`` is closed: cancels all tasks but this one, and waits for them for a second.
+
+    What does not stop is no longer told of: its end has no consequence any more.
+    """
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=1.0)
+    await loop.shutdown_asyncgens()
+    loop.set_exception_handler(lambda loop, context: None)
+
+
 if hasattr(select, "epoll"):
 
     class ExactEpollSelector(selectors.EpollSelector):

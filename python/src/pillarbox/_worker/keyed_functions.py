@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -15,6 +14,7 @@ from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from ..errors import error
 from .freed_memory import keep_freed_memory
+from .kept import FunctionKey, Kept
 
 _KEPT = 16
 _YOUNG_OBJECTS = 100_000
@@ -59,30 +59,42 @@ class OpenedFunction:
 
 
 class FunctionCache:
-    """At most 16 open functions; the one unused for longest makes room. Main thread only."""
+    """The open functions, 16 at most (see ``Kept``). Main thread only."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[Hashable, OpenedFunction] = OrderedDict()
+        self._open: Kept[OpenedFunction] = Kept(_KEPT)
 
-    def get(self, key: Hashable, make: Callable[[], OpenedFunction]) -> OpenedFunction:
-        """The open function of ``key``. Raises what opening raises."""
+    @property
+    def bytes(self) -> int:
+        """What all functions have, as pickled."""
+        return self._open.bytes
+
+    def get(
+        self,
+        function: FunctionKey,
+        spec: dict[str, Any],
+        pickled_bytes: int,
+        make: Callable[[], OpenedFunction],
+    ) -> OpenedFunction:
+        """The open function for ``spec``. Raises what opening raises."""
+        key = function, _spec_key(spec)
         opened = self._open.get(key)
         if opened is None:
             opened = make()
             opened.open()
-            self._open[key] = opened
+            self._open.put(key, function, pickled_bytes, opened)
             _collect_less_often()
             keep_freed_memory()
-        self._open.move_to_end(key)
-        while len(self._open) > _KEPT:
-            _, oldest = self._open.popitem(last=False)
-            oldest.close()
         return opened
+
+    def close_surplus(self) -> None:
+        """Closes what is kept beyond the bounds."""
+        for opened in self._open.take_surplus():
+            opened.close()
 
     def close_all(self) -> None:
         """Closes every function."""
-        while self._open:
-            _, opened = self._open.popitem()
+        for opened in self._open.take_all():
             opened.close()
 
 
@@ -95,7 +107,7 @@ def _collect_less_often() -> None:
         gc.freeze()  # once: cycles that functions leave behind later must still be found
 
 
-def spec_key(spec: dict[str, Any]) -> Hashable:
+def _spec_key(spec: dict[str, Any]) -> Hashable:
     """What of a spec an opened function depends on."""
     return spec["name"], spec["event_time"], spec["time_sorted"]
 

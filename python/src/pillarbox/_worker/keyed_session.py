@@ -21,7 +21,7 @@ from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_functions import OpenedFunction
 from .keyed_state import key_reader, wire_for
-from .session import Reported, exit_error, send_fatal
+from .session import send_fatal
 
 _NO_LIMIT_S = 10**6
 
@@ -271,8 +271,6 @@ def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool
         opened = open_function()
         return KeyedSession(FrameChannel(infile, channel), init, opened).run()
     except (SystemExit, KeyboardInterrupt) as problem:
-        send_fatal(channel, exit_error(problem), problem)
-        raise Reported(message_of(problem)) from problem
+        raise send_fatal(channel, problem) from problem
     except PillarboxError as problem:
-        send_fatal(channel, problem, problem.__cause__ or problem)
-        raise Reported(message_of(problem)) from problem
+        raise send_fatal(channel, problem) from problem

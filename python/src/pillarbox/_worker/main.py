@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from typing import Any, BinaryIO
 
 from pyspark.errors import PySparkRuntimeError
@@ -17,14 +16,15 @@ from pyspark.worker_util import (
 )
 
 from .._failures import message_of
-from .._functions import Command
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import stderr
 from .channel import Channel
 from .frames import Init, read_init
+from .kept import FunctionKey
 from .process import WorkerProcess, current, load
-from .session import Reported, Session, exit_error, send_fatal
+from .session import Reported, Session, send_fatal
+from .surroundings import Surroundings
 
 
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:
@@ -60,24 +60,34 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
         _set_task_context(init.spec["task"])
         if init.spec.get("kind") == "keyed":
             return _serve_keyed(infile, process, channel, init)
-        key = process.key(init.command)
-        command = process.command(key, init.command)
-        session = Session(process.loop, channel, init, command)
-        return session.run(_opener(process, key, command))
+        return _serve_calls(process, channel, init)
     except (EOFError, Reported):
         raise
     except BaseException as problem:
-        is_exit = isinstance(problem, (SystemExit, KeyboardInterrupt))
-        reported = exit_error(problem) if is_exit else problem
-        send_fatal(channel, reported, problem.__cause__ or problem)
+        send_fatal(channel, problem)
         raise
+
+
+def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
+    key = FunctionKey.of(init.command)
+    command = process.command(key, init.command)
+    session = Session(process.loop, channel, init, command)
+
+    async def open_resource() -> tuple[Any, Surroundings]:
+        opened = None, Surroundings()
+        if command.resource is not None:
+            opened = await process.resources.get(key, len(init.command), command.resource)
+        await process.make_room()
+        return opened
+
+    return session.run(open_resource)
 
 
 def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init) -> bool:
     from . import keyed_session
-    from .keyed_functions import OpenedFunction, spec_key
+    from .keyed_functions import OpenedFunction
 
-    key = process.key(init.command), spec_key(init.spec)
+    key = FunctionKey.of(init.command)
 
     def make() -> OpenedFunction:
         # A function of its own for each: opening it again would take the first one's states away.
@@ -86,16 +96,12 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
             raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
         return OpenedFunction(command, init.spec)
 
-    return keyed_session.serve(infile, channel, init, lambda: process.functions.get(key, make))
+    def open_function() -> OpenedFunction:
+        opened = process.functions.get(key, init.spec, len(init.command), make)
+        process.loop.run_until_complete(process.make_room())
+        return opened
 
-
-def _opener(process: WorkerProcess, key: Any, command: Command) -> Callable[[], Awaitable[Any]]:
-    async def open_resource() -> Any:
-        if command.resource is None:
-            return None
-        return await process.resources.get(key, command.resource)
-
-    return open_resource
+    return keyed_session.serve(infile, channel, init, open_function)
 
 
 def _read_preamble(infile: BinaryIO) -> None:

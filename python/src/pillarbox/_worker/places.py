@@ -1,10 +1,15 @@
-"""Rows that came ahead of their turn: who may be called now, and who waits for a place."""
+"""Calls that the JVM has asked for: which may start now, and which wait for a place or a turn."""
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
+
+SLICE_S = 0.01
+
+Key = tuple[int, int]  # element and attempt
 
 
 class Places:
@@ -12,35 +17,82 @@ class Places:
 
     A first call without a free place waits in line, in order; a further attempt starts in its
     element's place. So a place that becomes free is taken without asking the JVM, which counts
-    along. On the event loop only.
+    along. Without ``most`` every call may start.
+
+    Calls are started for 10 ms at a time, the others in a later turn of the event loop, by
+    ``later``: first steps that take long must not hold it up together. On the loop only.
     """
 
-    def __init__(self, most: int, start: Callable[[int, int, Any], None]) -> None:
+    def __init__(
+        self,
+        most: int | None,
+        start: Callable[[int, int, Any], None],
+        later: Callable[[Callable[[], None]], object],
+    ) -> None:
         self._most = most
         self._start = start
-        self._held: set[int] = set()
-        self._line: OrderedDict[int, tuple[int, Any]] = OrderedDict()
+        self._later = later
+        self._held: dict[int, int] = {}  # elements, each with its newest attempt
+        self._line: OrderedDict[Key, Any] = OrderedDict()
+        self._paused = False
 
-    def call(self, element_id: int, attempt: int, row: Any) -> None:
-        """Starts the call, or keeps it until its turn."""
-        if attempt > 1 or len(self._held) < self._most:
-            self._held.add(element_id)
-            self._start(element_id, attempt, row)
-        else:
-            self._line[element_id] = attempt, row
+    def call(self, calls: Iterable[tuple[int, int, Any]]) -> None:
+        """Starts the calls (id, attempt, row), or keeps them until their turn."""
+        ends = time.monotonic() + SLICE_S
+        for element_id, attempt, row in calls:
+            if self._may_start(element_id):
+                self._begin(element_id, attempt, row, ends)
+            else:
+                self._line[element_id, attempt] = row
+                if attempt > 1:
+                    self._line.move_to_end((element_id, attempt), last=False)
 
-    def leave(self, element_ids: Iterable[int]) -> None:
-        """These elements are decided. Ones that have no place any more are ignored."""
-        self._held.difference_update(element_ids)
-        while self._line and len(self._held) < self._most:
-            element_id, (attempt, row) = self._line.popitem(last=False)
-            self.call(element_id, attempt, row)
+    def leave(self, keys: Iterable[Key]) -> None:
+        """These attempts have decided their elements. Of an older attempt nothing is held."""
+        for element_id, attempt in keys:
+            if self._held.get(element_id) == attempt:
+                del self._held[element_id]
+        self._advance()
 
-    def cancel(self, element_ids: Iterable[int]) -> None:
-        """Those of them that wait in line are never called."""
-        for element_id in element_ids:
-            self._line.pop(element_id, None)
+    def give_up(self, element_id: int) -> None:
+        """No further attempt follows for the element."""
+        self._held.pop(element_id, None)
+        self._advance()
+
+    def cancel(self, keys: Iterable[Key]) -> None:
+        """Those of these attempts that wait in line are never called."""
+        for key in keys:
+            self._line.pop(key, None)
 
     def clear(self) -> None:
         """Nothing that waits in line is called."""
         self._line.clear()
+
+    def _may_start(self, element_id: int) -> bool:
+        """Whether a call that has just come may start before those in line."""
+        if self._paused:
+            return False
+        if self._most is None or element_id in self._held:
+            return True
+        return not self._line and len(self._held) < self._most
+
+    def _begin(self, element_id: int, attempt: int, row: Any, ends: float) -> None:
+        if self._most is not None:
+            self._held[element_id] = attempt
+        self._start(element_id, attempt, row)
+        if time.monotonic() >= ends:
+            self._paused = True
+            self._later(self._resume)
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._advance()
+
+    def _advance(self) -> None:
+        ends = time.monotonic() + SLICE_S
+        while self._line and not self._paused:
+            element_id, attempt = next(iter(self._line))
+            in_place = self._most is None or element_id in self._held
+            if not in_place and len(self._held) >= (self._most or 0):
+                return
+            self._begin(element_id, attempt, self._line.pop((element_id, attempt)), ends)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import gc
 import os
 import signal
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable
 from types import FrameType
 
 from .._failures import message_of
@@ -17,11 +15,13 @@ from .._functions import Command
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import stderr
-from .event_loop import new_event_loop
+from .event_loop import abandon_tasks, new_event_loop
+from .kept import FunctionKey, Kept
 from .keyed_functions import FunctionCache
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
+_WORTH_COLLECTING = 1 << 20
 _CLOSE_LIMIT_S = 3.0
 
 
@@ -32,30 +32,32 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
         self.functions = FunctionCache()
-        self._commands: OrderedDict[Hashable, Command] = OrderedDict()
+        self._commands: Kept[Command] = Kept(_KEPT_COMMANDS)
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    def key(self, pickled: bytes) -> Hashable:
-        """Tells functions apart, and the same function with other broadcast files too."""
-        from pyspark.core.broadcast import _broadcastRegistry
-
-        broadcasts = sorted(
-            (bid, str(getattr(b, "_path", None))) for bid, b in _broadcastRegistry.items()
-        )
-        return hashlib.sha256(pickled).digest(), tuple(broadcasts)
-
-    def command(self, key: Hashable, pickled: bytes) -> Command:
+    def command(self, key: FunctionKey, pickled: bytes) -> Command:
         """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
-        if key not in self._commands:
-            command = load(pickled)
-            if not isinstance(command, Command):
-                raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
-            self._commands[key] = command
-        self._commands.move_to_end(key)
-        while len(self._commands) > _KEPT_COMMANDS:
-            self._commands.popitem(last=False)
-        return self._commands[key]
+        command = self._commands.get(key)
+        if command is None:
+            loaded = load(pickled)
+            if not isinstance(loaded, Command):
+                raise error("PROTOCOL_ERROR", reason=f"the command is a {type(loaded).__name__}")
+            command = loaded
+            self._commands.put(key, key, len(pickled), command)
+        return command
+
+    async def make_room(self) -> None:
+        """Lets go what is kept beyond the bounds; what the present task uses stays."""
+        before = self._kept_bytes()
+        self._commands.take_surplus()
+        self.functions.close_surplus()
+        await self.resources.close_surplus()
+        if before - self._kept_bytes() >= _WORTH_COLLECTING:
+            gc.collect()  # sessions and their functions refer to each other in circles
+
+    def _kept_bytes(self) -> int:
+        return self._commands.bytes + self.functions.bytes + self.resources.bytes
 
     def handle_signals(self) -> None:
         """SIGTERM and SIGHUP (the daemon going down) close the resources first. Idempotent."""
@@ -107,12 +109,7 @@ class WorkerProcess:
     async def _close(self) -> None:
         self.functions.close_all()
         await self.resources.close_all(_CLOSE_LIMIT_S)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        if others:
-            await asyncio.wait(others, timeout=1.0)
-        await self.loop.shutdown_asyncgens()
+        await abandon_tasks(self.loop)
 
 
 def load(pickled: bytes) -> Command | KeyedCommand:

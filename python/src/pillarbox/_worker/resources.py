@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
-from .._failures import message_of
+from .._failures import kind_of, message_of
 from .._functions import name_of
 from ..errors import PillarboxError, error, shown
+from .kept import FunctionKey, Kept
+from .surroundings import Surroundings
 
 _KEPT = 16
 
 
 class ResourceCache:
-    """At most 16 open resources by key; the one unused for longest makes room.
+    """The open resources, 16 at most (see ``Kept``); those of the last task are among them.
 
     All methods belong to the thread of the event loop.
     """
 
     def __init__(self) -> None:
-        self._open: OrderedDict[Hashable, _Holder] = OrderedDict()
+        self._open: Kept[OpenResource] = Kept(_KEPT)
 
-    async def get(self, key: Hashable, factory: Callable[[], Any]) -> Any:
-        """The open resource of ``key``. Raises ``WorkerFailed`` if ``factory`` fails to open it."""
+    @property
+    def bytes(self) -> int:
+        """What the functions of all resources have, as pickled."""
+        return self._open.bytes
+
+    async def get(
+        self, key: FunctionKey, pickled_bytes: int, factory: Callable[[], Any]
+    ) -> tuple[Any, Surroundings]:
+        """The open resource of ``key``, and the context variables as it has set them.
+
+        Raises ``WorkerFailed`` if ``factory`` fails to open it.
+        """
         holder = self._open.get(key)
+        if holder is not None and holder.has_ended:
+            self._open.pop(key)
+            holder = None
         if holder is None:
-            holder = _Holder(factory)
+            holder = OpenResource(factory)
             await holder.open()
-            self._open[key] = holder
-        self._open.move_to_end(key)
-        while len(self._open) > _KEPT:
-            _, oldest = self._open.popitem(last=False)
-            await oldest.close(1.0)
-        return holder.value
+            self._open.put(key, key, pickled_bytes, holder)
+        assert holder.surroundings is not None
+        return holder.value, holder.surroundings
+
+    async def close_surplus(self) -> None:
+        """Closes what is kept beyond the bounds, within a second."""
+        await _close(self._open.take_surplus(), 1.0)
 
     async def close_all(self, limit_s: float) -> None:
         """Closes everything, all at the same time; gives up after ``limit_s``."""
-        holders = list(self._open.values())
-        self._open.clear()
-        await asyncio.gather(*(holder.close(limit_s) for holder in holders))
+        await _close(self._open.take_all(), limit_s)
 
 
-class _Holder:
+async def _close(holders: list[OpenResource], limit_s: float) -> None:
+    await asyncio.gather(*(holder.close(limit_s) for holder in holders))
+
+
+class OpenResource:
     """Keeps one context manager open in a task of its own.
 
-    Some libraries demand that a context is left by the task that entered it.
+    Some libraries demand that a context is left by the task that entered it. ``surroundings`` are
+    the context variables as they were when ``value`` had been opened.
     """
 
     def __init__(self, factory: Callable[[], Any]) -> None:
@@ -55,12 +73,20 @@ class _Holder:
         self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self.value: Any = None
+        self.surroundings: Surroundings | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed, perhaps by itself: something has cancelled its task."""
+        return self._task is not None and self._task.done()
 
     async def open(self) -> None:
+        """Raises ``WorkerFailed`` if that fails."""
         self._task = asyncio.get_running_loop().create_task(self._hold())
         self.value = await self._opened
 
     async def close(self, limit_s: float) -> None:
+        """Gives up after ``limit_s``. Idempotent."""
         self._close.set()
         if self._task is not None:
             _, running = await asyncio.wait([self._task], timeout=limit_s)
@@ -80,6 +106,7 @@ class _Holder:
             self._report(problem)
 
     async def _serve(self, value: Any) -> None:
+        self.surroundings = Surroundings()
         self._opened.set_result(value)
         await self._close.wait()
 
@@ -108,7 +135,7 @@ class _Holder:
             failed = error(
                 "RESOURCE_OPEN_FAILED",
                 resource=name_of(self._factory),
-                kind=type(problem).__name__,
+                kind=kind_of(problem),
                 reason=message_of(problem),
             )
             failed.__cause__ = problem

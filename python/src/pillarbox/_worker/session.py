@@ -10,15 +10,15 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._failures import Failure, describe, message_of, users_traceback
+from .._failures import Failure, final_failure, kind_of, message_of, users_traceback
 from .._functions import Command
 from .._results import ResultEncoder
 from .._rows import RowReader
-from ..errors import PillarboxError, error
+from ..errors import EXITS, PillarboxError, error, shown
 from . import frames
 from .channel import Channel
 from .places import Places
-from .runner import MOST_THREADS, CallRunner
+from .runner import CallRunner
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
+_MOST_ANSWERS = 1024
 
 
 class Reported(Exception):
@@ -35,8 +36,9 @@ class Reported(Exception):
 class Session:
     """Implements ``Outcomes``: answers are gathered and sent as one frame a turn of the loop.
 
-    One answer alone goes out at once, many that end in the same turn travel together. Lives on
-    the loop's thread; only the watchdog's alarm comes from another one.
+    One answer alone goes out at once, those that end in the same turn travel together, up to
+    1,024. What goes wrong here and is no row's failure is fatal at once. Lives on the loop's
+    thread; only the watchdog's alarm comes from another one.
     """
 
     def __init__(
@@ -55,10 +57,11 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
+        self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
-        self._places: Places | None = None
+        self._places: Places
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
             frames.GROUP: self._on_group,
@@ -74,34 +77,50 @@ class Session:
         error of ``open_resource``, which nobody has been told yet.
         """
         try:
-            self._loop.run_until_complete(self._start(open_resource))
+            self._complete(self._start(open_resource))
             return self._serve()
-        except (SystemExit, KeyboardInterrupt) as problem:
+        except EXITS as problem:
             # Of a task that the function started by itself.
-            raise self.fatal(exit_error(problem), problem) from problem
+            raise self.fatal(problem) from problem
+
+    def _complete(self, work: Any) -> Any:
+        """Runs the loop until ``work`` is done, which the function may keep it from."""
+        future = asyncio.ensure_future(work, loop=self._loop)
+        try:
+            return self._loop.run_until_complete(future)
+        except RuntimeError:
+            if future.done():
+                raise
+            raise self.fatal(stopped_loop()) from None
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
-        resource = await open_resource()
-        most = min(self._spec["capacity"], self._spec["max_concurrency"] or MOST_THREADS)
+        resource, surroundings = await open_resource()
+        threads = self._spec["threads"] or 1
+        most_calls = min(self._spec["capacity"], self._spec["max_concurrency"] or threads)
         self._runner = CallRunner(
             self._command,
             resource,
             self,
             prefix=self._spec["call_id_prefix"],
-            max_threads=min(most, MOST_THREADS),
+            max_threads=min(most_calls, threads),
+            surroundings=surroundings,
         )
-        if self._spec.get("look_ahead", 0) > 0:
-            self._places = Places(self._spec["capacity"], self._runner.call)
+        most_places = self._spec["capacity"] if self._has_places else None
+        self._places = Places(most_places, self._runner.call, self._later)
         self._channel.send(frames.encode(frames.READY))
 
     def _serve(self) -> bool:
         self._channel.on_readable(self._on_readable)
         watchdog = Watchdog(
-            self._loop, threading.get_ident(), self._spec["blocked_loop_ms"], self._on_blocked
+            self._loop,
+            threading.get_ident(),
+            Session._complete.__code__,
+            self._spec["blocked_loop_ms"],
+            self._on_blocked,
         )
         watchdog.start()
         try:
-            clean = self._loop.run_until_complete(self._over)
+            clean: bool = self._complete(self._over)
         finally:
             watchdog.stop()
         self._channel.flush(_SEND_LIMIT_S)
@@ -111,6 +130,16 @@ class Session:
         """Ends ``run`` with ``problem`` at the end of this turn of the loop."""
         if not self._over.done():
             self._over.set_exception(problem)
+
+    def _later(self, step: Callable[[], None]) -> None:
+        """Runs ``step`` in another turn of the loop. The loop would only log what it raises."""
+        self._loop.call_soon(self._guarded, step)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except BaseException as problem:
+            self.exited(problem)
 
     def _on_readable(self) -> None:
         data = self._channel.receive()
@@ -122,8 +151,8 @@ class Session:
         try:
             for kind, body in self._frames.feed(data):
                 self._handle(kind, body)
-        except Exception as problem:
-            self.stop(self.fatal(problem, problem))
+        except BaseException as problem:
+            self.exited(problem)
 
     def _handle(self, kind: int, body: memoryview) -> None:
         handler = self._handlers.get(kind)
@@ -133,34 +162,33 @@ class Session:
 
     def _on_calls(self, body: memoryview) -> None:
         calls = frames.decode_calls(body, self._input_schema)
-        start = self._places.call if self._places else self._runner.call
-        rows = self._reader.read(calls.rows)
-        for element_id, attempt, row in zip(calls.ids, calls.attempts, rows, strict=True):
-            start(element_id, attempt, row)
+        rows = self._reader.read_each(calls.rows)
+        self._places.call(zip(calls.ids, calls.attempts, rows, strict=True))
 
     def _on_group(self, body: memoryview) -> None:
         calls = frames.decode_calls(body, self._input_schema)
-        self._runner.group(calls.ids, calls.attempts, self._reader.read(calls.rows))
+        self._runner.group(calls.ids, calls.attempts, self._reader.read_each(calls.rows))
 
     def _on_cancel(self, body: memoryview) -> None:
         ids, attempts, _ = frames.decode_ids(body)
-        if self._places:
-            self._places.cancel(ids)
-        self._runner.cancel(zip(ids, attempts, strict=True))
+        keys = list(zip(ids, attempts, strict=True))
+        self._places.cancel(keys)
+        self._runner.cancel(keys)
 
     def _on_give_up(self, body: memoryview) -> None:
-        if self._places:
-            self._places.leave([int.from_bytes(body, "little")])
+        self._places.give_up(int.from_bytes(body, "little"))
 
     def _on_end(self, body: memoryview) -> None:
         # What comes after the answer is the next task's preamble, and not for this session.
         self._channel.stop_reading()
-        if self._places:
-            self._places.clear()
+        self._places.clear()
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
-        clean = await self._runner.drain(_STOP_LIMIT_S)
+        try:
+            clean = await self._runner.drain(_STOP_LIMIT_S)
+        except asyncio.CancelledError:
+            clean = False  # by a call that cancels all there is when it is cancelled itself
         self._channel.send(frames.encode(frames.END, bytes([clean])))
         if not self._over.done():
             self._over.set_result(clean)
@@ -178,32 +206,33 @@ class Session:
             self._plan_flush()
 
     def exited(self, problem: BaseException) -> None:
-        self.stop(self.fatal(exit_error(problem), problem))
+        self.stop(self.fatal(problem))
 
     def _plan_flush(self) -> None:
         self._flush_planned = True
-        self._loop.call_soon(self._flush)
+        self._later(self._flush)
 
     def _flush(self) -> None:
         self._flush_planned = False
         if self._answers:
             self._flush_answers()
         if self._failures:
-            failures, self._failures = self._failures, []
+            failures = self._failures[:_MOST_ANSWERS]
+            del self._failures[:_MOST_ANSWERS]
             self._channel.send(frames.encode_failures(failures))
+            if self._failures and not self._flush_planned:
+                self._plan_flush()
 
     def _flush_answers(self) -> None:
-        ids, attempts, answers = self._ids, self._attempts, self._answers
-        self._ids, self._attempts, self._answers = array("q"), array("i"), []
-        if self._places:
+        ids, attempts, answers = self._take_answers()
+        if self._has_places:
             # Not where a call ends: one that ends at once would start the next inside itself.
-            self._places.leave(ids)
+            self._places.leave(zip(ids, attempts, strict=True))
         encoded = self._encoder.encode(answers)
         counts = encoded.counts
         if encoded.mismatches:
             for index, mismatch in encoded.mismatches.items():
-                failure = describe(mismatch, None)
-                self._failures.append((ids[index], attempts[index], failure))
+                self._failures.append((ids[index], attempts[index], final_failure(mismatch)))
             kept = [index for index in range(len(ids)) if index not in encoded.mismatches]
             ids = array("q", [ids[index] for index in kept])
             attempts = array("i", [attempts[index] for index in kept])
@@ -211,29 +240,45 @@ class Session:
         if ids:
             self._channel.send(frames.encode_results(ids, attempts, counts, encoded.batch))
 
+    def _take_answers(self) -> tuple[array[int], array[int], list[Any]]:
+        """Those of one frame. What is left has another turn, so that none takes long."""
+        ids, attempts, answers = self._ids, self._attempts, self._answers
+        self._ids, self._attempts, self._answers = array("q"), array("i"), []
+        if len(answers) > _MOST_ANSWERS:
+            self._ids, self._attempts = ids[_MOST_ANSWERS:], attempts[_MOST_ANSWERS:]
+            self._answers = answers[_MOST_ANSWERS:]
+            del ids[_MOST_ANSWERS:], attempts[_MOST_ANSWERS:], answers[_MOST_ANSWERS:]
+            self._plan_flush()
+        return ids, attempts, answers
+
     def _on_blocked(self, blocked: PillarboxError) -> None:
         # The loop's thread hangs in user code, so only leaving the process stops it.
-        self.fatal(blocked, None)
+        self.fatal(blocked)
         sys.stderr.flush()
         os._exit(1)
 
-    def fatal(self, problem: BaseException, shown: BaseException | None) -> Reported:
-        """Tells the JVM of ``problem``, with the traceback of ``shown``."""
-        send_fatal(self._channel, problem, shown)
-        return Reported(message_of(problem))
+    def fatal(self, problem: BaseException) -> Reported:
+        """Tells the JVM of ``problem``, which nothing can be done about in this process."""
+        return send_fatal(self._channel, problem)
 
 
-def send_fatal(channel: Channel, problem: BaseException, shown: BaseException | None) -> None:
+def send_fatal(channel: Channel, problem: BaseException) -> Reported:
     """Sends FATAL for ``problem`` and waits until it is on its way."""
-    kind = problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
-    if isinstance(shown, (SystemExit, KeyboardInterrupt)):
-        kind = type(shown).__name__
-    trace = users_traceback(shown) if shown is not None else ""
-    channel.send(frames.encode_fatal(kind, message_of(problem), trace))
+    told = exit_error(problem) if isinstance(problem, EXITS) else problem
+    # The kind of an exit says more than that the function has ended the worker.
+    kind, message = kind_of(problem), message_of(told)
+    channel.send(frames.encode_fatal(kind, message, users_traceback(problem)))
     channel.flush(_SEND_LIMIT_S)
+    return Reported(message)
 
 
 def exit_error(problem: BaseException) -> PillarboxError:
     """FUNCTION_EXITED for a SystemExit or KeyboardInterrupt out of user code."""
     code = problem.code if isinstance(problem, SystemExit) else message_of(problem)
-    return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=str(code))
+    reason = str(code) if isinstance(code, (str, int, type(None))) else shown(code)
+    return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=reason)
+
+
+def stopped_loop() -> PillarboxError:
+    """FUNCTION_EXITED for a function that has stopped the event loop, which all calls share."""
+    return error("FUNCTION_EXITED", kind="loop.stop()", reason="it stopped the event loop")

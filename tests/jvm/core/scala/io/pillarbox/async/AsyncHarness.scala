@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import io.pillarbox.mailbox._
 
@@ -19,6 +20,9 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   val time = new ManualProcessingTimeService(executor, startMs)
   val emitted: mutable.Buffer[String] = mutable.Buffer.empty
   val calls: mutable.Buffer[Call] = mutable.Buffer.empty
+
+  /** The inputs of each call of the batch form. */
+  val groups: mutable.Buffer[Seq[String]] = mutable.Buffer.empty
   val cancelled: mutable.Buffer[String] = mutable.Buffer.empty
   val timedOut: mutable.Buffer[String] = mutable.Buffer.empty
   val gaveUp: mutable.Buffer[Long] = mutable.Buffer.empty
@@ -30,7 +34,14 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   /** What the total timeout does; by default what the library does. */
   var onTimeout: Option[(String, ResultFuture[String]) => Unit] = None
 
-  private val function = new AsyncFunction[String, String] {
+  private val function = new BatchAsyncFunction[String, String] {
+    override def asyncInvokeBatch(
+        inputs: util.List[String],
+        futures: util.List[ResultFuture[String]]
+    ): Unit = {
+      groups += inputs.asScala.toSeq
+      inputs.asScala.zip(futures.asScala).foreach { case (input, future) => asyncInvoke(input, future) }
+    }
     override def asyncInvoke(input: String, future: ResultFuture[String]): Unit = {
       assert(mailbox.isMailboxThread)
       val call = Call(input, future.attempt, future)

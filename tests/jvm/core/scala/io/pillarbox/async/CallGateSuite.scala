@@ -11,26 +11,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class CallGateSuite extends AnyFunSuite {
 
-  /** Moved by hand; runs what is due as it passes it. */
-  private final class ManualClock extends GateClock {
-    private[this] val tasks = mutable.Buffer.empty[(Long, Runnable)]
-    private[this] var now = Long.MaxValue - 500
-
-    override def nanoTime: Long = now
-
-    override def schedule(delayNanos: Long, task: Runnable): Unit = tasks += ((now + delayNanos, task))
-
-    def advance(nanos: Long): Unit = (1L to nanos).foreach { _ =>
-      now += 1
-      val (due, later) = tasks.partition(_._1 - now <= 0)
-      tasks.clear()
-      tasks ++= later
-      due.foreach(_._2.run())
-    }
-
-    def pending: Int = tasks.size
-  }
-
   private final class Waiter(name: String, log: mutable.Buffer[String]) extends Runnable {
     override def run(): Unit = log += name
   }
@@ -63,7 +43,7 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a rate gate spaces calls evenly and serves waiters in order") {
-    val clock = new ManualClock
+    val clock = new ManualGateClock
     val log = mutable.Buffer.empty[String]
     val gate = new RateGate(4, 100, 1, clock)
     assert(gate.tryAcquire(() => ()))
@@ -81,7 +61,7 @@ class CallGateSuite extends AnyFunSuite {
 
   test("in no stretch of its interval does a rate gate start more than its permits and the burst allow") {
     for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
-      val clock = new ManualClock
+      val clock = new ManualGateClock
       val gate = new RateGate(permits, 100, burst, clock)
       val starts = mutable.Buffer.empty[Long]
       def start(): Unit = starts += clock.nanoTime
@@ -101,14 +81,14 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a burst may start at once after a pause and is then used up") {
-    val clock = new ManualClock
+    val clock = new ManualGateClock
     val gate = new RateGate(10, 100, 3, clock)
     clock.advance(1000)
     assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
   }
 
   test("a rate gate that nobody waits for any more wakes once at most") {
-    val clock = new ManualClock
+    val clock = new ManualGateClock
     val gate = new RateGate(1, 100, 1, clock)
     gate.tryAcquire(() => ())
     val waiter: Runnable = () => fail("was cancelled")
@@ -126,7 +106,7 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("both limits hold at once, in whichever of the two a waiter stands") {
-    val clock = new ManualClock
+    val clock = new ManualGateClock
     val log = mutable.Buffer.empty[String]
     val concurrency = new ConcurrencyGate(1)
     val gate = CallGate.both(concurrency, new RateGate(1, 100, 1, clock))
@@ -146,7 +126,7 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a waiter of both limits can be cancelled at each of them, and gives back what it holds") {
-    val clock = new ManualClock
+    val clock = new ManualGateClock
     val concurrency = new ConcurrencyGate(1)
     val gate = CallGate.both(concurrency, new RateGate(1, 100, 1, clock))
     assert(gate.tryAcquire(() => ()))

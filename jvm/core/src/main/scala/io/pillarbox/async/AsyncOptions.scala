@@ -3,8 +3,8 @@ package io.pillarbox.async
 /**
  * How an [[AsyncWaitOperator]] works.
  *
- * The clocks of both deadlines start when an element gets its first permit from the gate, so waiting in line before
- * the first attempt counts for neither.
+ * The clocks of both deadlines start with an element's first call, so neither waiting for a permit of the gate before
+ * it counts, nor waiting for company. What comes between two attempts counts into the total deadline only.
  *
  * @param lookAhead
  *   elements more that the function is given before there is room for their calls, which it starts by itself as others
@@ -17,6 +17,8 @@ package io.pillarbox.async
  *   for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs
  *   for one attempt, whose failure may be retried; 0 for none
+ * @param batching
+ *   how elements are gathered if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an attempt's
  */
 final case class AsyncOptions[IN, OUT](
@@ -27,13 +29,18 @@ final case class AsyncOptions[IN, OUT](
     retry: AsyncRetryStrategy[OUT],
     onFailure: FailurePolicy[IN, OUT],
     gate: CallGate,
-    lookAhead: Int = 0
+    lookAhead: Int = 0,
+    batching: Option[Batching] = None
 ) {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
   require(
     lookAhead == 0 || (gate eq CallGate.Unlimited),
     "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
+  )
+  require(
+    lookAhead == 0 || batching.isEmpty,
+    "There is no look-ahead with batches: an element that is given ahead could not wait for company"
   )
   require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
   require(

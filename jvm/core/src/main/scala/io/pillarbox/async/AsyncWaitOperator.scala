@@ -189,7 +189,10 @@ final class AsyncWaitOperator[IN, OUT](
   }
 
   /** No more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
-  def endInputReached(): Unit = inputEnded = true
+  def endInputReached(): Unit = {
+    inputEnded = true
+    if (restored.isEmpty) calls.noMoreInput()
+  }
 
   /** Whether everything that was taken in has been emitted. */
   def isDrained: Boolean = queue.isEmpty && restored.isEmpty
@@ -242,6 +245,7 @@ final class AsyncWaitOperator[IN, OUT](
       case StreamElement.Record(id, input, timestampMs) => admit(id, input, timestampMs)
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
+    if (inputEnded && restored.isEmpty) calls.noMoreInput()
     // By mail: emitting here would come back here for every watermark.
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }

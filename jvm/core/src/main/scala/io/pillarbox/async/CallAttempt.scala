@@ -12,13 +12,13 @@ import java.util.concurrent.atomic.AtomicReference
  * moment the call ends, also while the mailbox thread is busy elsewhere.
  *
  * @param permit
- *   the gate that this attempt holds a permit of, or null
+ *   what this attempt gives back at its end, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
     val element: InFlightElement[IN, OUT],
     override val attempt: Int,
-    permit: CallGate
+    permit: Permit
 ) extends AtomicReference[AnyRef]
     with ResultFuture[OUT] {
   import CallAttempt._

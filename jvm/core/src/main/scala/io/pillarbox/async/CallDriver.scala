@@ -26,11 +26,21 @@ private[async] final class CallDriver[IN, OUT](
     finished: InFlightElement[IN, OUT] => Unit,
     handler: () => Unit
 ) {
+  require(
+    options.batching.isEmpty || function.isInstanceOf[BatchAsyncFunction[_, _]],
+    s"Batches need a function that takes many inputs, which ${function.getClass.getName} does not"
+  )
+
   val inbox: CompletionInbox = new CompletionInbox(executor, () => handler())
 
   private[this] val gate = options.gate
   private[this] val isGated = gate ne CallGate.Unlimited
-  private[this] val permits = new PermitLine[IN, OUT](gate, executor, e => start(e, gate))
+  private[this] val permits =
+    new PermitLine[InFlightElement[IN, OUT]](gate, executor, isTooLate(_), start(_, gate))
+
+  /** Null if each element is called by itself. */
+  private[this] val groups: GroupLine[IN, OUT] =
+    options.batching.map(new GroupLine[IN, OUT](_, gate, executor, time, isTooLate(_), startGroup(_))).orNull
   private[this] val retry = options.retry
   private[this] val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
@@ -38,6 +48,10 @@ private[async] final class CallDriver[IN, OUT](
 
   /** Elements that are being called or wait for a retry: at most the capacity. */
   private[this] var places = 0
+
+  /** Elements that wait for the time of their next attempt. */
+  private[this] var backingOff = 0
+  private[this] var inputEnded = false
 
   /** Handed to the function before there was a place for them, in its order. */
   private[this] val inLine = new util.ArrayDeque[InFlightElement[IN, OUT]]
@@ -53,6 +67,15 @@ private[async] final class CallDriver[IN, OUT](
       takePlace()
       request(element)
     }
+
+  /** Nothing is admitted any more; retries may still come. */
+  def noMoreInput(): Unit = {
+    inputEnded = true
+    sendIfNoneComes()
+  }
+
+  /** A group does not wait for company that can't come. (A call under way that fails may still bring some.) */
+  private def sendIfNoneComes(): Unit = if ((groups ne null) && inputEnded && backingOff == 0) groups.send()
 
   private def takePlace(): Unit = {
     places += 1
@@ -73,18 +96,40 @@ private[async] final class CallDriver[IN, OUT](
 
   /** Starts an attempt, now or when there is a permit. */
   private def request(element: InFlightElement[IN, OUT]): Unit =
-    if (isGated) {
+    if (isGated || (groups ne null)) {
       element.phase = Waiting
       element.setPhaseEnd(Never)
       setTimer(element)
-      permits.enter(element)
+      if (groups eq null) permits.enter(element) else groups.enter(element)
     } else start(element, null)
 
-  private def start(element: InFlightElement[IN, OUT], permit: CallGate): Unit = {
+  /** Whether an element that waited needs no attempt any more. Once the total deadline has passed there is none. */
+  private def isTooLate(element: InFlightElement[IN, OUT]): Boolean =
+    element.phase != Waiting || hasPassed(element.totalDeadlineMs)
+
+  private def hasPassed(deadlineMs: Long): Boolean =
+    deadlineMs != Never && time.currentProcessingTime >= deadlineMs
+
+  private def start(element: InFlightElement[IN, OUT], permit: Permit): Unit =
+    invoke(element, newAttempt(element, permit))
+
+  private def newAttempt(element: InFlightElement[IN, OUT], permit: Permit): CallAttempt[IN, OUT] = {
     val attempt = new CallAttempt(inbox, element, element.attempts + 1, permit)
     element.current = attempt
     begun(element, attempt)
-    invoke(element, attempt)
+    attempt
+  }
+
+  private def startGroup(elements: util.List[InFlightElement[IN, OUT]]): Unit = {
+    val permit = if (isGated) new SharedPermit(gate, elements.size) else null
+    val inputs = new util.ArrayList[IN](elements.size)
+    val futures = new util.ArrayList[ResultFuture[OUT]](elements.size)
+    elements.forEach { element =>
+      inputs.add(element.input)
+      CallDriver.ignore(futures.add(newAttempt(element, permit)))
+    }
+    try function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
+    catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }
   }
 
   private def begun(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit = {
@@ -169,8 +214,7 @@ private[async] final class CallDriver[IN, OUT](
 
   /** Once the total deadline has passed there is no further attempt, whatever the last one ends with. */
   private def mayRetry(element: InFlightElement[IN, OUT]): Boolean =
-    retry.canRetry(element.attempts) &&
-      (element.totalDeadlineMs == Never || time.currentProcessingTime < element.totalDeadlineMs)
+    retry.canRetry(element.attempts) && !hasPassed(element.totalDeadlineMs)
 
   private def failed(element: InFlightElement[IN, OUT], error: Throwable): Unit =
     if (mayRetry(element) && !error.isInstanceOf[NotRetryable] && retry.retryOnException(error))
@@ -184,6 +228,7 @@ private[async] final class CallDriver[IN, OUT](
 
   private def backOff(element: InFlightElement[IN, OUT], delayMs: Long): Unit = {
     metrics.retryCount += 1
+    backingOff += 1
     element.current = null
     element.phase = BackingOff
     element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
@@ -232,8 +277,11 @@ private[async] final class CallDriver[IN, OUT](
     val now = time.currentProcessingTime
     if (now >= element.totalDeadlineMs) onTotalTimeout(element)
     else if (now < element.phaseEndMs) setTimer(element)
-    else if (element.phase == BackingOff) request(element)
-    else if (element.phase == Running) onAttemptTimeout(element)
+    else if (element.phase == BackingOff) {
+      backingOff -= 1
+      request(element)
+      sendIfNoneComes()
+    } else if (element.phase == Running) onAttemptTimeout(element)
   }
 
   private def onAttemptTimeout(element: InFlightElement[IN, OUT]): Unit = {
@@ -254,7 +302,7 @@ private[async] final class CallDriver[IN, OUT](
   private def onTotalTimeout(element: InFlightElement[IN, OUT]): Unit = {
     val wasRunning = element.phase == Running
     if (!wasRunning) {
-      element.phase = Running
+      leaveWait(element)
       element.current = new CallAttempt(inbox, element, element.attempts, null)
       element.current.startNanos = time.nanoTime
     }
@@ -268,6 +316,17 @@ private[async] final class CallDriver[IN, OUT](
         tellGaveUp(element)
       }
     }
+  }
+
+  /** It waits no more, for a permit or for its next attempt. */
+  private def leaveWait(element: InFlightElement[IN, OUT]): Unit = {
+    val wasBackingOff = element.phase == BackingOff
+    element.phase = Running
+    if (wasBackingOff) {
+      backingOff -= 1
+      sendIfNoneComes()
+    } else if (groups ne null) groups.prune()
+    else permits.prune()
   }
 
   /** Cancelling is a courtesy to the function; if that fails, the element is decided all the same. */
@@ -290,6 +349,7 @@ private[async] final class CallDriver[IN, OUT](
 
   def close(): Unit = {
     inLine.clear()
+    if (groups ne null) groups.close()
     permits.close()
   }
 }

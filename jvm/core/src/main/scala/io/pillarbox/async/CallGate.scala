@@ -5,7 +5,7 @@ package io.pillarbox.async
  *
  * An attempt needs a permit to start and gives it back when it ends; while it waits for a retry it holds none.
  */
-trait CallGate {
+trait CallGate extends Permit {
 
   /**
    * True: the caller has a permit. False: the waiter stands in line, and will be run once, on any thread, when it has
@@ -20,6 +20,13 @@ trait CallGate {
   def cancel(waiter: Runnable): Boolean
 
   /** Gives a permit back, once for each that was got. */
+  override def release(): Unit
+}
+
+/** What an attempt holds while it runs. */
+trait Permit {
+
+  /** The attempt has ended. Any thread. */
   def release(): Unit
 }
 

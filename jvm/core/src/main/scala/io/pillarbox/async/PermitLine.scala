@@ -7,33 +7,39 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.mailbox.MailboxExecutor
 
 /**
- * The elements of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however many
- * elements wait. Mailbox thread only; just the waiter itself runs on any thread.
+ * The calls of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however many
+ * calls wait, and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
  *
+ * @param isGone
+ *   whether a call is no longer wanted
  * @param start
- *   starts the attempt of an element that has got its permit, and with it the duty to give it back
+ *   starts a call that has got its permit, and with it the duty to give it back
  */
-private[async] final class PermitLine[IN, OUT](
+private[async] final class PermitLine[CALL](
     gate: CallGate,
     executor: MailboxExecutor,
-    start: InFlightElement[IN, OUT] => Unit
+    isGone: CALL => Boolean,
+    start: CALL => Unit
 ) {
   import PermitLine._
 
-  private[this] val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
+  private[this] val line = new util.ArrayDeque[CALL]
   private[this] val ticket = new Ticket
 
-  /** Starts the element now, or when its turn has come and there is a permit. */
-  def enter(element: InFlightElement[IN, OUT]): Unit = {
-    line.addLast(element)
+  /** Starts the call now, or when its turn has come and there is a permit. */
+  def enter(call: CALL): Unit = {
+    line.addLast(call)
     if (ticket.get == Idle) advance()
   }
 
+  /** A call in line may be gone. With the last one the line leaves the gate, so that no permit is spent on nothing. */
+  def prune(): Unit = if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
+
   private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
 
-  /** Elements whose total deadline passed in line have left it. */
+  /** Calls that are gone leave from the head; whether one is left. */
   private def dropGone(): Boolean = {
-    while (!line.isEmpty && line.peekFirst().phase != InFlightElement.Waiting) line.pollFirst()
+    while (!line.isEmpty && isGone(line.peekFirst())) line.pollFirst()
     !line.isEmpty
   }
 

@@ -37,6 +37,8 @@ final case class RateSpec(permits: Int, intervalMs: Long)
  * @param mode
  *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
  *   thread pool, `jvm` a class on the executor's class path
+ * @param threads
+ *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
  * @param returns
  *   the columns that the function's result adds
  * @param json
@@ -61,11 +63,15 @@ final case class AsyncIOSpec(
     explode: Boolean,
     batchSize: Option[Int],
     batchWaitMs: Long,
+    threads: Option[Int],
     json: String
 ) {
 
   /** Whether calls of all tasks of an executor are limited together. */
   def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
+
+  /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
+  def threadLimit: Option[Int] = threads.filter(_ < capacity)
 
   /** What `explain()` shows. */
   def summary: Seq[String] = Seq(
@@ -110,6 +116,7 @@ object AsyncIOSpec {
       explode = node.path("explode").asBoolean(false),
       batchSize = child(node, "batch_size").map(_.asInt),
       batchWaitMs = node.path("batch_wait_ms").asLong(0),
+      threads = child(node, "threads").map(_.asInt),
       json = json
     )
   }

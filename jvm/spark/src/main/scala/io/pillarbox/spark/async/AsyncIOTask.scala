@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, CallGate}
+import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
 import org.apache.spark.TaskContext
@@ -52,7 +52,7 @@ final case class AsyncIOTask(
       }
     }
 
-  /** The core operator's options. Any gate that elements wait for comes with the way of calling. */
+  /** The core operator's options. */
   def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
     val text = new RowText(inputSchema)
     val view = inputView()
@@ -64,17 +64,20 @@ final case class AsyncIOTask(
       retryStrategy,
       new RowFailurePolicy(spec, row => text.of(view(row))),
       gate,
-      lookAhead
+      lookAhead,
+      spec.batchSize.map(Batching(_, spec.batchWaitMs))
     )
   }
 
   /**
    * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free does not
    * wait for the way to the JVM and back. None where another rule than the capacity says when a call may start: a gate,
-   * a group, or the order, in which a call that is done keeps its place until the row has left.
+   * a thread, a group, or the order, in which a call that is done keeps its place until the row has left.
    */
   def lookAhead: Int =
-    if (spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated) 0
+    if (
+      spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated || spec.threadLimit.nonEmpty
+    ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
   private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(

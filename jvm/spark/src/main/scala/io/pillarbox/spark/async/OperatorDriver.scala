@@ -31,7 +31,7 @@ final private class OperatorDriver(
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
   private val calls =
-    translating(TaskCalls.of(task, context, timers, error => processor.reportThrowable(named(error))))
+    translating(TaskCalls.of(task, context, error => processor.reportThrowable(named(error))))
   private val operator =
     new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
   private var pending: InternalRow = _

@@ -1,15 +1,18 @@
 package io.pillarbox.spark.async
 
-import java.util.Arrays
 import java.util.concurrent.ConcurrentHashMap
+import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
-import io.pillarbox.async.{AsyncFunction, CompletionBatch, ResultFuture}
+import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ResultFuture}
 import io.pillarbox.spark.python._
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * Calls a Python function over a channel. The mailbox thread starts and cancels calls, the channel's reader thread
- * completes them.
+ * Calls a Python function over a channel, for one row or for many. The mailbox thread starts and cancels calls, the
+ * channel's reader thread completes them.
+ *
+ * Whatever the worker says names an element and an attempt, and reaches the future of this very attempt, or nobody:
+ * what is kept of an attempt here is that future alone.
  *
  * @param noMatch
  *   the row of nulls that stands for "no match"
@@ -18,16 +21,16 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param lends
  *   the worker gets rows ahead and keeps their places
  */
-class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean = false)
-    extends AsyncFunction[InternalRow, InternalRow]
+final class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean)
+    extends BatchAsyncFunction[InternalRow, InternalRow]
     with ChannelListener {
 
-  protected var channel: PythonChannel = _
+  private var channel: CallChannel = _
   private var batch: CompletionBatch[InternalRow] = _
   private val pending = new ConcurrentHashMap[java.lang.Long, ResultFuture[InternalRow]]
 
   /** Says where calls go and how answers come back; before the channel opens. */
-  def connect(to: PythonChannel, answers: CompletionBatch[InternalRow]): Unit = {
+  def connect(to: CallChannel, answers: CompletionBatch[InternalRow]): Unit = {
     channel = to
     batch = answers
   }
@@ -37,16 +40,29 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends:
   override def close(): Unit = channel.close()
 
   override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
-    register(future)
+    pending.put(future.elementId, future)
     channel.call(future.elementId, future.attempt, input)
+  }
+
+  override def asyncInvokeBatch(
+      inputs: JList[InternalRow],
+      futures: JList[ResultFuture[InternalRow]]
+  ): Unit = {
+    val calls = new JArrayList[PythonCall](inputs.size)
+    var i = 0
+    while (i < inputs.size) {
+      val future = futures.get(i)
+      pending.put(future.elementId, future)
+      calls.add(PythonCall(future.elementId, future.attempt, inputs.get(i)))
+      i += 1
+    }
+    channel.callGroup(calls)
   }
 
   override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
     if (pending.remove(future.elementId, future)) channel.cancel(future.elementId, future.attempt)
 
   override def gaveUp(elementId: Long): Unit = if (lends) channel.giveUp(elementId)
-
-  protected def register(future: ResultFuture[InternalRow]): Unit = pending.put(future.elementId, future)
 
   override def onResults(results: CallResults): Unit = {
     var next = 0
@@ -55,8 +71,9 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends:
       val count = results.counts(i)
       val future = take(results.elementIds(i), results.attempts(i))
       if (future != null) {
-        complete(future, results.rows, next, count)
-        settled(future.elementId)
+        val problem = results.problem(next, count)
+        if (problem == null) complete(future, results.rows, next, count)
+        else batch.completeExceptionally(future, PythonCallException.notReadable(problem))
       }
       next += math.max(count, 0)
       i += 1
@@ -76,14 +93,8 @@ class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends:
 
   override def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
     val future = take(elementId, attempt)
-    if (future != null) {
-      future.completeExceptionally(failure)
-      settled(elementId)
-    }
+    if (future != null) future.completeExceptionally(failure)
   }
-
-  /** An attempt has its answer. On the reader thread. */
-  protected def settled(elementId: Long): Unit = ()
 
   override def onFatal(cause: Throwable): Unit = fatal(cause)
 

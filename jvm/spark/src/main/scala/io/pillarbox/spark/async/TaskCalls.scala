@@ -1,7 +1,6 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate}
-import io.pillarbox.mailbox.ProcessingTimeService
+import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate, ConcurrencyGate}
 import io.pillarbox.spark.UserClasses
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.PythonChannel
@@ -28,14 +27,9 @@ sealed abstract private class TaskCalls {
 private object TaskCalls {
 
   /** @param fatal told, on any thread, when no call can be made any more */
-  def of(
-      task: AsyncIOTask,
-      context: TaskContext,
-      timers: ProcessingTimeService,
-      fatal: Throwable => Unit
-  ): TaskCalls =
+  def of(task: AsyncIOTask, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
     task.function match {
-      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, timers, fatal)
+      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, fatal)
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
     }
 
@@ -58,19 +52,17 @@ private object TaskCalls {
       task: AsyncIOTask,
       python: AsyncIOFunction.Python,
       context: TaskContext,
-      timers: ProcessingTimeService,
       fatal: Throwable => Unit
   ) extends TaskCalls {
-    private val shared = ExecutorGates.of(task.operatorId, task.spec)
     private val noMatch = new GenericInternalRow(task.resultSchema.length)
 
-    /** In the batch form a group is one call, so the group waits for the permit and not its elements. */
-    override val gate: CallGate = if (task.spec.batchSize.isEmpty) shared else CallGate.Unlimited
+    /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */
+    override val gate: CallGate = CallGate.both(
+      task.spec.threadLimit.fold(CallGate.Unlimited)(new ConcurrencyGate(_)),
+      ExecutorGates.of(task.operatorId, task.spec)
+    )
 
-    override val function: PythonAsyncFunction = task.spec.batchSize match {
-      case Some(size) => new PythonGroupFunction(noMatch, fatal, size, task.spec.batchWaitMs, shared, timers)
-      case None => new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
-    }
+    override val function: PythonAsyncFunction = new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
     private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =

@@ -44,7 +44,8 @@ final case class ChannelSettings(
  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
  * thread and no off-heap memory of this channel is left.
  */
-final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener) {
+final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener)
+    extends CallChannel {
   private var worker: WorkerSession = _
   private var threads: Seq[Thread] = Nil
   private val outbox = new CallOutbox
@@ -61,7 +62,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
    * @throws PythonWorkerException
    *   if the function does not unpickle, its resource does not open, or the Python versions differ
    */
-  def open(): Unit = {
+  override def open(): Unit = {
     val leased = new WorkerSession(settings.function, settings.artifactId, context)
     worker = leased
     opening = true
@@ -72,22 +73,18 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     start(leased)
   }
 
-  /** Starts one call. */
-  def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
+  override def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
     outbox.put(Outgoing.Call(PythonCall(elementId, attempt, row)))
 
-  /** Starts one call of the batch form for several rows. The list must not change afterwards. */
-  def callGroup(calls: JList[PythonCall]): Unit = outbox.put(Outgoing.Group(calls))
+  override def callGroup(calls: JList[PythonCall]): Unit = outbox.put(Outgoing.Group(calls))
 
-  /** Cancels a call; no answer need come. */
-  def cancel(elementId: Long, attempt: Int): Unit =
+  override def cancel(elementId: Long, attempt: Int): Unit =
     outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
 
-  /** No further attempt follows for an element that failed: its place is free for one that was sent ahead. */
-  def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
+  override def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
 
   /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
-  def close(): Unit =
+  override def close(): Unit =
     if (closed.compareAndSet(false, true) && worker != null) {
       closing.set(true)
       outbox.put(Outgoing.End)

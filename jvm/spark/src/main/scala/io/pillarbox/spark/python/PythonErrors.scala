@@ -1,6 +1,7 @@
 package io.pillarbox.spark.python
 
 import io.pillarbox.async.HasRetryDelay
+import io.pillarbox.spark.ErrorCatalogue
 
 /**
  * A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
@@ -32,6 +33,16 @@ class PythonCallException(kind: String, text: String, traceback: String, val ret
       traceback,
       PythonFailure.message(kind, text, traceback)
     )
+
+object PythonCallException {
+  private val NotReadable = "RESULT_NOT_READABLE"
+
+  /** Spark refuses what the function returned. */
+  def notReadable(problem: Throwable): PythonCallException = {
+    val text = ErrorCatalogue.text(NotReadable, "reason" -> String.valueOf(problem))
+    new PythonCallException(NotReadable, s"[$NotReadable] $text", "", retryable = false)
+  }
+}
 
 /**
  * A failed call that said itself when to try again.

@@ -1,0 +1,33 @@
+package io.pillarbox.async
+
+import java.util
+
+/**
+ * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group takes one
+ * permit of the gate, from its call until its last attempt is answered or abandoned.
+ *
+ * Each future is an attempt of its own: its element is answered, retried and given up apart from the others', and may be
+ * in another group the next time.
+ */
+private[pillarbox] trait BatchAsyncFunction[IN, OUT] extends AsyncFunction[IN, OUT] {
+
+  /** Starts one call for all inputs; the futures belong to them, in their order. The lists don't change any more. */
+  @throws[Exception]
+  def asyncInvokeBatch(inputs: util.List[IN], resultFutures: util.List[ResultFuture[OUT]]): Unit
+
+  override def asyncInvoke(input: IN, resultFuture: ResultFuture[OUT]): Unit =
+    asyncInvokeBatch(util.List.of(input), util.List.of(resultFuture))
+}
+
+/**
+ * How elements are gathered for a [[BatchAsyncFunction]].
+ *
+ * @param size
+ *   elements that are called together at most
+ * @param waitMs
+ *   how long the first of a group waits for company; less once the input has ended and no retry is to come
+ */
+final case class Batching(size: Int, waitMs: Long) {
+  require(size > 0, s"The size of a batch must be positive, not $size")
+  require(waitMs >= 0, s"The wait for a batch must not be negative, but is $waitMs ms")
+}
