@@ -19,7 +19,7 @@ sealed abstract private class TaskCalls {
   /** Tells the function where answers go; before it is opened. */
   def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
 
-  /** Ends the calls from another thread than the mailbox thread. */
+  /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
 }
 
@@ -48,7 +48,7 @@ private object TaskCalls {
       task.inputView()
     )
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
-    override def abort(): Unit = function.close()
+    override def abort(): Unit = ()
   }
 
   final private class PythonCalls(

@@ -34,13 +34,14 @@ final class StreamStateSource(
     val start = System.nanoTime
     val found = OpenStates.checkOut(partition, base)
     versioned = found.getOrElse(load())
-    taskContext.addTaskCompletionListener[Unit](_ => if (!committed) versioned.close())
     partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
     StateMaintenance.start(settings.maintenanceMs)
     found.foreach(_ => count(KeyedMetrics.BackendReused, 1))
     count(KeyedMetrics.LoadMs, millisSince(start))
     versioned.state
   }
+
+  override def close(): Unit = if (versioned != null && !committed) versioned.close()
 
   override def commit(): Unit = {
     TaskKills.check(taskContext)
