@@ -1,4 +1,4 @@
-"""Spark hands some iterators to threads of its own: TRANSFORM after the first row, pipe from it on."""
+"""Spark hands some iterators to its own threads: TRANSFORM after the first row, pipe from it on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keyed.streams import Stream
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.streams import Stream
 from spark_support import CallLog, by_value, eventually, threads_are_gone
 
 by_value(__name__)
