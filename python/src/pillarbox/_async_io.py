@@ -20,7 +20,7 @@ from ._options import (
     parse_options,
     refuse_for_python,
 )
-from .errors import error
+from .errors import error, shown
 from .retry import Retry
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ def _plan(
     on_jvm = _runs_on_jvm(df, function, engine)
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)
+        _check_retry_on(options.retry, on_jvm=True)
         return _on_jvm(df, b"", _spec(options, inputs, columns, function))
+    _check_retry_on(options.retry, on_jvm=False)
     command = Command(
         function=function,
         is_async=is_async(function),
@@ -215,6 +217,21 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
                 condition="for a JVM function",
                 advice=f"Leave {option} out.",
             )
+
+
+def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
+    """Exceptions of Python mean nothing to the JVM, and the other way round."""
+    if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
+        return
+    raise error(
+        "OPTION_NEEDS_OTHER",
+        option="retry.retry_on",
+        value=shown(retry.retry_on),
+        condition="for a JVM function" if on_jvm else "for a Python function",
+        advice='Name Java classes, such as retry_on="java.io.IOException".'
+        if on_jvm
+        else "Pass exception types, such as retry_on=(TimeoutError, ConnectionError).",
+    )
 
 
 def _spec(

@@ -19,13 +19,19 @@ object OnError {
       .getOrElse(throw new IllegalArgumentException(s"on_error is raise, null or column, found '$name'"))
 }
 
-/** Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter. */
+/**
+ * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter.
+ *
+ * @param retryOn
+ *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
+ */
 final case class RetrySpec(
     maxAttempts: Int,
     backoffMs: Long,
     multiplier: Double,
     maxBackoffMs: Long,
-    jitter: Double
+    jitter: Double,
+    retryOn: Set[String] = Set.empty
 )
 
 /** At most `permits` calls started in any `intervalMs`. */
@@ -88,7 +94,7 @@ object AsyncIOSpec {
 
   private val mapper = new ObjectMapper
 
-  /** @throws IllegalArgumentException if a field is missing or has no meaning */
+  /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {
     val node = mapper.readTree(json)
     AsyncIOSpec(
@@ -97,30 +103,37 @@ object AsyncIOSpec {
       className = text(node, "class_name"),
       options = child(node, "options").fold(Map.empty[String, String])(stringMap),
       ordered = node.path("ordered").asBoolean(true),
-      capacity = node.path("capacity").asInt(100),
+      capacity = child(node, "capacity").fold(100)(whole),
       timeoutMs = node.path("timeout_ms").asLong(0),
       attemptTimeoutMs = node.path("attempt_timeout_ms").asLong(0),
       retry = child(node, "retry").map(retrySpec),
       onError = OnError.of(text(node, "on_error").getOrElse("raise")),
       errorColumn = text(node, "error_column").getOrElse("error"),
-      maxConcurrency = child(node, "max_concurrency").map(_.asInt),
-      rate = child(node, "rate").map(r => RateSpec(r.path("permits").asInt, r.path("interval_ms").asLong)),
-      inputs = child(node, "inputs").fold(Seq.empty[String])(_.elements.asScala.map(_.asText).toSeq),
+      maxConcurrency = child(node, "max_concurrency").map(whole),
+      rate = child(node, "rate").map(r => RateSpec(whole(r.path("permits")), r.path("interval_ms").asLong)),
+      inputs = child(node, "inputs").fold(Seq.empty[String])(strings),
       returns = DataType.fromJson(node.path("returns").asText).asInstanceOf[StructType],
       explode = node.path("explode").asBoolean(false),
-      batchSize = child(node, "batch_size").map(_.asInt),
+      batchSize = child(node, "batch_size").map(whole),
       batchWaitMs = node.path("batch_wait_ms").asLong(0),
       json = json
     )
   }
 
   private def retrySpec(node: JsonNode): RetrySpec = RetrySpec(
-    node.path("max_attempts").asInt,
+    whole(node.path("max_attempts")),
     node.path("backoff_ms").asLong,
     node.path("multiplier").asDouble(1.0),
     node.path("max_backoff_ms").asLong(Long.MaxValue),
-    node.path("jitter").asDouble(0.0)
+    node.path("jitter").asDouble(0.0),
+    child(node, "retry_on").fold(Set.empty[String])(strings(_).toSet)
   )
+
+  private def whole(number: JsonNode): Int =
+    if (number.canConvertToInt) number.asInt
+    else throw new IllegalArgumentException(s"A whole number of 32 bits is needed, found $number")
+
+  private def strings(node: JsonNode): Seq[String] = node.elements.asScala.map(_.asText).toSeq
 
   private def child(node: JsonNode, name: String): Option[JsonNode] =
     Option(node.get(name)).filterNot(_.isNull)

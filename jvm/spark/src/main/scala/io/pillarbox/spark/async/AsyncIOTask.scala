@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
-import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
+import io.pillarbox.spark.python.ChannelSettings
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -88,10 +88,7 @@ final case class AsyncIOTask(
         retry.multiplier,
         retry.jitter
       )
-      .ifException {
-        case call: PythonCallException => call.retryable
-        case _ => true
-      }
+      .ifException(new RetryableFailures(retry.retryOn))
   }
 
   /** What the channel tells the worker. */

@@ -127,7 +127,10 @@ final private class OperatorDriver(
     closed = true
     timers.close()
     try operator.close()
-    finally TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics)
+    finally {
+      calls.close()
+      TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics)
+    }
   }
 
   override def abort(): Unit = calls.abort()

@@ -13,14 +13,20 @@ sealed abstract private class TaskCalls {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
+  /** The limit that the operator's tasks share. */
+  protected def held: HeldGate
+
   /** What an element waits for before its call starts. */
-  def gate: CallGate
+  def gate: CallGate = held.gate
 
   /** Tells the function where answers go; before it is opened. */
   def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
 
   /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
+
+  /** After the operator was closed. */
+  def close(): Unit = held.close()
 }
 
 private object TaskCalls {
@@ -39,7 +45,6 @@ private object TaskCalls {
 
   final private class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
       extends TaskCalls {
-    override val gate: CallGate = ExecutorGates.of(task.operatorId, task.spec)
     override val function: RowAsyncFunction = new RowAsyncFunction(
       RowAsyncFunction.instantiate(className, options),
       task.inputSchema,
@@ -47,6 +52,7 @@ private object TaskCalls {
       task.resultSchema,
       task.inputView()
     )
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.operatorId, task.spec)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
@@ -58,17 +64,19 @@ private object TaskCalls {
       timers: ProcessingTimeService,
       fatal: Throwable => Unit
   ) extends TaskCalls {
-    private val shared = ExecutorGates.of(task.operatorId, task.spec)
+    private val settings = task.channelSettings(python, context)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.operatorId, task.spec)
     private val noMatch = new GenericInternalRow(task.resultSchema.length)
 
     /** In the batch form a group is one call, so the group waits for the permit and not its elements. */
-    override val gate: CallGate = if (task.spec.batchSize.isEmpty) shared else CallGate.Unlimited
+    override def gate: CallGate = if (task.spec.batchSize.isEmpty) held.gate else CallGate.Unlimited
 
     override val function: PythonAsyncFunction = task.spec.batchSize match {
-      case Some(size) => new PythonGroupFunction(noMatch, fatal, size, task.spec.batchWaitMs, shared, timers)
+      case Some(size) =>
+        new PythonGroupFunction(noMatch, fatal, size, task.spec.batchWaitMs, held.gate, timers)
       case None => new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
     }
-    private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
+    private val channel = new PythonChannel(settings, context, function)
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
       function.connect(channel, operator.completionBatch())
