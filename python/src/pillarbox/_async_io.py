@@ -13,6 +13,7 @@ from ._functions import (
     is_async,
     name_of,
 )
+from ._identity import Identity, identify
 from ._options import (
     AsyncOptions,
     Duration,
@@ -136,10 +137,11 @@ def _plan(
     error_column = options.error_column if options.on_error == "column" else None
     output = output_schema(schema, columns, error_column, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
+    identity = identify(df, options.name, columns, options.inputs)
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)
         _check_retry_on(options.retry, on_jvm=True)
-        return _on_jvm(df, b"", _spec(options, inputs, columns, function))
+        return _on_jvm(df, b"", _spec(options, inputs, columns, function), identity)
     _check_retry_on(options.retry, on_jvm=False)
     command = Command(
         function=function,
@@ -151,11 +153,11 @@ def _plan(
         returns=columns,
     )
     if on_jvm:
-        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command))
+        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command), identity)
     refuse_for_python(options)
     from ._python_engine import async_io_in_python
 
-    return async_io_in_python(df, command, options, output)
+    return async_io_in_python(df, command, options, output, identity)
 
 
 def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
@@ -251,7 +253,12 @@ def _spec(
     return {**spec, "mode": "batch" if function.is_batch else unbatched}
 
 
-def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
+def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any], identity: Identity) -> DataFrame:
     from . import _jvm
 
-    return _jvm.async_io(df, command, spec)
+    named = {
+        "signature": identity.signature,
+        "operator_id": identity.operator,
+        "call_scope": identity.calls,
+    }
+    return _jvm.async_io(df, command, {**spec, **named})

@@ -45,6 +45,12 @@ final case class RateSpec(permits: Int, intervalMs: Long)
  *   thread pool, `jvm` a class on the executor's class path
  * @param returns
  *   the columns that the function's result adds
+ * @param signature
+ *   alike for operators of one kind, in every run of a program
+ * @param operatorId
+ *   names the operator for limits that tasks share; none for one that gets its name here
+ * @param callScope
+ *   what the ids of its calls begin with, unless it has a place in a streaming query
  * @param json
  *   the very text this was read from; the worker gets it too
  */
@@ -67,6 +73,9 @@ final case class AsyncIOSpec(
     explode: Boolean,
     batchSize: Option[Int],
     batchWaitMs: Long,
+    signature: String,
+    operatorId: Option[String],
+    callScope: Option[String],
     json: String
 ) {
 
@@ -116,6 +125,9 @@ object AsyncIOSpec {
       explode = node.path("explode").asBoolean(false),
       batchSize = child(node, "batch_size").map(whole),
       batchWaitMs = node.path("batch_wait_ms").asLong(0),
+      signature = text(node, "signature").getOrElse(""),
+      operatorId = text(node, "operator_id"),
+      callScope = text(node, "call_scope"),
       json = json
     )
   }
@@ -130,7 +142,7 @@ object AsyncIOSpec {
   )
 
   private def whole(number: JsonNode): Int =
-    if (number.canConvertToInt) number.asInt
+    if (number.isIntegralNumber && number.canConvertToInt) number.asInt
     else throw new IllegalArgumentException(s"A whole number of 32 bits is needed, found $number")
 
   private def strings(node: JsonNode): Seq[String] = node.elements.asScala.map(_.asText).toSeq
