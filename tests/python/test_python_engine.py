@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
-from pyspark.sql.types import StructType
 from worker.driver import OPTIONS
 
 import pillarbox as pb
@@ -224,4 +223,4 @@ def test_the_number_of_the_partition_is_read_off_the_rows_and_goes_no_further():
 def test_columns_are_found_by_position_where_names_come_twice(spark):
     schema = spark.createDataFrame([], "x long, x string, y long").schema
     assert positions(schema, None, schema) == [0, 1, 2]
-    assert positions(schema, ["y"], StructType([schema["y"]])) == [2]
+    assert positions(schema, ["y"], t.StructType([schema["y"]])) == [2]

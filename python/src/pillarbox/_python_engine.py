@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from ._functions import Command
 from ._identity import Identity
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STOP_LIMIT_S = 2.0
-_PARTITION = "pillarbox partition"
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")
 
 Notice = tuple[str, Any]
@@ -64,13 +63,23 @@ def async_io_in_python(
         # Without rows there is no partition to tell, and nothing to do.
         if rows.has_any():
             prefix = scope.prefix(rows.partition)
-            yield from PythonTask(command, options, columns, output.names, prefix).run(rows)
+            yield from PythonTask(command, options, columns, made.names, prefix).run(rows)
 
     # Plans show the name, and those of operators above tell by it what they are applied to.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
+    # Spark looks columns up by name here, which fails for names that come twice or have dots.
+    made = _numbered(output)
+    given = df.toDF(*made.names[: len(df.columns)])
     # A task may read several partitions after each other, and knows only one number.
-    numbered = df.select("*", F.spark_partition_id().alias(_PARTITION))
-    return numbered.mapInArrow(run, output)
+    given = given.select("*", F.spark_partition_id().alias("partition"))
+    return given.mapInArrow(run, made).toDF(*output.names)
+
+
+def _numbered(schema: StructType) -> StructType:
+    """The same columns, with names that tell their places."""
+    return StructType(
+        [StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(schema)]
+    )
 
 
 def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructType) -> list[int]:

@@ -67,8 +67,8 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
 def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
     """The part of ``schema`` that the function sees, in the order of ``inputs``.
 
-    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN)
-    and ``InvalidSchema`` (UNSUPPORTED_TYPE).
+    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN,
+    AMBIGUOUS_INPUT_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
     """
     chosen = _chosen(schema, inputs, case_sensitive)
     for column in chosen:
@@ -85,10 +85,13 @@ def _chosen(
 
 
 def _find(schema: StructType, name: str, case_sensitive: bool) -> StructField:
-    for column in schema.fields:
-        if _folded(column.name, case_sensitive) == _folded(name, case_sensitive):
-            return column
-    raise error("UNKNOWN_INPUT_COLUMN", column=name, available=", ".join(schema.names))
+    wanted = _folded(name, case_sensitive)
+    found = [column for column in schema if _folded(column.name, case_sensitive) == wanted]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise error("UNKNOWN_INPUT_COLUMN", column=name, available=", ".join(schema.names))
+    raise error("AMBIGUOUS_INPUT_COLUMN", column=name, count=len(found))
 
 
 def output_schema(
