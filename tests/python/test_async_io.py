@@ -450,3 +450,38 @@ def test_it_works_in_structured_streaming(spark, numbers, call, tmp_path):
         query.stop()
     rows = spark.read.parquet(str(tmp_path / "out")).orderBy("id").collect()
     assert [(row.id, row.twice) for row in rows] == [(i, 2 * i) for i in range(40)]
+
+
+async def shown(row):
+    return f"{tuple(row)} {row.__fields__}"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("id", "id", "y"),
+        ("id", "ID", "y"),
+        ("a.b", "c", "y"),
+        ("a`b", "c d", "y"),
+        ("c1", "c0", "y"),
+    ],
+    ids=str,
+)
+def test_columns_with_any_names_are_seen_and_passed_on(spark, call, names):
+    rows = spark.range(0, 2, 1, 1).select("id", F.lit("x"), F.col("id") * 10).toDF(*names)
+    out = call(rows, shown, returns="`s.t` string")
+    assert out.columns == [*names, "s.t"]
+    expected = [(i, "x", 10 * i, f"{(i, 'x', 10 * i)} {list(names)}") for i in range(2)]
+    assert [tuple(row) for row in out.collect()] == expected
+    chosen = call(
+        rows, shown, returns="s string", inputs=["y"], on_error="column", error_column="e.e"
+    )
+    assert [tuple(row)[3:] for row in chosen.collect()] == [
+        (f"({10 * i},) ['y']", None) for i in range(2)
+    ]
+
+
+def test_an_input_that_is_there_twice_is_refused_by_name(spark, call):
+    rows = spark.range(2).select("id", F.lit("x").alias("ID"))
+    with pytest.raises(pb.InvalidOption, match="the column Id, which the DataFrame has 2 times"):
+        call(rows, shown, returns="s string", inputs=["Id"])

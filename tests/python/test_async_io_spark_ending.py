@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,50 @@ def test_a_crash_in_native_code_shows_where(spark: SparkSession) -> None:
     )
     with pytest.raises(Exception, match=r"Segmentation fault(?s:.)*crashes_here"):
         rows.collect()
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_partitions_that_one_task_reads_after_each_other_share_a_worker_and_its_resource(
+    spark: SparkSession, log: CallLog, ordered: bool
+) -> None:
+    @asynccontextmanager
+    async def client() -> AsyncIterator[int]:
+        log.write("open", key=None)
+        yield 2
+        log.write("close", key=None)
+
+    async def times(row: Any, factor: int) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0)
+        return int(row.id) * factor
+
+    with own_pool(spark):
+        rows = spark.range(0, 300, 1, 30).transform(
+            pb.async_io, times, returns="twice long", engine="jvm", resource=client, ordered=ordered
+        )
+    assert sorted(map(tuple, rows.coalesce(1).collect())) == [(i, 2 * i) for i in range(300)]
+    assert len(log.pids()) == len(log.events("open")) == 1
+    threads_are_gone(spark)
+
+
+def test_a_worker_is_given_back_when_the_last_row_is_out_though_the_task_goes_on(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    async def same(row: Any) -> int:
+        async with log.call(row.id):
+            return int(row.id)
+
+    def held(rows: Iterator[Any]) -> Iterator[Any]:
+        yield from rows
+        # The task is not over, and nothing of the operator is left in it.
+        eventually(lambda: (tmp_path / "checked").exists(), "the look from outside")
+
+    rows = spark.range(0, 20, 1, 1).transform(pb.async_io, same, returns="same long", engine="jvm")
+    job = threading.Thread(target=rows.mapInArrow(held, rows.schema).collect)
+    job.start()
+    eventually(lambda: len(log.events("end")) == 20, "all calls to end")
+    threads_are_gone(spark)
+    assert job.is_alive()
+    (tmp_path / "checked").touch()
+    job.join(30)
+    assert not job.is_alive()

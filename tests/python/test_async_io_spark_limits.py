@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from spark_support import CallLog, by_value, threads_are_gone
+from spark_support import CallLog, by_value, own_pool, threads_are_gone
 
 by_value(__name__)
 
@@ -37,14 +37,15 @@ def together(log: CallLog, enough: int, limit: int) -> Callable[[Any], Any]:
 def test_max_concurrency_holds_over_the_partitions_of_an_executor(
     spark: SparkSession, log: CallLog
 ) -> None:
-    df = spark.range(0, 60, 1, 2).transform(
-        pb.async_io,
-        together(log, 8, 60),
-        returns="same long",
-        engine="jvm",
-        capacity=50,
-        max_concurrency=8,
-    )
+    with own_pool(spark):
+        df = spark.range(0, 60, 1, 2).transform(
+            pb.async_io,
+            together(log, 8, 60),
+            returns="same long",
+            engine="jvm",
+            capacity=50,
+            max_concurrency=8,
+        )
     assert sorted(row.same for row in df.collect()) == list(range(60))
     assert log.most_in_flight() == 8
     assert len(log.pids()) == 2
@@ -119,9 +120,10 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
         log.write("start", key=row.id)
         return int(row.id)
 
-    df = spark.range(0, 90, 1, 4).transform(
-        pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
-    )
+    with own_pool(spark):
+        df = spark.range(0, 90, 1, 4).transform(
+            pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
+        )
     assert len(df.collect()) == 90
     times = starts(log)
     # 89 intervals, whatever task the calls are in; the first call may be late on its way. Two

@@ -315,3 +315,24 @@ def test_unordered_does_not_wait_for_a_slow_head(spark: SparkSession, tmp_path: 
     answers = [row.same for row in df.collect()]
     assert sorted(answers) == list(range(200))
     assert answers.index(0) > 100
+
+
+def test_a_view_is_read_from_a_session_that_has_never_used_us(
+    spark: SparkSession,
+) -> None:
+    class Count(pb.KeyedProcessFunction):
+        def process(self, row: Any, ctx: Any) -> Any:
+            yield row.id, 1
+
+    doubled(spark.range(5)).createOrReplaceGlobalTempView("doubled_rows")
+    keyed = pb.process_keyed(spark.range(5), Count(), by="id", returns="id long, n long")
+    keyed.createOrReplaceGlobalTempView("keyed_rows")
+    try:
+        other = spark.newSession()
+        assert pairs(other.table("global_temp.doubled_rows")) == [(i, 2 * i) for i in range(5)]
+        assert sorted(other.table("global_temp.keyed_rows").collect()) == [
+            Row(id=i, n=1) for i in range(5)
+        ]
+    finally:
+        for name in ("doubled_rows", "keyed_rows"):
+            spark.catalog.dropGlobalTempView(name)

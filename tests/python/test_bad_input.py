@@ -38,6 +38,12 @@ def apply(df, function=f, **options):
         ({"capacity": -1}, "capacity"),
         ({"capacity": 1.5}, "capacity"),
         ({"capacity": True}, "capacity"),
+        ({"capacity": 2**31 - 1, "ordered": False}, "capacity must be a whole number from 1 to 10"),
+        ({"max_concurrency": 2**32 + 1}, "max_concurrency must be a whole number from 1 to 10"),
+        ({"batch_size": 2**32 + 1}, "batch_size must be a whole number from 1 to 10"),
+        ({"rate_limit": "4294967297 per second"}, "from 1 to 1000000000 calls"),
+        ({"timeout": "100001 days"}, "at most 100000 days"),
+        ({"retry": pb.Retry(2, retry_on="java.io.IOException")}, "retry.retry_on"),
         ({"timeout": "0s"}, "timeout"),
         ({"timeout": "-5s"}, "timeout"),
         ({"timeout": 5}, "timeout"),
@@ -217,3 +223,39 @@ def test_auto_takes_python_where_there_is_no_jar(df, monkeypatch):
     monkeypatch.setattr(pb, "_jvm", door, raising=False)
     monkeypatch.setitem(__import__("sys").modules, "pillarbox._jvm", door)
     assert apply(df, engine="auto").collect()[2].y == 2
+
+
+@pytest.mark.parametrize(
+    "retry_on", [ValueError, (ValueError, KeyError), lambda problem: True], ids=str
+)
+def test_exceptions_of_python_are_refused_for_a_jvm_function(spark, retry_on):
+    with pytest.raises(pb.InvalidOption, match=r"retry\.retry_on=.* has no meaning for a JVM"):
+        apply(
+            spark.range(3),
+            pb.jvm_function("com.acme.Enrich"),
+            engine="jvm",
+            retry=pb.Retry(3, retry_on=retry_on),
+        )
+
+
+@pytest.mark.parametrize("options", [{"ordered": True}, {"ordered": False}], ids=str)
+def test_the_largest_numbers_work(spark, engine, options):
+    limits = {"max_concurrency": 10**9, "rate_limit": "1000000000 per ms"}
+    retry = pb.Retry(10**9, backoff="100000 days", max_backoff="100000 days", multiplier=1_000_000)
+    out = spark.range(20).transform(
+        pb.async_io,
+        f,
+        returns="y long",
+        engine=engine,
+        capacity=10**9,
+        timeout="100000 days",
+        attempt_timeout="100000 days",
+        retry=retry,
+        **options,
+    )
+    assert sorted(map(tuple, out.collect())) == [(i, i) for i in range(20)]
+    if engine == "jvm":
+        limited = spark.range(20).transform(
+            pb.async_io, f, returns="y long", engine=engine, **options, **limits
+        )
+        assert sorted(map(tuple, limited.collect())) == [(i, i) for i in range(20)]

@@ -123,6 +123,15 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             for name in ("java.lang.String", "com.acme.Missing", "com.acme.Price")
         },
         "rows": call("Price", factor, retry=pb.Retry(2, backoff="1ms"), capacity=5),
+        "retried by a class above": call(
+            "Price", factor, retry=pb.Retry(2, "1ms", retry_on="java.lang.RuntimeException")
+        ),
+        "not worth it": call(
+            "Price",
+            factor,
+            retry=pb.Retry(2, "1ms", retry_on=("java.io.IOException", "com.acme.Busy")),
+            on_error="column",
+        )[0],
         "failed": call("Price", factor, on_error="column")[0],
         "raised": refusal("Price", factor),
         "missing": refusal("Missing"),
@@ -142,6 +151,12 @@ def answers(users_jar: Path) -> Any:
 def test_a_java_class_answers_on_threads_of_its_own_with_options_and_retries(answers: Any) -> None:
     pieces = [[i, i * 1.5, f"piece {n}"] for i in range(40) for n in range(i % 4)]
     assert answers["rows"] == pieces
+
+
+def test_only_exceptions_of_the_named_classes_are_retried(answers: Any) -> None:
+    assert answers["retried by a class above"] == answers["rows"]
+    *_, error = answers["not worth it"]
+    assert error[:3] == ["IllegalStateException", "busy", 1]
 
 
 def test_its_failures_are_rows_or_errors_as_those_of_python_are(answers: Any) -> None:

@@ -17,7 +17,7 @@ from worker.driver import OPTIONS
 import pillarbox as pb
 from pillarbox._functions import Command, is_async
 from pillarbox._options import parse_options
-from pillarbox._python_engine import PythonTask, call_id_prefix
+from pillarbox._python_engine import InputBatches, PythonTask, positions
 from pillarbox._python_operator import AsyncOperator
 from pillarbox._python_output import OutputBuilder
 
@@ -206,11 +206,10 @@ def test_a_call_id_tells_operator_partition_and_row(spark):
         out = df.transform(pb.async_io, identify, returns=returns, name=name, engine="python")
         return [row[1] for row in out.collect()]
 
-    ids = [ids_of("a", "c string"), ids_of("b", "c string"), ids_of("a", "d string")]
+    ids = [ids_of("a", "c string"), ids_of("a", "c string"), ids_of("a", "d string")]
     assert len({one for some in ids for one in some}) == 12
     places = [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
     assert [one.split("-")[-2:] for one in ids[0]] == places
-    assert call_id_prefix("op") == "op"
 
 
 def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(monkeypatch):
@@ -284,3 +283,21 @@ def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd):
     released.set()
     gc.collect()
     assert "Task was destroyed" not in capfd.readouterr().err
+
+
+def test_the_number_of_the_partition_is_read_off_the_rows_and_goes_no_further():
+    empty = pa.RecordBatch.from_pydict(
+        {"x": pa.array([], pa.int64()), "p": pa.array([], pa.int32())}
+    )
+    full = pa.RecordBatch.from_pydict({"x": [1, 2], "p": pa.array([7, 7], pa.int32())})
+    rows = InputBatches(iter([empty, full, full]))
+    assert rows.has_any()
+    assert rows.partition == 7
+    assert [batch.to_pydict() for batch in rows] == [{"x": [1, 2]}] * 2
+    assert not InputBatches(iter([empty])).has_any()
+
+
+def test_columns_are_found_by_position_where_names_come_twice(spark):
+    schema = spark.createDataFrame([], "x long, x string, y long").schema
+    assert positions(schema, None, schema) == [0, 1, 2]
+    assert positions(schema, ["y"], t.StructType([schema["y"]])) == [2]

@@ -16,6 +16,13 @@ import pillarbox as pb
         ({"max_attempts": -1}, "retry.max_attempts"),
         ({"max_attempts": 2.5}, "retry.max_attempts"),
         ({"max_attempts": True}, "retry.max_attempts"),
+        ({"max_attempts": 10**9 + 1}, "retry.max_attempts"),
+        ({"max_attempts": 2**31}, "retry.max_attempts"),
+        ({"max_attempts": 2**32 + 1}, "retry.max_attempts"),
+        ({"max_attempts": 3, "multiplier": float("inf")}, "retry.multiplier"),
+        ({"max_attempts": 3, "multiplier": float("nan")}, "retry.multiplier"),
+        ({"max_attempts": 3, "multiplier": 10**400}, "retry.multiplier"),
+        ({"max_attempts": 3, "jitter": float("nan")}, "retry.jitter"),
         ({"max_attempts": 3, "backoff": "0ms"}, "retry.backoff"),
         ({"max_attempts": 3, "multiplier": 0.5}, "retry.multiplier"),
         ({"max_attempts": 3, "jitter": 1.5}, "retry.jitter"),
@@ -27,6 +34,8 @@ import pillarbox as pb
         ({"max_attempts": 3, "retry_on": "ValueError"}, "retry.retry_on"),
         ({"max_attempts": 3, "retry_on": int}, "retry.retry_on"),
         ({"max_attempts": 3, "retry_on": ()}, "retry.retry_on"),
+        ({"max_attempts": 3, "retry_on": ("java.io.IOException", ValueError)}, "retry.retry_on"),
+        ({"max_attempts": 3, "retry_on": "java.io."}, "retry.retry_on"),
         ({"max_attempts": 3, "retry_if_result": 5}, "retry.retry_if_result"),
     ],
 )
@@ -43,7 +52,28 @@ def test_the_operator_gets_the_policy_in_ms():
         "multiplier": 3.0,
         "max_backoff_ms": 60_000,
         "jitter": 0.0,
+        "retry_on": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("retry_on", "classes"),
+    [
+        ("java.io.IOException", ["java.io.IOException"]),
+        (("a.B", "a.C$D"), ["a.B", "a.C$D"]),
+        (ValueError, []),
+        ((ValueError, KeyError), []),
+        (lambda problem: True, []),
+    ],
+)
+def test_the_operator_gets_the_classes_of_the_jvm_that_are_retried(retry_on, classes):
+    assert pb.Retry(3, retry_on=retry_on).to_spec()["retry_on"] == classes
+
+
+def test_the_largest_number_of_attempts_is_told():
+    with pytest.raises(pb.InvalidOption, match="a whole number from 1 to 1000000000, but it is 0"):
+        pb.Retry(0)
+    assert pb.Retry(10**9).to_spec()["max_attempts"] == 10**9
 
 
 def test_the_backoff_grows_by_the_multiplier_up_to_its_cap():

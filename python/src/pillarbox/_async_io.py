@@ -14,6 +14,7 @@ from ._functions import (
     is_async,
     name_of,
 )
+from ._identity import Identity, identify
 from ._options import (
     MOST_THREADS,
     AsyncOptions,
@@ -22,7 +23,7 @@ from ._options import (
     parse_options,
     refuse_for_python,
 )
-from .errors import error
+from .errors import error, shown
 from .retry import Retry
 
 if TYPE_CHECKING:
@@ -147,9 +148,12 @@ def _plan(
     added = columns if options.on_error == "raise" else as_nullable(columns)
     output = output_schema(schema, added, error_column, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
+    identity = identify(df, options.name, columns, options.inputs)
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)
-        return _on_jvm(df, b"", _spec(options, inputs, columns, function))
+        _check_retry_on(options.retry, on_jvm=True)
+        return _on_jvm(df, b"", _spec(options, inputs, columns, function), identity)
+    _check_retry_on(options.retry, on_jvm=False)
     command = Command(
         function=function,
         is_async=is_async(function),
@@ -160,11 +164,11 @@ def _plan(
         returns=columns,
     )
     if on_jvm:
-        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command))
+        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command), identity)
     refuse_for_python(options)
     from ._python_engine import async_io_in_python
 
-    return async_io_in_python(df, command, options, output)
+    return async_io_in_python(df, command, options, output, identity)
 
 
 def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
@@ -200,6 +204,21 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
             )
 
 
+def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
+    """Exceptions of Python mean nothing to the JVM, and the other way round."""
+    if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
+        return
+    raise error(
+        "OPTION_NEEDS_OTHER",
+        option="retry.retry_on",
+        value=shown(retry.retry_on),
+        condition="for a JVM function" if on_jvm else "for a Python function",
+        advice='Name Java classes, such as retry_on="java.io.IOException".'
+        if on_jvm
+        else "Pass exception types, such as retry_on=(TimeoutError, ConnectionError).",
+    )
+
+
 def _spec(
     options: AsyncOptions, inputs: StructType, returns: StructType, function: Command | JvmFunction
 ) -> dict[str, Any]:
@@ -218,7 +237,12 @@ def _spec(
     return {**spec, "mode": "batch" if function.is_batch else unbatched}
 
 
-def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
+def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any], identity: Identity) -> DataFrame:
     from . import _jvm
 
-    return _jvm.async_io(df, command, spec)
+    named = {
+        "signature": identity.signature,
+        "operator_id": identity.operator,
+        "call_scope": identity.calls,
+    }
+    return _jvm.async_io(df, command, {**spec, **named})

@@ -35,9 +35,11 @@ CURRENT: ContextVar[Call] = ContextVar("pillarbox_call")
 def call_id() -> str:
     """An id of the current call that is the same in every attempt: an idempotency key.
 
-    It is made from the partition and the row's place in it, so a task that Spark runs again uses
-    the same ids for the same rows. Works in the coroutine or thread that the call runs in and in
-    what it starts. Raises ``NoCurrentCall`` outside a call, and in the batch form.
+    It names the operator, the micro-batch if there is one, the partition and the row's place in
+    it. Two calls of :func:`async_io` never share ids; a task or a micro-batch that Spark runs again
+    uses the same ids for the same places, so the same rows must be there in the same order. Works
+    in the coroutine or thread that the call runs in and in what it starts. Raises
+    ``NoCurrentCall`` outside a call, and in the batch form.
     """
     call = CURRENT.get(None)
     if call is None:

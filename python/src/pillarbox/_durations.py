@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 from fractions import Fraction
 
+from ._numbers import MOST
 from .errors import error, shown
 
 _UNITS_MS: dict[str, Fraction] = {}
@@ -21,18 +22,22 @@ for _names, _factor in (
 ):
     _UNITS_MS.update(dict.fromkeys(_names.split(), _factor))
 
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
-_RATE = re.compile(r"\s*(\d+)\s*(?:per\s+|/\s*)(.+)")
+# Python refuses to read numbers of thousands of digits; nothing here needs them.
+_PART = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([a-z]+)\s*")
+_RATE = re.compile(r"\s*(\d{1,20})\s*(?:per\s+|/\s*)(.+)")
+
+# In nanoseconds it still fits into 64 bits.
+LONGEST_MS = 100_000 * 86_400_000
 
 
 def milliseconds(value: object, option: str) -> int:
     """``value`` in whole ms, rounded up, always at least 1; ``option`` is named in the error.
 
-    Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a positive duration.
-    A bare number is refused, because its unit would be a guess.
+    Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a positive duration of at
+    most 100,000 days. A bare number is refused, because its unit would be a guess.
     """
     exact = _exact(value)
-    if exact is None or exact <= 0:
+    if exact is None or not 0 < exact <= LONGEST_MS:
         raise error("INVALID_DURATION", option=option, value=shown(value))
     return math.ceil(exact)
 
@@ -63,10 +68,10 @@ def rate(value: object) -> dict[str, int]:
     Also ``"50/s"`` and ``"1000 per 10 minutes"``. Raises ``InvalidOption`` (INVALID_RATE).
     """
     parts = _RATE.fullmatch(value.lower()) if isinstance(value, str) else None
-    if parts is None or int(parts[1]) == 0:
+    if parts is None or not 1 <= int(parts[1]) <= MOST:
         raise error("INVALID_RATE", value=shown(value))
     unit = parts[2].strip()
-    interval = _parsed(unit if unit[0].isdigit() else f"1 {unit}")
-    if interval is None or interval < 1:
+    interval = _parsed(unit if unit[:1].isdigit() else f"1 {unit}")
+    if interval is None or not 1 <= interval <= LONGEST_MS:
         raise error("INVALID_RATE", value=shown(value))
     return {"permits": int(parts[1]), "interval_ms": math.ceil(interval)}

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import dropwhile
 from types import CodeType
+from typing import Any
 
 from .errors import EXITS, PillarboxError, error
 from .retry import Retry, RetryAfter
@@ -169,7 +170,7 @@ def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
 def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
     if isinstance(problem, PillarboxError):
         return False
-    retry_on = Exception if retry is None else retry.retry_on
+    retry_on: Any = Exception if retry is None else retry.retry_on
     if isinstance(retry_on, (type, tuple)):
         return isinstance(problem, retry_on)
     return bool(retry_on(problem))

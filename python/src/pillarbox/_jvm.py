@@ -51,6 +51,14 @@ def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
     return ClassicDataFrame(jdf, spark)
 
 
+def analyzed_plan(df: DataFrame) -> str:
+    """The text of the analysed plan, also of a Spark Connect DataFrame; needs no jar."""
+    if is_classic(df.sparkSession):
+        return str(df._jdf.queryExecution().analyzed().treeString())
+    remote: Any = df
+    return str(remote._explain_string(extended=True)).partition("== Optimized Logical Plan ==")[0]
+
+
 def process_keyed(
     df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
 ) -> DataFrame:

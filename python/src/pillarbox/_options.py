@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from ._durations import milliseconds, rate
+from ._numbers import check_count
 from .errors import error, shown
 from .retry import Retry
 
@@ -79,12 +80,12 @@ def parse_options(
     """Raises ``InvalidOption`` for the first option that can't work."""
     _flag("ordered", ordered)
     _flag("explode", explode)
-    _positive("capacity", capacity)
+    check_count("capacity", capacity)
     _choice("on_error", on_error, ON_ERROR)
     _text("error_column", error_column)
     _text("name", name)
     if max_concurrency is not None:
-        _positive("max_concurrency", max_concurrency)
+        check_count("max_concurrency", max_concurrency)
     if retry is not None and not isinstance(retry, Retry):
         _invalid("retry", "a pb.Retry", retry, 'pb.Retry(3, backoff="100ms")')
     timeout_ms = _optional_ms("timeout", timeout)
@@ -131,7 +132,7 @@ def _batch(batch_size: int | None, batch_wait: Duration | None, capacity: int) -
                 advice="Give batch_size too, or leave batch_wait out.",
             )
         return 0
-    _positive("batch_size", batch_size)
+    check_count("batch_size", batch_size)
     if batch_size > capacity:
         _invalid("batch_size", f"at most capacity ({capacity})", batch_size, capacity)
     wait = _DEFAULT_BATCH_WAIT_MS
@@ -154,11 +155,6 @@ def refuse_for_python(options: AsyncOptions) -> None:
 
 def _optional_ms(option: str, value: Duration | None) -> int:
     return 0 if value is None else milliseconds(value, option)
-
-
-def _positive(option: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
-        _invalid(option, "a whole number, at least 1", value, 100)
 
 
 def _flag(option: str, value: object) -> None:

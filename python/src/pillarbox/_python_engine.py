@@ -8,16 +8,19 @@ Spark's thread (a generator) and the loop meet in one queue of notices and in
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from ._functions import Command
+from ._identity import Identity
 from ._options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
@@ -34,17 +37,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STOP_LIMIT_S = 2.0
+_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")
 
 Notice = tuple[str, Any]
 
 
 def async_io_in_python(
-    df: DataFrame, command: Command, options: AsyncOptions, output: StructType
+    df: DataFrame,
+    command: Command,
+    options: AsyncOptions,
+    output: StructType,
+    identity: Identity,
 ) -> DataFrame:
     """``df`` with ``async_io`` applied by Python workers. Plans only, starts no job.
 
     Raises ``InvalidSchema`` (UNSUPPORTED_TYPE) for a column that can't pass through Python.
     """
+    from pyspark.sql import functions as F
+
     from ._ship import forget_broadcasts, ship_package
 
     for column in df.schema.fields:
@@ -52,33 +62,103 @@ def async_io_in_python(
     command.dumps()  # an error now, naming the function, not in the middle of planning
     forget_broadcasts(df.sparkSession)
     ship_package(df.sparkSession)
-    names = df.schema.names
-    chosen = names if options.inputs is None else command.input_schema.names
-    columns = [names.index(name) for name in chosen]
-    operator_id = f"{options.name}-{crc32(output.json().encode()):08x}"
+    columns = positions(df.schema, options.inputs, command.input_schema)
+    scope = CallScope.of(df, identity)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        prefix = call_id_prefix(operator_id)
-        task = PythonTask(command, options, columns, output.names, prefix)
-        yield from task.run(batches)
+        rows = InputBatches(batches)
+        # Without rows there is no partition to tell, and nothing to do.
+        if rows.has_any():
+            prefix = scope.prefix(rows.partition)
+            yield from PythonTask(command, options, columns, made.names, prefix).run(rows)
 
-    return df.mapInArrow(run, output)
+    # Plans show the name, and those of operators above tell by it what they are applied to.
+    run.__name__ = run.__qualname__ = f"async_io({options.name})"
+    # Spark looks columns up by name here, which fails for names that come twice or have dots.
+    made = _numbered(output)
+    given = df.toDF(*made.names[: len(df.columns)])
+    # A task may read several partitions after each other, and knows only one number.
+    given = given.select("*", F.spark_partition_id().alias("partition"))
+    return given.mapInArrow(run, made).toDF(*output.names)
 
 
-def call_id_prefix(operator_id: str) -> str:
-    """Tells this operator and partition apart from others, alike whenever the task is run again.
+def _numbered(schema: StructType) -> StructType:
+    """The same columns, with names that tell their places."""
+    return StructType(
+        [StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(schema)]
+    )
 
-    In a streaming query its id and the number of the micro-batch are part of it.
+
+def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructType) -> list[int]:
+    """Where in a row the columns are that the function sees."""
+    if inputs is None:
+        return list(range(len(schema.names)))
+    return [schema.names.index(name) for name in chosen.names]
+
+
+class InputBatches:
+    """The batches of a partition without their last column, which is the partition's number."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._ahead: pa.RecordBatch | None = None
+        self.partition = 0
+
+    def has_any(self) -> bool:
+        """Whether there are rows; afterwards ``partition`` is known."""
+        self._ahead = next((batch for batch in self._batches if batch.num_rows), None)
+        if self._ahead is not None:
+            self.partition = self._ahead.column(self._ahead.num_columns - 1)[0].as_py()
+        return self._ahead is not None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch, self._ahead = self._ahead, None
+        if batch is None:
+            batch = next(self._batches)
+        last = batch.num_columns - 1
+        return pa.RecordBatch.from_arrays(batch.columns[:last], schema=batch.schema.remove(last))
+
+
+@dataclass(frozen=True)
+class CallScope:
+    """What the ids of an operator's calls begin with, before the partition.
+
+    Nobody here knows an operator's place in its query. So it is told by its kind and the plan of
+    its input, and, should two be alike in both, by the task's partition, which is another one where
+    they stand side by side in a union.
     """
-    from pyspark.taskcontext import TaskContext
 
-    context = TaskContext.get()
-    if context is None:
-        return operator_id
-    query = context.getLocalProperty("sql.streaming.queryId")
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    parts = [query, batch] if query else []
-    return "-".join([*(str(part) for part in parts), operator_id, str(context.partitionId())])
+    operator: str
+    in_stream: bool
+
+    @staticmethod
+    def of(df: DataFrame, identity: Identity) -> CallScope:
+        if identity.calls is not None:
+            return CallScope(identity.calls, in_stream=False)
+        return CallScope(f"{identity.signature}-{_fingerprint(df)}", in_stream=True)
+
+    def prefix(self, partition: int) -> str:
+        """Of a partition; alike whenever its task is run again. In the worker."""
+        if not self.in_stream:
+            return f"{self.operator}-{partition}"
+        from pyspark.taskcontext import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return f"{query}-{batch}-{self.operator}-{context.partitionId()}-{partition}"
+
+
+def _fingerprint(df: DataFrame) -> str:
+    """Of the analysed plan, without what is another one in each run of a program."""
+    from . import _jvm
+
+    plan = _NUMBERS.sub("", _jvm.analyzed_plan(df))
+    return hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()
 
 
 class PythonTask:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from ._durations import milliseconds
+from ._numbers import check_between, check_count
 from .errors import error, shown
 
-RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+RetryOn = (
+    type[BaseException]
+    | tuple[type[BaseException], ...]
+    | Callable[[BaseException], bool]
+    | str
+    | tuple[str, ...]
+)
+_JAVA_CLASS = re.compile(r"[\w$]+(\.[\w$]+)+")
 
 
 class RetryAfter(Exception):
@@ -45,9 +54,11 @@ class Retry:
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
     random by at most ``jitter`` (0 to 1, a share of the delay) up or down. ``retry_on`` says which
-    exceptions are worth it: types, or a predicate; by default every ``Exception``.
-    ``retry_if_result`` is asked for each result: true means that it counts as a failure that is
-    worth another attempt; the result of the last attempt is used as it is.
+    exceptions are worth it: types, or a predicate; by default every ``Exception``. For a
+    :func:`jvm_function` it names classes: ``"java.io.IOException"``, or several; an exception of a
+    class derived from one of them counts too. ``retry_if_result`` is asked for each result: true
+    means that it counts as a failure that is worth another attempt; the result of the last attempt
+    is used as it is.
     Both predicates run in the Python worker, on the event loop, and must not block.
     """
 
@@ -60,9 +71,9 @@ class Retry:
     retry_if_result: Callable[[Any], bool] | None = None
 
     def __post_init__(self) -> None:
-        _check_number("max_attempts", self.max_attempts, 1, None, whole=True)
-        _check_number("multiplier", self.multiplier, 1, None)
-        _check_number("jitter", self.jitter, 0, 1)
+        check_count("retry.max_attempts", self.max_attempts, 3)
+        check_between("retry.multiplier", self.multiplier, 1, 1_000_000)
+        check_between("retry.jitter", self.jitter, 0, 1)
         backoff = milliseconds(self.backoff, "retry.backoff")
         if milliseconds(self.max_backoff, "retry.max_backoff") < backoff:
             raise error(
@@ -76,7 +87,8 @@ class Retry:
             raise error(
                 "INVALID_OPTION",
                 option="retry.retry_on",
-                expected="an exception type, a tuple of them, or a predicate",
+                expected="an exception type, a tuple of them, or a predicate; for a JVM function "
+                "the full name of a class, or a tuple of them",
                 value=shown(self.retry_on),
                 example="(TimeoutError, ConnectionError)",
             )
@@ -107,31 +119,31 @@ class Retry:
             "multiplier": float(self.multiplier),
             "max_backoff_ms": milliseconds(self.max_backoff, "retry.max_backoff"),
             "jitter": float(self.jitter),
+            "retry_on": list(self.classes),
         }
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The JVM classes of ``retry_on``; none where it is about Python's."""
+        if isinstance(self.retry_on, str):
+            return (self.retry_on,)
+        if isinstance(self.retry_on, tuple):
+            return tuple(one for one in self.retry_on if isinstance(one, str))
+        return ()
 
 
 def _is_retry_on(value: object) -> bool:
     if isinstance(value, tuple):
-        return bool(value) and all(_is_exception_type(one) for one in value)
-    return _is_exception_type(value) or (callable(value) and not isinstance(value, type))
+        are_types, are_names = all(map(_is_exception_type, value)), all(map(_is_java_class, value))
+        return bool(value) and (are_types or are_names)
+    if _is_exception_type(value) or _is_java_class(value):
+        return True
+    return callable(value) and not isinstance(value, type)
 
 
 def _is_exception_type(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
-def _check_number(
-    option: str, value: object, low: float, high: float | None, whole: bool = False
-) -> None:
-    kinds: tuple[type, ...] = (int,) if whole else (int, float)
-    fits = isinstance(value, kinds) and not isinstance(value, bool)
-    if fits and low <= value and (high is None or value <= high):  # type: ignore[operator]
-        return
-    span = f"at least {low}" if high is None else f"between {low} and {high}"
-    raise error(
-        "INVALID_OPTION",
-        option=f"retry.{option}",
-        expected=("a whole number, " if whole else "a number, ") + span,
-        value=shown(value),
-        example="3" if whole else str(float(low)),
-    )
+def _is_java_class(value: object) -> bool:
+    return isinstance(value, str) and _JAVA_CLASS.fullmatch(value) is not None

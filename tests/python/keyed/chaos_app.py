@@ -139,11 +139,30 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
             query.stop()
     with Orders.lock:
         Orders.over = True
+    nothing_is_left(spark)
     reader = spark.read.schema(RETURNS)
     if os.path.exists(f"{settings['folder']}/out/batch-0"):
         reader = reader.option("recursiveFileLookup", True)
     out = reader.json(f"{settings['folder']}/out")
     return [list(row) for row in out.orderBy(*out.columns).collect()]
+
+
+def nothing_is_left(spark: SparkSession) -> None:
+    """Whatever was killed, no live executor keeps local folders of a query that has ended."""
+
+    def here(_: Any) -> list[str]:
+        folder = os.path.dirname(os.environ["SPARK_LOCAL_DIRS"].split(",")[0])
+        return [name for name in os.listdir(folder) if name.startswith("pillarbox-")]
+
+    deadline = time.monotonic() + 60
+    while True:
+        found = spark.sparkContext.parallelize(range(16), 16).mapPartitions(here).distinct()
+        left = sorted(found.collect())
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{len(left)} local folders are left: {left}")
+        time.sleep(1)
 
 
 class Orders:

@@ -39,6 +39,7 @@ def settings(
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "50ms",
             "spark.pillarbox.state.snapshotEvery": "3",
+            "spark.pillarbox.state.maintenanceInterval": "1s",
             "spark.sql.streaming.minBatchesToRetain": "5",
             "spark.sql.streaming.stateStore.checkpointFormatVersion": str(format),
             "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution."

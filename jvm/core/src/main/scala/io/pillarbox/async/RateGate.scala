@@ -25,6 +25,9 @@ final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateC
   private[this] var fullAt = clock.nanoTime
   private[this] var armed = false
 
+  /** After so long without a call it lets through just as much as a new one. */
+  def fillNanos: Long = tolerance + spacing
+
   /** By the clock of the machine, with a burst of what ten milliseconds allow. */
   def this(permits: Int, intervalNanos: Long) = this(
     permits,
@@ -74,5 +77,10 @@ final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateC
 
 object RateGate {
   private def defaultBurst(permits: Int, intervalNanos: Long): Int =
-    math.max(1L, permits.toLong * TimeUnit.MILLISECONDS.toNanos(10) / math.max(1L, intervalNanos)).toInt
+    math
+      .min(
+        Int.MaxValue.toLong,
+        math.max(1L, permits.toLong * TimeUnit.MILLISECONDS.toNanos(10) / math.max(1L, intervalNanos))
+      )
+      .toInt
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.locks.{LockSupport, ReentrantLock}
+import java.util.concurrent.locks.ReentrantLock
 
 import scala.annotation.tailrec
 
@@ -10,11 +10,11 @@ import io.pillarbox.mailbox.MailboxInbox._
  * The put side of a mailbox: a lock-free stack of mail, newest first, that many threads push and one takes whole.
  *
  * The one word of this reference is all there is to the state: null (open and empty), a [[Mail]] (open, the
- * newest), [[Parked]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an [[Exclusive]] section
- * that hides one of these. So the check of the state and the put are one compare-and-set, and only the push that
- * replaces `Parked` pays for a wake-up.
+ * newest), a [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an [[Exclusive]]
+ * section that hides one of these. So the check of the state and the put are one compare-and-set, and only the push
+ * that replaces a sleeper pays for a wake-up.
  */
-private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedReference {
+private[mailbox] final class MailboxInbox extends ContendedReference {
   private[this] val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */
@@ -23,10 +23,10 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedRefer
     if ((seen eq null) || seen.isInstanceOf[Mail]) {
       link(mail, seen)
       if (!compareAndSet(seen, mail)) push(mail)
-    } else if (seen eq Parked) {
+    } else if (seen.isInstanceOf[MailSleeper]) {
       link(mail, null)
       // The reader is woken by whoever takes away its mark, hence once a sleep however many push.
-      if (compareAndSet(seen, mail)) LockSupport.unpark(reader) else push(mail)
+      if (compareAndSet(seen, mail)) seen.asInstanceOf[MailSleeper].wake() else push(mail)
     } else if (!pushSlowly(mail, seen)) push(mail)
   }
 
@@ -92,20 +92,24 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedRefer
     case other => other
   }
 
-  /** Mailbox thread: sleeps until the inbox is no longer empty and open. May return early, never late. */
-  @throws[InterruptedException]
-  def await(blocker: AnyRef): Unit = {
-    if (Thread.interrupted()) throw new InterruptedException("Interrupted before waiting for mail")
-    if (compareAndSet(null, Parked) || (get() eq Parked)) {
-      while (get() eq Parked) {
-        LockSupport.park(blocker)
-        if (Thread.interrupted()) {
-          compareAndSet(Parked, null)
-          throw new InterruptedException("Interrupted while waiting for mail")
-        }
-      }
-    } else if (get().isInstanceOf[Exclusive]) awaitSectionEnd()
+  /**
+   * Mailbox thread: from now on the next mail wakes `sleeper`; false if there is something to look at. The mark of a
+   * reader that has left gives way.
+   */
+  @tailrec def mark(sleeper: MailSleeper): Boolean = {
+    val seen = get()
+    if ((seen eq null) || seen.isInstanceOf[MailSleeper])
+      (seen eq sleeper) || compareAndSet(seen, sleeper) || mark(sleeper)
+    else {
+      if (seen.isInstanceOf[Exclusive]) awaitSectionEnd()
+      false
+    }
   }
+
+  def hasMark(sleeper: MailSleeper): Boolean = get() eq sleeper
+
+  /** Takes the mark away if it is still there. */
+  def unmark(sleeper: MailSleeper): Unit = if (compareAndSet(sleeper, null)) ()
 
   /** Runs `action` while no other thread can put or change the state. Re-entrant. */
   def exclusively(action: Runnable): Unit = {
@@ -121,7 +125,10 @@ private[mailbox] final class MailboxInbox(reader: Thread) extends ContendedRefer
     try action.run()
     finally {
       set(section.content)
-      if ((before eq Parked) && (section.content ne Parked)) LockSupport.unpark(reader)
+      before match {
+        case sleeper: MailSleeper if section.content ne sleeper => sleeper.wake()
+        case _ => ()
+      }
     }
   }
 
@@ -155,7 +162,6 @@ private[mailbox] object MailboxInbox {
   private final class Mark(name: String) {
     override def toString: String = name
   }
-  val Parked: AnyRef = new Mark("parked")
   val Quiesced: AnyRef = new Mark("quiesced")
   val Closed: AnyRef = new Mark("closed")
 

@@ -5,7 +5,7 @@ import java.util
 import scala.annotation.tailrec
 
 /**
- * Holds the mail of one task: many threads put, one thread, the mailbox thread, takes.
+ * Holds the mail of one task: many threads put, one thread at a time, the mailbox thread, takes.
  *
  * Guarantees:
  *   - Mail of one sending thread is handed out in the order it was put; urgent mail before ordinary mail.
@@ -19,13 +19,13 @@ import scala.annotation.tailrec
  * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the mailbox
  * thread only, and throws `IllegalStateException` on another.
  *
- * @param mailboxThread
- *   the thread that takes
+ * @param firstThread
+ *   the thread that takes, until another one takes over
  */
-final class TaskMailbox(mailboxThread: Thread) {
+final class TaskMailbox(firstThread: Thread) {
   import TaskMailbox._
 
-  private[this] val inbox = new MailboxInbox(mailboxThread)
+  private[this] val inbox = new MailboxInbox
   private[this] val batch = new MailList
   private[this] val urgent = new MailList
   private[this] val ordinary = new MailList
@@ -48,7 +48,21 @@ final class TaskMailbox(mailboxThread: Thread) {
   /** What this mailbox measured so far. */
   val metrics: MailboxMetrics = new MailboxMetrics
 
+  /** Volatile for threads that only ask whether they are the one. */
+  @volatile private[this] var mailboxThread = firstThread
+  private[this] var sleeper = new MailSleeper(firstThread)
+
   def isMailboxThread: Boolean = Thread.currentThread() eq mailboxThread
+
+  /**
+   * Makes the calling thread the mailbox thread; mail that waits stays. The caller sees to it that the former one is
+   * not using the mailbox, never comes back before it takes over again, and that what it did is visible here.
+   */
+  def takeOver(): Unit = if (!isMailboxThread) {
+    val thread = Thread.currentThread()
+    mailboxThread = thread
+    sleeper = new MailSleeper(thread)
+  }
 
   /** OPEN, QUIESCED or CLOSED; it may change right after, unless asked inside `runExclusively`. */
   def state: State = inbox.state
@@ -102,10 +116,23 @@ final class TaskMailbox(mailboxThread: Thread) {
     while (mail eq null) {
       if (inbox.state eq State.Quiesced)
         throw new MailboxClosedException(State.Quiesced, s"hold mail of priority $priority or more", "OPEN")
-      inbox.await(this)
+      awaitMail()
       mail = tryTake(priority)
     }
     mail
+  }
+
+  /** Not for mail that was passed over: that is no longer in the inbox. */
+  @throws[InterruptedException]
+  private def awaitMail(): Unit = {
+    sleeper.watch(inbox)
+    sleeper.sleep()
+  }
+
+  /** Lets `sleeper` be woken by the next mail; false if there is some already. */
+  private[mailbox] def watchedBy(sleeper: MailSleeper): Boolean = {
+    checkThread()
+    batch.isEmpty && !hasQueued && sleeper.watch(inbox)
   }
 
   /**
@@ -245,6 +272,24 @@ final class TaskMailbox(mailboxThread: Thread) {
     // The volatile write is what a sample costs, so it is paid once in that many mails.
     if ((metrics.countMail() & (SampleEvery - 1)) == 0) sampleWanted = true
     mail.run()
+  }
+
+  /**
+   * Runs the mail that is there now, as one batch, outside any loop; whether there was any.
+   */
+  @throws[Exception]
+  def runDue(): Boolean = {
+    val due = createBatch()
+    if (due) runBatch()
+    due
+  }
+
+  private def runBatch(): Unit = {
+    var mail = tryTakeFromBatch()
+    while (mail ne null) {
+      run(mail)
+      mail = tryTakeFromBatch()
+    }
   }
 
   private def absorb(): Unit = sort(inbox.takeAll())

@@ -124,7 +124,8 @@ object PythonBridge {
     val spec = AsyncIOSpec.fromJson(specJson)
     val child = SparkAdapter.analyzedPlan(df)
     PillarboxStrategy.register(df.sparkSession)
-    val node = AsyncIO(spec, function, inputs(df, spec), results(spec), UUID.randomUUID().toString, child)
+    val operatorId = spec.operatorId.getOrElse(UUID.randomUUID().toString)
+    val node = AsyncIO(spec, function, inputs(df, spec), results(spec), operatorId, child)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
     SparkAdapter.ofRows(df, Project(columns, node))

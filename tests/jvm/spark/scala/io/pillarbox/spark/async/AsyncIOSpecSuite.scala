@@ -1,5 +1,6 @@
 package io.pillarbox.spark.async
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.spark.SpecBuilder
 import org.apache.spark.sql.types.StructType
 import org.scalatest.funsuite.AnyFunSuite
@@ -49,12 +50,26 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(error.getMessage.contains("'ignore'"))
   }
 
+  Seq[(String, ObjectNode => Any)](
+    "capacity" -> (_.put("capacity", 1L << 32)),
+    "max_concurrency" -> (_.put("max_concurrency", 4294967297L)),
+    "batch_size" -> (_.put("batch_size", 1.5)),
+    "rate" -> (_.putObject("rate").put("permits", 4294967297L).put("interval_ms", 1000)),
+    "retry" -> (_.putObject("retry").put("max_attempts", 4294967297L))
+  ).foreach { case (option, change) =>
+    test(s"a number that does not fit is refused, not cut: $option") {
+      val json = SpecBuilder.json("F", "x long", { node => change(node); () })
+      val error = intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json))
+      assert(error.getMessage.contains("of 32 bits is needed"))
+    }
+  }
+
   test("an operator without a name is refused") {
     val json = SpecBuilder.json("F", "x long", { node => node.remove("name"); () })
     assert(intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json)).getMessage.contains("no name"))
   }
 
-  private def all(node: com.fasterxml.jackson.databind.node.ObjectNode): Unit = {
+  private def all(node: ObjectNode): Unit = {
     node
       .put("ordered", false)
       .put("capacity", 7)

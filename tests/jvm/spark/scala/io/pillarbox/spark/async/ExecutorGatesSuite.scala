@@ -1,32 +1,74 @@
 package io.pillarbox.spark.async
 
+import java.util.concurrent.TimeUnit
+
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.CallGate
 import io.pillarbox.spark.SpecBuilder
 import org.scalatest.funsuite.AnyFunSuite
 
 class ExecutorGatesSuite extends AnyFunSuite {
-  private val limited = spec(2)
+  private val limited = spec(_.put("max_concurrency", 2))
+  private val perMinute = spec(_.putObject("rate").put("permits", 1).put("interval_ms", 60000))
+
+  private var minutes = 0L
+  private def newGates(): ExecutorGates = new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes))
 
   test("an operator without limits has no gate") {
-    assert(
-      ExecutorGates.of(
-        "gates-none",
-        AsyncIOSpec.fromJson(SpecBuilder.json("F", "x int"))
-      ) eq CallGate.Unlimited
-    )
+    assert(newGates().hold("none", spec(identity)).gate eq CallGate.Unlimited)
   }
 
   test("the tasks of one operator share a gate, those of another have their own") {
-    val first = ExecutorGates.of("gates-a", limited)
-    assert(ExecutorGates.of("gates-a", limited) eq first)
-    assert(ExecutorGates.of("gates-b", limited) ne first)
+    val gates = newGates()
+    val first = gates.hold("a", limited)
+    assert(gates.hold("a", limited).gate eq first.gate)
+    assert(gates.hold("b", limited).gate ne first.gate)
+  }
+
+  test("other limits under the same id are another gate") {
+    val gates = newGates()
+    val first = gates.hold("a", limited)
+    assert(gates.hold("a", spec(_.put("max_concurrency", 3))).gate ne first.gate)
   }
 
   test("the shared gate counts over tasks") {
-    val tasks = Seq.fill(3)(ExecutorGates.of("gates-c", limited))
-    assert(tasks.map(_.tryAcquire(() => ())) == Seq(true, true, false))
+    val gates = newGates()
+    val tasks = Seq.fill(3)(gates.hold("a", limited))
+    assert(tasks.map(_.gate.tryAcquire(() => ())) == Seq(true, true, false))
   }
 
-  private def spec(most: Int): AsyncIOSpec =
-    AsyncIOSpec.fromJson(SpecBuilder.json("F", "x int", { node => node.put("max_concurrency", most); () }))
+  test("a gate that a task holds stays, however long no other task has asked for it") {
+    Seq(limited, perMinute).foreach { spec =>
+      val gates = newGates()
+      val long = gates.hold("a", spec)
+      minutes += 60 * 24
+      gates.hold("other", spec).close()
+      assert(gates.hold("a", spec).gate eq long.gate)
+    }
+  }
+
+  test("a gate without holders is forgotten, one of a rate after its interval") {
+    val gates = newGates()
+    val concurrency, further = gates.hold("a", limited)
+    val rate = gates.hold("a", perMinute)
+    concurrency.close()
+    concurrency.close()
+    rate.close()
+    assert(gates.size == 2)
+    further.close()
+    assert(gates.size == 1)
+    assert(gates.hold("a", perMinute).gate eq rate.gate)
+    minutes += 2
+    assert(gates.size == 1)
+  }
+
+  test("a rate of which the interval has passed since its last holder is forgotten") {
+    val gates = newGates()
+    gates.hold("a", perMinute).close()
+    minutes += 1
+    assert(gates.size == 0)
+  }
+
+  private def spec(change: ObjectNode => Any): AsyncIOSpec =
+    AsyncIOSpec.fromJson(SpecBuilder.json("F", "x int", { node => change(node); () }))
 }

@@ -160,6 +160,19 @@ class StateFilesSuite extends AnyFunSuite {
     } finally FileUtils.deleteDirectory(local.toFile)
   }
 
+  test("format 1: a delta that was made from another attempt's state than the one that is there is refused") {
+    withPartition(withIds = false) { partition =>
+      val first = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
+      partition.commit(partition.loader.load(StateVersion.Empty), "id-1-replaced", 1L, 99L)
+      partition.commit(first, "id-2", 2L, 2L)
+      val error = intercept[StateException](partition.load(2, ""))
+      assert(error.condition == "STATE_FILE_REPLACED")
+      assert(error.getMessage.contains("2.delta") && error.getMessage.contains("attempt id-1 of a task"))
+      assert(error.getMessage.contains("attempt id-1-replaced"))
+      assert(partition.read(partition.load(1, ""), 1L).contains(99L))
+    }
+  }
+
   test("format 1: a snapshot of an attempt whose delta was replaced is not used") {
     withPartition(withIds = false) { partition =>
       val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)

@@ -5,7 +5,9 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.{OpenStates, StateMaintenance}
+import io.pillarbox.spark.checkpoint._
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, window}
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -205,6 +207,93 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       }
       StateMaintenance.unloadInactive()
       assert(open.isEmpty)
+    }
+  }
+
+  Seq("heap", "rocksdb").foreach { backend =>
+    test(
+      s"$backend: state that an attempt left open is not used once another attempt's file has replaced its own"
+    ) {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        def result = process(stream.input, Spec(backend = backend, timers = backend))
+        stream.running(result) { query =>
+          stream.add(Event("a", 1, 1000))
+          query.processAllAvailable()
+          (0 until 2).foreach(partition => replaceAttempt(folder, partition, version = 1))
+          stream.add(Event("a", 2, 1000))
+          query.processAllAvailable()
+          eventually {
+            val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
+            assert(operators.map(_.customMetrics.get(KeyedMetrics.BackendReused).toLong).toSeq == Seq(0, 0))
+          }
+        }
+        stream.add(Event("a", 3, 1000))
+        stream.runOnce(result)
+        assert(rowsOf(stream) == Seq(1, 2, 3))
+      }
+    }
+  }
+
+  /** What an attempt of another executor does that comes late: writes the same version once more, under its own id. */
+  private def replaceAttempt(folder: Path, partition: Int, version: Long): Unit = {
+    val files =
+      new StateFolder(new HadoopPath(folder.resolve(s"state/0/$partition").toUri), new Configuration)
+    val file = StateFile(StateFileKind.Delta, version, None)
+    var parts = Seq.empty[Array[Byte]]
+    val header = files.read(file) { in =>
+      StateFileFormat.read(in, "it")(state => parts :+= state.readAllBytes())(timers =>
+        parts :+= timers.readAllBytes()
+      )
+    }
+    files.write(file) { out =>
+      StateFileFormat.write(out, header.copy(id = "another"))(_.write(parts.head))(_.write(parts.last))
+    }: Unit
+  }
+
+  Seq("1" -> "2", "2" -> "1").foreach { case (first, other) =>
+    test(
+      s"checkpoint format $other is refused by a checkpoint of format $first, which goes on when it is set back"
+    ) {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        def run(format: String): Unit = withSettings(stateSettings(format): _*) {
+          stream.runOnce(process(stream.input, Spec()))
+        }
+        stream.add(Event("a", 1, 1000))
+        run(first)
+        stream.add(Event("a", 2, 1000))
+        (1 to 2).foreach { _ =>
+          val error = intercept[Exception](run(other))
+          val message =
+            s"spark.sql.streaming.stateStore.checkpointFormatVersion $first, the query now has $other"
+          assert(causes(error).exists(_.contains(message)), causes(error).mkString("\n"))
+        }
+        assert(rowsOf(stream) == Seq(1))
+        run(first)
+        stream.add(Event("a", 3, 1000))
+        run(first)
+        assert(rowsOf(stream) == Seq(1, 2, 3))
+      }
+    }
+
+    test(s"the format of a checkpoint whose note does not tell is read off its files: $first") {
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        def run(format: String): Unit = withSettings(stateSettings(format): _*) {
+          stream.runOnce(process(stream.input, Spec()))
+        }
+        stream.add(Event("a", 1, 1000))
+        run(first)
+        val note = folder.resolve("state/0/_pillarbox/operator.json")
+        val told = Files.readString(note)
+        assert(told.contains(s""","format":$first"""))
+        Files.writeString(note, told.replace(s""","format":$first""", ""))
+        stream.add(Event("a", 2, 1000))
+        assert(causes(intercept[Exception](run(other))).exists(_.contains("checkpointFormatVersion")))
+        run(first)
+        assert(rowsOf(stream) == Seq(1, 2))
+      }
     }
   }
 

@@ -4,6 +4,7 @@ import java.util.{ArrayDeque, Collection => JCollection}
 
 import io.pillarbox.async.AsyncOutput
 import io.pillarbox.spark.plan.AsyncIOMetrics
+import io.pillarbox.spark.task.{TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
@@ -13,6 +14,8 @@ import org.apache.spark.sql.types.StructType
  * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
  *
  * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
+ * For the same reason all is given back when the last row has been emitted, and not at the end of the task, which may
+ * have other partitions to read (`coalesce`).
  *
  * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which waits,
  * but with `poll`: so it can hand out rows of its own that are ready while this one has none.
@@ -21,19 +24,32 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
     extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {
 
-  private val mailboxes = TaskMailboxes.of(context)
-  private val priority = mailboxes.nextPriority()
+  private val lane: TaskLane = input match {
+    case chained: AsyncIOIterator => chained.lane
+    case _ => TaskLanes.newLane(context)
+  }
+  private val priority = lane.nextPriority()
   private val readyInputs = new ArrayDeque[InternalRow]
   private val readyResults = new ArrayDeque[InternalRow]
   private val joined = new JoinedRow
   private val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
   private var driver: OperatorDriver = _
   private var started = false
+  private var ended = false
   private var progress: Runnable = () => ()
 
-  override def hasNext: Boolean = {
-    if (!started) start()
-    while (readyInputs.isEmpty && !isFinished) driver.step()
+  override def hasNext: Boolean = !readyInputs.isEmpty || (!ended && pull())
+
+  private def pull(): Boolean = {
+    lane.enter()
+    try {
+      if (!started) start()
+      while (readyInputs.isEmpty && !isFinished) driver.step()
+      if (isFinished) {
+        ended = true
+        lane.finish()
+      }
+    } finally lane.leave()
     !readyInputs.isEmpty
   }
 
@@ -43,10 +59,14 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  /** Does what can be done without waiting, until there is a row, and says where that has led. */
+  /**
+   * Does what can be done without waiting, until there is a row, and says where that has led. For an operator that has
+   * this one's lane, inside it.
+   */
   private[async] def poll(): Polled = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
+    if (isFinished && driver != null) driver.close()
     if (!readyInputs.isEmpty) Polled.Row else if (isFinished) Polled.End else Polled.Nothing
   }
 
@@ -76,15 +96,8 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
   private def start(): Unit = {
     started = true
     if (input.hasNext) {
-      driver = new OperatorDriver(
-        task,
-        input,
-        this,
-        mailboxes.ofCurrentThread(),
-        priority,
-        context,
-        () => progress.run()
-      )
+      driver = new OperatorDriver(task, input, this, lane, priority, context, () => progress.run())
+      lane.closeAtEnd(driver)
       driver.open()
     }
   }

@@ -19,13 +19,19 @@ object OnError {
       .getOrElse(throw new IllegalArgumentException(s"on_error is raise, null or column, found '$name'"))
 }
 
-/** Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter. */
+/**
+ * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter.
+ *
+ * @param retryOn
+ *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
+ */
 final case class RetrySpec(
     maxAttempts: Int,
     backoffMs: Long,
     multiplier: Double,
     maxBackoffMs: Long,
-    jitter: Double
+    jitter: Double,
+    retryOn: Set[String] = Set.empty
 )
 
 /** At most `permits` calls started in any `intervalMs`. */
@@ -41,6 +47,12 @@ final case class RateSpec(permits: Int, intervalMs: Long)
  *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
  * @param returns
  *   the columns that the function's result adds
+ * @param signature
+ *   alike for operators of one kind, in every run of a program
+ * @param operatorId
+ *   names the operator for limits that tasks share; none for one that gets its name here
+ * @param callScope
+ *   what the ids of its calls begin with, unless it has a place in a streaming query
  * @param json
  *   the very text this was read from; the worker gets it too
  */
@@ -64,6 +76,9 @@ final case class AsyncIOSpec(
     batchSize: Option[Int],
     batchWaitMs: Long,
     threads: Option[Int],
+    signature: String,
+    operatorId: Option[String],
+    callScope: Option[String],
     json: String
 ) {
 
@@ -94,7 +109,7 @@ object AsyncIOSpec {
 
   private val mapper = new ObjectMapper
 
-  /** @throws IllegalArgumentException if a field is missing or has no meaning */
+  /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {
     val node = mapper.readTree(json)
     AsyncIOSpec(
@@ -103,31 +118,41 @@ object AsyncIOSpec {
       className = text(node, "class_name"),
       options = child(node, "options").fold(Map.empty[String, String])(stringMap),
       ordered = node.path("ordered").asBoolean(true),
-      capacity = node.path("capacity").asInt(100),
+      capacity = child(node, "capacity").fold(100)(whole),
       timeoutMs = node.path("timeout_ms").asLong(0),
       attemptTimeoutMs = node.path("attempt_timeout_ms").asLong(0),
       retry = child(node, "retry").map(retrySpec),
       onError = OnError.of(text(node, "on_error").getOrElse("raise")),
       errorColumn = text(node, "error_column").getOrElse("error"),
-      maxConcurrency = child(node, "max_concurrency").map(_.asInt),
-      rate = child(node, "rate").map(r => RateSpec(r.path("permits").asInt, r.path("interval_ms").asLong)),
-      inputs = child(node, "inputs").fold(Seq.empty[String])(_.elements.asScala.map(_.asText).toSeq),
+      maxConcurrency = child(node, "max_concurrency").map(whole),
+      rate = child(node, "rate").map(r => RateSpec(whole(r.path("permits")), r.path("interval_ms").asLong)),
+      inputs = child(node, "inputs").fold(Seq.empty[String])(strings),
       returns = DataType.fromJson(node.path("returns").asText).asInstanceOf[StructType],
       explode = node.path("explode").asBoolean(false),
-      batchSize = child(node, "batch_size").map(_.asInt),
+      batchSize = child(node, "batch_size").map(whole),
       batchWaitMs = node.path("batch_wait_ms").asLong(0),
-      threads = child(node, "threads").map(_.asInt),
+      threads = child(node, "threads").map(whole),
+      signature = text(node, "signature").getOrElse(""),
+      operatorId = text(node, "operator_id"),
+      callScope = text(node, "call_scope"),
       json = json
     )
   }
 
   private def retrySpec(node: JsonNode): RetrySpec = RetrySpec(
-    node.path("max_attempts").asInt,
+    whole(node.path("max_attempts")),
     node.path("backoff_ms").asLong,
     node.path("multiplier").asDouble(1.0),
     node.path("max_backoff_ms").asLong(Long.MaxValue),
-    node.path("jitter").asDouble(0.0)
+    node.path("jitter").asDouble(0.0),
+    child(node, "retry_on").fold(Set.empty[String])(strings(_).toSet)
   )
+
+  private def whole(number: JsonNode): Int =
+    if (number.isIntegralNumber && number.canConvertToInt) number.asInt
+    else throw new IllegalArgumentException(s"A whole number of 32 bits is needed, found $number")
+
+  private def strings(node: JsonNode): Seq[String] = node.elements.asScala.map(_.asText).toSeq
 
   private def child(node: JsonNode, name: String): Option[JsonNode] =
     Option(node.get(name)).filterNot(_.isNull)

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
-import io.pillarbox.spark.python.{ChannelSettings, PythonCallException}
+import io.pillarbox.spark.python.ChannelSettings
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -14,6 +14,8 @@ import org.apache.spark.sql.types.StructType
 /**
  * What the tasks of one async I/O operator need, made on the driver and sent to them.
  *
+ * @param callScope
+ *   what the ids of calls begin with
  * @param childSchema
  *   of the rows that come in, all of which go out again
  * @param inputOrdinals
@@ -25,6 +27,7 @@ final case class AsyncIOTask(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     operatorId: String,
+    callScope: String,
     childSchema: StructType,
     inputOrdinals: Seq[Int],
     resultSchema: StructType,
@@ -37,9 +40,14 @@ final case class AsyncIOTask(
   /** The columns that the function is given. */
   val inputSchema: StructType = StructType(inputOrdinals.map(childSchema.fields(_)))
 
-  /** The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty one. */
-  def run(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    new AsyncIOIterator(this, input, TaskContext.get())
+  /**
+   * The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty one.
+   *
+   * @param partition
+   *   its number among those of the operator; a task may have several, and then a number of its own
+   */
+  def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
+    new AsyncIOIterator(copy(callScope = s"$callScope-$partition"), input, TaskContext.get())
 
   /** A function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow =
@@ -91,10 +99,7 @@ final case class AsyncIOTask(
         retry.multiplier,
         retry.jitter
       )
-      .ifException {
-        case call: PythonCallException => call.retryable
-        case _ => true
-      }
+      .ifException(new RetryableFailures(retry.retryOn))
   }
 
   /** What the channel tells the worker. */
@@ -114,7 +119,7 @@ final case class AsyncIOTask(
   private def initJson(context: TaskContext): String = {
     val mapper = new ObjectMapper
     val init = mapper.readTree(spec.json).asInstanceOf[ObjectNode]
-    init.put("call_id_prefix", CallIdentity.prefix(operatorId, spec, context))
+    init.put("call_id_prefix", callScope)
     init.put("input_schema", inputSchema.json)
     init.put("look_ahead", lookAhead)
     init

@@ -3,12 +3,13 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
 import io.pillarbox.spark.python.PythonFailure
+import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
 
 /**
- * Runs one async operator on the thread that pulls its rows, from the first row to the end of the task.
+ * Runs one async operator on the thread that pulls its rows, from the first row to the last. All inside its lane.
  *
  * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
  * more rows, the default action is suspended and the thread sleeps on the mailbox.
@@ -20,13 +21,18 @@ final private class OperatorDriver(
     task: AsyncIOTask,
     input: Iterator[InternalRow],
     output: AsyncOutput[InternalRow, InternalRow],
-    mailbox: TaskMailbox,
+    lane: TaskLane,
     priority: Int,
     context: TaskContext,
     progress: Runnable
-) {
+) extends LaneResource {
   private val processor =
-    new MailboxProcessor(controller => takeInput(controller), mailbox, false, TaskActionExecutor.Immediate)
+    new MailboxProcessor(
+      controller => takeInput(controller),
+      lane.mailbox,
+      false,
+      TaskActionExecutor.Immediate
+    )
   private val executor = processor.mailboxExecutor(priority)
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
@@ -38,6 +44,7 @@ final private class OperatorDriver(
   private var suspension: MailboxDefaultAction.Suspension = _
   private var awaitsInput = false
   private var inputEnded = false
+  private var closed = false
 
   calls.connect(operator)
   operator.onCapacityAvailable(() => resume())
@@ -45,7 +52,6 @@ final private class OperatorDriver(
     case chained: AsyncIOIterator => chained.onProgress(() => if (awaitsInput) resume())
     case _ =>
   }
-  context.addTaskCompletionListener[Unit](_ => close())
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
   def open(): Unit = translating(operator.open())
@@ -56,13 +62,13 @@ final private class OperatorDriver(
   /** One step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(context)
-    translating(processor.runMailboxStepBlocking())
+    translating(lane.step(processor))
   }
 
   /** As `step`, but never sleeps; false if there was nothing to do. */
   def stepWithoutWaiting(): Boolean = {
     TaskKills.check(context)
-    translating(processor.runMailboxStep())
+    translating(lane.stepWithoutWaiting(processor))
   }
 
   private def resume(): Unit = {
@@ -92,7 +98,7 @@ final private class OperatorDriver(
 
   private def process(row: InternalRow, controller: MailboxDefaultAction.Controller): Unit = {
     pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row
-    if (pending != null) suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
+    if (pending != null) suspension = controller.suspendDefaultAction(lane.mailbox.metrics.backPressuredTime)
   }
 
   /** Shows the user's errors as such, and the end of a killed task as a kill. */
@@ -112,10 +118,16 @@ final private class OperatorDriver(
     case other => other
   }
 
-  /** Cancels what is in flight and frees the worker. Another thread than the one that pulls only stops that one. */
-  private def close(): Unit = {
+  /** Cancels what is in flight and gives the worker back. Idempotent. */
+  override def close(): Unit = if (!closed) {
+    closed = true
     timers.close()
-    if (mailbox.isMailboxThread) operator.close() else calls.abort()
-    TaskMetrics.publish(task.metrics, metrics, mailbox.metrics)
+    try operator.close()
+    finally {
+      calls.close()
+      TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics)
+    }
   }
+
+  override def abort(): Unit = calls.abort()
 }

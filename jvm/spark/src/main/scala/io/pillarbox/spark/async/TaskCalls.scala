@@ -14,14 +14,20 @@ sealed abstract private class TaskCalls {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
+  /** The limit that the operator's tasks share. */
+  protected def held: HeldGate
+
   /** What an element waits for before its call starts. */
-  def gate: CallGate
+  def gate: CallGate = held.gate
 
   /** Tells the function where answers go; before it is opened. */
   def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
 
-  /** Ends the calls from another thread than the mailbox thread. */
+  /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
+
+  /** After the operator was closed. */
+  def close(): Unit = held.close()
 }
 
 private object TaskCalls {
@@ -35,7 +41,6 @@ private object TaskCalls {
 
   final private class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
       extends TaskCalls {
-    override val gate: CallGate = ExecutorGates.of(task.operatorId, task.spec)
     override val function: RowAsyncFunction = new RowAsyncFunction(
       new UserClasses(s"async_io(${task.spec.name})")
         .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
@@ -44,8 +49,9 @@ private object TaskCalls {
       task.resultSchema,
       task.inputView()
     )
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.operatorId, task.spec)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
-    override def abort(): Unit = function.close()
+    override def abort(): Unit = ()
   }
 
   final private class PythonCalls(
@@ -54,16 +60,16 @@ private object TaskCalls {
       context: TaskContext,
       fatal: Throwable => Unit
   ) extends TaskCalls {
+    private val settings = task.channelSettings(python, context)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.operatorId, task.spec)
     private val noMatch = new GenericInternalRow(task.resultSchema.length)
 
     /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */
-    override val gate: CallGate = CallGate.both(
-      task.spec.threadLimit.fold(CallGate.Unlimited)(new ConcurrencyGate(_)),
-      ExecutorGates.of(task.operatorId, task.spec)
-    )
+    override val gate: CallGate =
+      CallGate.both(task.spec.threadLimit.fold(CallGate.Unlimited)(new ConcurrencyGate(_)), held.gate)
 
     override val function: PythonAsyncFunction = new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
-    private val channel = new PythonChannel(task.channelSettings(python, context), context, function)
+    private val channel = new PythonChannel(settings, context, function)
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
       function.connect(channel, operator.completionBatch())

@@ -18,18 +18,24 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
  *   row have timers
  * @param keyType
  *   the types of the key columns as DDL; their names don't matter
+ * @param format
+ *   Spark's format of checkpoints of state, which decides how files are named
  * @param name
  *   of the operator when the checkpoint began, for whoever reads it; not compared
  * @param keys
  *   the key columns as they were then; not compared
+ * @param isCoarse
+ *   whether it is of a release that did not tell the column form from the row form
  */
 final case class CheckpointNote(
     operator: String,
     keyType: String,
     timeSorted: Boolean,
     partitions: Int,
+    format: Int,
     name: String,
-    keys: StructType
+    keys: StructType,
+    isCoarse: Boolean = false
 ) {
 
   /**
@@ -40,7 +46,7 @@ final case class CheckpointNote(
    */
   def checkAndWrite(folder: Path, conf: Configuration): Unit = {
     val files = CheckpointNote.filesIn(folder, conf)
-    CheckpointNote.read(files, folder) match {
+    CheckpointNote.find(folder, conf) match {
       case Some(found) => check(CheckpointNote.pathIn(folder), found)
       case None => files.write(CheckpointNote.File)(_.write(json.getBytes(UTF_8))): Unit
     }
@@ -49,10 +55,11 @@ final case class CheckpointNote(
   private def check(path: Path, found: CheckpointNote): Unit = {
     def same(what: String, there: Any, now: Any): Unit =
       if (there != now) throw KeyedErrors.checkpointOf(path.toString, what, there.toString, now.toString)
-    same("the form", found.operator, operator)
+    same("the form", found.operator, if (found.isCoarse && operator == "batch") "row" else operator)
     same("keys of type", found.keyType, keyType)
     same("time_sorted", found.timeSorted, timeSorted)
     same("the number of partitions", found.partitions, partitions)
+    same(CheckpointNote.FormatVersion, found.format, format)
   }
 
   private def json: String = CheckpointNote.mapper.createObjectNode
@@ -61,6 +68,7 @@ final case class CheckpointNote(
     .put("keys", keyType)
     .put("time_sorted", timeSorted)
     .put("partitions", partitions)
+    .put("format", format)
     .put("name", name)
     .put("key_columns", keys.json)
     .toString
@@ -70,45 +78,63 @@ object CheckpointNote {
   private final val Folder = "_pillarbox"
   private final val File = "operator.json"
   private final val Version = 1
+
+  /** Spark's setting of the format. */
+  private[checkpoint] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
-  def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int): CheckpointNote =
+  /** @param withIds whether files are named by the attempts that wrote them */
+  def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int, withIds: Boolean): CheckpointNote =
     CheckpointNote(
       spec.form,
       keys.map(_.dataType.sql).mkString(", "),
       spec.timeSorted,
       partitions,
+      formatOf(withIds),
       spec.name,
       StructType(keys.map(key => StructField(key.name, key.dataType)))
     )
 
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
-  def find(folder: Path, conf: Configuration): Option[CheckpointNote] = read(filesIn(folder, conf), folder)
+  def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
+    val files = filesIn(folder, conf)
+    if (!files.exists(File)) None
+    else {
+      val in = files.open(File)
+      try Some(parse(mapper.readTree(in.readAllBytes()), folder, conf))
+      finally in.close()
+    }
+  }
 
   private def filesIn(folder: Path, conf: Configuration): StateFiles =
     StateFiles.in(new Path(folder, Folder), conf)
 
   private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), File)
 
-  private def read(files: StateFiles, folder: Path): Option[CheckpointNote] =
-    if (!files.exists(File)) None
-    else {
-      val in = files.open(File)
-      try Some(parse(mapper.readTree(in.readAllBytes()), pathIn(folder)))
-      finally in.close()
-    }
+  private def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
 
-  private def parse(node: JsonNode, path: Path): CheckpointNote = {
+  private def parse(node: JsonNode, folder: Path, conf: Configuration): CheckpointNote = {
     val version = node.path("version").asInt
     if (version > Version)
-      throw KeyedErrors.checkpointOf(path.toString, "format version", version.toString, s"up to $Version")
+      throw KeyedErrors.checkpointOf(
+        pathIn(folder).toString,
+        "format version",
+        version.toString,
+        s"up to $Version"
+      )
     CheckpointNote(
       node.path("operator").asText,
       node.path("keys").asText,
       node.path("time_sorted").asBoolean,
       node.path("partitions").asInt,
+      if (node.has("format")) node.path("format").asInt else formatIn(folder, conf),
       node.path("name").asText,
-      DataType.fromJson(node.path("key_columns").asText).asInstanceOf[StructType]
+      DataType.fromJson(node.path("key_columns").asText).asInstanceOf[StructType],
+      isCoarse = !node.has("format")
     )
   }
+
+  /** Of a checkpoint whose note does not tell. */
+  private def formatIn(folder: Path, conf: Configuration): Int =
+    formatOf(new StateFolder(new Path(folder, "0"), conf).list().exists(_.id.isDefined))
 }

@@ -16,15 +16,30 @@ import org.apache.spark.sql.pillarbox.StatePartition
 object OpenStates {
   private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
 
-  /** The state of `partition` at `version`, if it is open and idle. State of any other version is closed. */
+  /**
+   * The state of `partition` at `version`, if it is open and idle. State of any other version is closed.
+   *
+   * @throws InterruptedException
+   *   if interrupted while a snapshot is taken of it; it stays open and idle then
+   */
   def checkOut(partition: StatePartition, version: StateVersion): Option[VersionedState] =
-    Option(idle.remove(partition)).flatMap { state =>
-      state.awaitSnapshot()
+    take(partition).flatMap { state =>
       if (version.isMetBy(state.version)) Some(state)
       else {
         state.close()
         None
       }
+    }
+
+  /** Whether state of `partition` is open and idle, of whatever version; it may change right after. */
+  def isIdle(partition: StatePartition): Boolean = idle.containsKey(partition)
+
+  /** Waits until no snapshot is being taken, before the state leaves: an interrupt must not lose it. */
+  private def take(partition: StatePartition): Option[VersionedState] =
+    Option(idle.get(partition)).flatMap { state =>
+      state.awaitReserve()
+      try Option.when(idle.remove(partition, state))(state)
+      finally state.release()
     }
 
   /** State that has just been committed; replaces, and closes, what another attempt left. */
@@ -37,13 +52,7 @@ object OpenStates {
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
   /** Closes the state of a partition that this executor has no use for any more. */
-  def unload(partition: StatePartition): Unit = {
-    val state = idle.remove(partition)
-    if (state != null) {
-      state.awaitSnapshot()
-      state.close()
-    }
-  }
+  def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
 
   /** Runs `action` on idle state; whoever wants to check it out meanwhile waits. False if it isn't idle. */
   private[checkpoint] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
@@ -80,11 +89,8 @@ final class VersionedState(
 
   private[checkpoint] def release(): Unit = inSnapshot.release()
 
-  /** Waits until no snapshot is being taken of it. */
-  private[checkpoint] def awaitSnapshot(): Unit = {
-    inSnapshot.acquire()
-    inSnapshot.release()
-  }
+  /** Waits until nobody else has it, not even for a snapshot. */
+  private[checkpoint] def awaitReserve(): Unit = inSnapshot.acquire()
 
   override def close(): Unit = if (closed.compareAndSet(false, true)) state.close()
 }

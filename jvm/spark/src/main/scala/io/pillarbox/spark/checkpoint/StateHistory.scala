@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -57,6 +57,16 @@ final class StateHistory(folder: StateFolder) {
       )
     }
   }
+
+  /**
+   * The id of the attempt that wrote a version's delta.
+   *
+   * @throws StateRestoreException
+   *   if the file is not there or damaged
+   */
+  def idOf(version: StateVersion): String =
+    try header(deltaOf(version)).id
+    catch { case _: FileNotFoundException => throw missing(version, deltaOf(version)) }
 
   @tailrec
   private def ancestor(version: StateVersion, number: Long): StateVersion =

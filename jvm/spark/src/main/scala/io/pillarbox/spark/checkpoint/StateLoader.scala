@@ -72,13 +72,26 @@ final class StateLoader(
         state = opened.state
         tables = opened.tables
         noted(opened.header)
-      } else noted(restore(result, file))
+      } else {
+        val header = restore(result, file)
+        if (file.kind == StateFileKind.Delta && header.base != id) throw replaced(file, header)
+        noted(header)
+      }
     }
 
     private def noted(header: StateFileFormat.Header): Unit = {
       id = Some(header.id)
       entries = header.entries
     }
+
+    /** Changes of elements of lists go by their numbers, which another attempt may have given otherwise. */
+    private def replaced(file: StateFile, header: StateFileFormat.Header) = new StateRestoreException(
+      "STATE_FILE_REPLACED",
+      s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a task left, but " +
+        s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. Restore the " +
+        "checkpoint from a backup, or start the query with a new one, and with " +
+        s"${CheckpointNote.FormatVersion}=2 if its tasks may run twice at a time, as with speculation"
+    )
 
     def result: PartitionState = {
       if (state == null) state = empty()

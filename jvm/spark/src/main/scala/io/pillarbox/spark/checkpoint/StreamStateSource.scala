@@ -32,9 +32,8 @@ final class StreamStateSource(
 
   override def open(): PartitionState = {
     val start = System.nanoTime
-    val found = OpenStates.checkOut(partition, base)
+    val found = OpenStates.checkOut(partition, if (OpenStates.isIdle(partition)) attempted else base)
     versioned = found.getOrElse(load())
-    taskContext.addTaskCompletionListener[Unit](_ => if (!committed) versioned.close())
     partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
     StateMaintenance.start(settings.maintenanceMs)
     found.foreach(_ => count(KeyedMetrics.BackendReused, 1))
@@ -43,6 +42,16 @@ final class StreamStateSource(
     versioned.state.backend.timeIs(task.batchTime)
     versioned.state
   }
+
+  /**
+   * The base with the id of the attempt whose file it is. Under checkpoint format 1 Spark does not tell, and another
+   * executor's attempt may have taken the place of the one that left its state open here.
+   */
+  private def attempted: StateVersion =
+    if (base.id.isDefined || base == StateVersion.Empty) base
+    else base.copy(id = Some(new StateHistory(folder).idOf(base)))
+
+  override def close(): Unit = if (versioned != null && !committed) versioned.close()
 
   override def commit(): Unit = {
     TaskKills.check(taskContext)

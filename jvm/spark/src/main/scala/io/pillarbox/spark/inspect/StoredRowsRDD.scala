@@ -36,8 +36,9 @@ final private class StoredRowsRDD(
     def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memoryLimit, from)
     val loader = new StateLoader(folder, () => make(None), database => Some(make(Some(database))))
     val versioned = loader.load(partition.version)
-    context.addTaskCompletionListener[Unit](_ => versioned.close())
     val toUnsafe = UnsafeProjection.create(layout.schema)
-    layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
+    // What the rows are made of is on the local disk by then; and the task may end on another thread than this one.
+    try layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
+    finally versioned.close()
   }
 }

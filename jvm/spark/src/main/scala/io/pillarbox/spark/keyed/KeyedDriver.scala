@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
-import io.pillarbox.spark.async.TaskMailboxes
+import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Feeds one operator, on the thread that pulls its rows: the rows of the micro-batch, then the event-time timers up to
+ * Feeds one operator, on the thread that pulls its rows and inside its lane: the rows of the micro-batch, then the event-time timers up to
  * the watermark, then the processing-time timers up to the batch's time, until no timer is due.
  *
  * The default action offers one event; an operator's answers come as mail. While the operator refuses an event, or has
@@ -20,17 +20,16 @@ final private class KeyedDriver(
     input: Iterator[InternalRow],
     state: PartitionState,
     ready: ReadyRows,
+    lane: TaskLane,
     taskContext: TaskContext
-) {
-  private val mailboxes = TaskMailboxes.of(taskContext)
-  private val mailbox = mailboxes.ofCurrentThread()
+) extends LaneResource {
   private val processor =
-    new MailboxProcessor(controller => act(controller), mailbox, false, TaskActionExecutor.Immediate)
+    new MailboxProcessor(controller => act(controller), lane.mailbox, false, TaskActionExecutor.Immediate)
   private val context = new DriverContext(
     task,
     state,
     ready,
-    processor.mailboxExecutor(mailboxes.nextPriority()),
+    processor.mailboxExecutor(lane.nextPriority()),
     () => resume(),
     error => processor.reportThrowable(error),
     taskContext
@@ -40,8 +39,6 @@ final private class KeyedDriver(
   private var timerStages: List[KeyedEvents] = Nil
   private var suspension: MailboxDefaultAction.Suspension = _
   private var closed = false
-
-  taskContext.addTaskCompletionListener[Unit](_ => close())
 
   /** Opens the operator; may block. */
   def open(): Unit = {
@@ -73,7 +70,7 @@ final private class KeyedDriver(
   /** One step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(taskContext)
-    try processor.runMailboxStepBlocking()
+    try lane.step(processor)
     catch {
       case interrupted: InterruptedException =>
         TaskKills.check(taskContext)
@@ -81,13 +78,13 @@ final private class KeyedDriver(
     }
   }
 
-  /** Frees what belongs to the task. Another thread than the one that pulls only wakes that one up. */
-  def close(): Unit =
-    if (!mailbox.isMailboxThread) operator.abort()
-    else if (!closed) {
-      closed = true
-      operator.close()
-    }
+  /** Frees what belongs to the task. Idempotent. */
+  override def close(): Unit = if (!closed) {
+    closed = true
+    operator.close()
+  }
+
+  override def abort(): Unit = operator.abort()
 
   private def firstStages(): List[KeyedEvents] =
     if (task.isBatch) {
@@ -125,7 +122,7 @@ final private class KeyedDriver(
     offer
   }
 
-  private def mustLookUp: Boolean = !ready.isEmpty || mailbox.hasMail || taskContext.isInterrupted()
+  private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()
 
   private def endStage(controller: MailboxDefaultAction.Controller): Unit = {
     operator.flush()

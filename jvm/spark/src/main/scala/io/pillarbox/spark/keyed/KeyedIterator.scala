@@ -1,9 +1,11 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.task.{LaneResource, TaskLanes}
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.pillarbox.TaskThreads
 
 /**
  * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
@@ -22,6 +24,7 @@ final class KeyedIterator(
     taskContext: TaskContext,
     initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
+  private val lane = TaskLanes.newLane(taskContext)
   private val ready = new ReadyRows
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.output)
   private val outputRows = task.metrics("numOutputRows")
@@ -30,10 +33,20 @@ final class KeyedIterator(
   private var started = false
   private var ended = false
   private var startNanos = 0L
+  private var puller: Thread = _
 
-  override def hasNext: Boolean = {
-    if (!started) start()
-    while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+  override def hasNext: Boolean =
+    !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
+
+  private def pull(): Boolean = {
+    lane.enter()
+    puller = Thread.currentThread()
+    try {
+      if (!started) start()
+      while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+      // The end of the task may then come on another thread, in the middle of a row.
+      if (!TaskThreads.isTaskThread) ready.settle()
+    } finally lane.leave()
     !ready.isEmpty
   }
 
@@ -50,11 +63,14 @@ final class KeyedIterator(
     started = true
     startNanos = System.nanoTime
     if (!task.isBatch || input.hasNext) {
+      lane.closeAtEnd(source)
       val state = source.open()
       isOpen = true
+      lane.onHandOver(() => state.takeOver())
       if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
       else {
-        driver = new KeyedDriver(task, input, state, ready, taskContext)
+        driver = new KeyedDriver(task, input, state, ready, lane, taskContext)
+        lane.closeAtEnd(driver)
         driver.open()
         driver.start(initial)
       }
@@ -75,27 +91,33 @@ final class KeyedIterator(
       task.metrics.get("allUpdatesTimeMs").foreach(_ += (System.nanoTime - startNanos) / 1000000)
       source.commit()
     }
+    lane.finish()
   }
 }
 
-/** Where the state of a task comes from and goes to. Task thread only. */
-trait StateSource {
+/** Where the state of a task comes from and goes to. Inside the operator's lane. */
+trait StateSource extends LaneResource {
 
-  /** The state as the last committed micro-batch left it. Frees it at the end of the task if it isn't committed. */
+  /** The state as the last committed micro-batch left it. */
   def open(): PartitionState
 
   /** Makes what was changed durable, as the next version. */
   def commit(): Unit
+
+  /** Frees the state, if it was opened, unless it was committed and can be used again. */
+  override def close(): Unit
 }
 
 /** State of a batch: empty at first, gone at the end. */
-final class BatchStateSource(task: KeyedTask, taskContext: TaskContext) extends StateSource {
+final class BatchStateSource(task: KeyedTask) extends StateSource {
+  private var state: PartitionState = _
 
   override def open(): PartitionState = {
-    val state = StateBackends.forBatch(task.keySchema)
-    taskContext.addTaskCompletionListener[Unit](_ => state.close())
+    state = StateBackends.forBatch(task.keySchema)
     state
   }
 
   override def commit(): Unit = ()
+
+  override def close(): Unit = if (state != null) state.close()
 }

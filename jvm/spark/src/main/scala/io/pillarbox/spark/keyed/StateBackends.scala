@@ -162,9 +162,16 @@ object StateBackends {
 
     def first(resource: AutoCloseable): Unit = resources = resource :: resources
 
-    def run(): Unit = {
-      resources.foreach(_.close())
-      resources = Nil
+    /** Closes all of them, whatever becomes of one. */
+    def run(): Unit = while (resources.nonEmpty) {
+      val first = resources.head
+      resources = resources.tail
+      try first.close()
+      catch {
+        case e: Throwable =>
+          run()
+          throw e
+      }
     }
   }
 }

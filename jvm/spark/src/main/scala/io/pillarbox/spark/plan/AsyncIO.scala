@@ -15,7 +15,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
  * @param results
  *   the columns that it adds
  * @param operatorId
- *   names this operator in every executor of the application; limits that are shared by tasks go by it
+ *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used; limits that are
+ *   shared by tasks go by it
  */
 final case class AsyncIO(
     spec: AsyncIOSpec,

@@ -41,6 +41,7 @@ final case class AsyncIOExec(
       spec,
       function,
       operatorId,
+      CallIdentity.scope(spec, operatorId, sparkContext),
       DataTypeUtils.fromAttributes(child.output),
       inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
       DataTypeUtils.fromAttributes(results),
@@ -49,7 +50,7 @@ final case class AsyncIOExec(
       conf.arrowMaxRecordsPerBatch,
       metrics
     )
-    child.execute().mapPartitions(task.run, preservesPartitioning = true)
+    child.execute().mapPartitionsWithIndex(task.run, preservesPartitioning = true)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): AsyncIOExec = copy(child = newChild)

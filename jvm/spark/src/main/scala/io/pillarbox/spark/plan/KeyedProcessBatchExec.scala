@@ -89,7 +89,6 @@ private object KeyedProcessBatchExec {
       input: Iterator[InternalRow],
       initial: Iterator[InternalRow]
   ): Iterator[InternalRow] = {
-    val context = TaskContext.get()
-    new KeyedIterator(task, input, new BatchStateSource(task, context), context, initial)
+    new KeyedIterator(task, input, new BatchStateSource(task), TaskContext.get(), initial)
   }
 }

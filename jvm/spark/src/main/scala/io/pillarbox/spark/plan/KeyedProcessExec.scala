@@ -82,7 +82,9 @@ final case class KeyedProcessExec(
   )
 
   override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit =
-    CheckpointNote.of(spec, keys, getStateInfo.numPartitions).checkAndWrite(folder, conf)
+    CheckpointNote
+      .of(spec, keys, getStateInfo.numPartitions, checkpointReport.withIds)
+      .checkAndWrite(folder, conf)
 
   override protected def stringArgs: Iterator[Any] =
     spec.summary.iterator ++ stateInfo.iterator ++

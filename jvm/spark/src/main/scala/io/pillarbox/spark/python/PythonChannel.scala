@@ -5,8 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
-import scala.annotation.tailrec
-
+import io.pillarbox.spark.task.Uninterruptibly
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -105,13 +104,13 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   }
 
   /** Time for the calls to be cancelled and to clean up. */
-  private def awaitEnd(): Boolean = PythonChannel.uninterruptibly { ms =>
+  private def awaitEnd(): Boolean = Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
     ended.await(ms, TimeUnit.MILLISECONDS)
   }
 
   /** They end by themselves now. */
   private def joinThreads(): Unit = threads.foreach { thread =>
-    PythonChannel.uninterruptibly { ms =>
+    Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
       thread.join(math.max(1L, ms))
       !thread.isAlive
     }
@@ -156,28 +155,4 @@ object PythonChannel {
 
   /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L
-
-  /**
-   * Waits up to that time even if the thread is interrupted, as Spark does to a killed task, sometimes twice: what the
-   * task holds must be given back all the same. The thread is interrupted afterwards.
-   */
-  private def uninterruptibly(await: Long => Boolean): Boolean = {
-    val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(CloseTimeoutMs)
-    var interrupted = Thread.interrupted()
-    @tailrec def loop(): Boolean = {
-      val outcome =
-        try Some(await(TimeUnit.NANOSECONDS.toMillis(math.max(0L, deadline - System.nanoTime()))))
-        catch {
-          case _: InterruptedException =>
-            interrupted = true
-            None
-        }
-      outcome match {
-        case Some(done) => done
-        case None => loop()
-      }
-    }
-    try loop()
-    finally if (interrupted) Thread.currentThread().interrupt()
-  }
 }

@@ -1,15 +1,42 @@
 package org.apache.spark.sql.pillarbox
 
-import java.nio.file.Path
+import java.io.IOException
+import java.nio.file.attribute.BasicFileAttributes
+import java.nio.file.{FileVisitResult, Files, NoSuchFileException, Path, SimpleFileVisitor}
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.util.Utils
+import org.apache.spark.util.{ShutdownHookManager, Utils}
 
 /** A folder on an executor's local disk. */
 final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseable {
 
-  /** Deletes it with all that is in it. */
-  override def close(): Unit = Utils.deleteRecursively(path.toFile)
+  /** Deletes it with all that is in it, also if the thread is interrupted, as that of a killed task is. Idempotent. */
+  override def close(): Unit = {
+    // Spark's own way starts a process and waits for it, which an interrupted thread can't.
+    if (Files.exists(path)) Files.walkFileTree(path, LocalFolder.Deletion)
+    ShutdownHookManager.removeShutdownDeleteDir(path.toFile)
+  }
+}
+
+private object LocalFolder {
+
+  /** What is gone already, as a database in the background may delete files of its own, is as it should be. */
+  object Deletion extends SimpleFileVisitor[Path] {
+    override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = delete(file)
+
+    override def postVisitDirectory(folder: Path, problem: IOException): FileVisitResult =
+      if (problem == null) delete(folder) else throw problem
+
+    override def visitFileFailed(file: Path, problem: IOException): FileVisitResult = problem match {
+      case _: NoSuchFileException => FileVisitResult.CONTINUE
+      case other => throw other
+    }
+
+    private def delete(path: Path): FileVisitResult = {
+      Files.deleteIfExists(path)
+      FileVisitResult.CONTINUE
+    }
+  }
 }
 
 /** Folders under Spark's local directories (`spark.local.dir`), which Spark deletes at the latest when it ends. */

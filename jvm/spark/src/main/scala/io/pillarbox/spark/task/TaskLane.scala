@@ -1,0 +1,184 @@
+package io.pillarbox.spark.task
+
+import java.util.concurrent.locks.ReentrantLock
+import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
+
+import io.pillarbox.mailbox._
+import org.apache.spark.{TaskContext, TaskKilledException}
+
+/**
+ * The mailbox of an operator in a task, or of several that stand right behind each other, and whose turn it is.
+ *
+ * One thread at a time is inside a lane: the one that pulls the operator's rows. Whoever comes next takes the mailbox
+ * over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
+ *
+ * A thread that is inside one lane also runs the mail of the others whose rows it pulled last, before each step and
+ * while it sleeps. So an operator that waits still handles the answers, deadlines and retries of those below and above
+ * it.
+ *
+ * When the task ends, what was given to [[closeAtEnd]] is closed by a thread that is inside: the task's own, unless
+ * another one does not leave in time; then by that one, when it leaves. Nobody gets in afterwards.
+ *
+ * @param endTimeoutMs
+ *   how long the end of the task waits for a thread that is inside
+ */
+final class TaskLane private[task] (task: TaskLanes, context: TaskContext, endTimeoutMs: Long) {
+  private val turn = new ReentrantLock
+  private val resources = new ConcurrentLinkedDeque[LaneResource]
+  private var handOver = TaskLane.NoHook
+  private var isRegistered = false
+  private var isClosed = false
+  @volatile private var hasEnded = false
+
+  /** Whose thread runs the mail. Written inside. */
+  @volatile private var servedBy: LaneGroup = _
+
+  val mailbox: TaskMailbox = new TaskMailbox(Thread.currentThread())
+
+  /** The priority of the lane's next operator; a later one is downstream and has the higher priority. */
+  def nextPriority(): Int = task.nextPriority()
+
+  /**
+   * Makes the calling thread the one that is inside; waits while another one is. [[leave]] as often.
+   *
+   * @throws TaskKilledException
+   *   if the task has ended
+   */
+  def enter(): Unit = {
+    turn.lock()
+    if (turn.getHoldCount == 1)
+      try begin()
+      catch {
+        case e: Throwable =>
+          leave()
+          throw e
+      }
+  }
+
+  def leave(): Unit = {
+    turn.unlock()
+    // Whoever ended the task may have found the lane taken.
+    if (hasEnded && !turn.isHeldByCurrentThread && turn.tryLock())
+      try finish()
+      finally turn.unlock()
+  }
+
+  private def begin(): Unit = {
+    checkNotEnded()
+    if (servedBy == null || !servedBy.isOfCurrentThread) {
+      takeOver()
+      servedBy = task.groupOfCurrentThread()
+      servedBy.add(this)
+    }
+  }
+
+  private def checkNotEnded(): Unit = if (hasEnded || isClosed) throw new TaskKilledException(TaskLane.Ended)
+
+  private def takeOver(): Unit = {
+    mailbox.takeOver()
+    handOver.run()
+  }
+
+  /** Inside: what to run, inside, whenever another thread takes over. */
+  def onHandOver(hook: Runnable): Unit = handOver = hook
+
+  /**
+   * Inside: `resource` is closed at the end of the task at the latest, those added last first.
+   *
+   * @throws TaskKilledException
+   *   if the task has ended; the resource is closed all the same
+   */
+  def closeAtEnd(resource: LaneResource): Unit = {
+    resources.push(resource)
+    if (!isRegistered) {
+      // Not earlier: what the input has opened for itself is to be closed after us.
+      isRegistered = true
+      context.addTaskCompletionListener[Unit](_ => end())
+      context.addTaskInterruptListener((_, reason) => sendKill(reason))
+    }
+    checkNotEnded()
+  }
+
+  /** Inside: whether there is mail that the next step would run. */
+  def hasMail: Boolean = mailbox.hasMail || servedBy.hasMail(this)
+
+  /** Inside: a step of one of the lane's processors; sleeps if this thread has nothing to do in any lane. */
+  @throws[InterruptedException]
+  def step(processor: MailboxProcessor): Unit = if (!stepWithoutWaiting(processor)) servedBy.awaitMail()
+
+  /** Inside: as `step`, but never sleeps; false if there was nothing to do. */
+  def stepWithoutWaiting(processor: MailboxProcessor): Boolean = {
+    val ranOthers = servedBy.runMail(this)
+    processor.runMailboxStep() || ranOthers
+  }
+
+  /** Inside: nothing follows. Closes now what would be closed at the end of the task. */
+  def finish(): Unit = if (!isClosed) {
+    isClosed = true
+    takeOver()
+    servedBy = null
+    handOver = TaskLane.NoHook
+    try closeResources()
+    finally mailbox.close().forEach(_.tryCancel())
+  }
+
+  private def closeResources(): Unit = while (!resources.isEmpty)
+    try resources.pop().close()
+    catch {
+      case first: Throwable =>
+        try closeResources()
+        catch { case further: Throwable => first.addSuppressed(further) }
+        throw first
+    }
+
+  private[task] def isServedBy(group: LaneGroup): Boolean = servedBy eq group
+
+  /** Runs `action` inside, unless another thread is there or serves this lane by now; then false. */
+  private[task] def ifServedBy(group: LaneGroup)(action: TaskLane => Boolean): Boolean =
+    (servedBy eq group) && turn.tryLock() && {
+      try (servedBy eq group) && action(this)
+      finally leave()
+    }
+
+  /** The task has ended. On the task's own thread; waits for another one that is inside, but not for ever. */
+  private def end(): Unit = {
+    hasEnded = true
+    if (!turn.tryLock()) {
+      sendKill(TaskLane.Ended)
+      resources.forEach(_.abort())
+      Uninterruptibly.within(endTimeoutMs)(ms => turn.tryLock(ms, TimeUnit.MILLISECONDS)): Unit
+    }
+    if (turn.isHeldByCurrentThread)
+      try finish()
+      finally turn.unlock()
+  }
+
+  /** Wakes the thread inside if it sleeps, so that a killed task ends even if Spark does not interrupt it. */
+  private def sendKill(reason: String): Unit = mailbox.runExclusively { () =>
+    if (mailbox.state.acceptsMail) mailbox.put(TaskLane.killMail(reason))
+  }
+}
+
+/** What an operator holds until its rows are out or the task has ended. */
+trait LaneResource extends AutoCloseable {
+
+  /** Gives it back. Inside the lane, once. */
+  override def close(): Unit
+
+  /** The task ends while a thread is inside: ends a wait of that thread that no mail ends. Any thread. */
+  def abort(): Unit = ()
+}
+
+private object TaskLane {
+
+  private final val Ended = "the task has ended"
+  private val NoHook: Runnable = () => ()
+
+  private def killMail(reason: String): Mail = new Mail(
+    () => throw new TaskKilledException(reason),
+    TaskMailbox.MaxPriority,
+    MailOptions.Urgent,
+    "kill the task",
+    TaskActionExecutor.Immediate
+  )
+}

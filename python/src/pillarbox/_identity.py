@@ -1,0 +1,94 @@
+"""Names the operators of ``async_io``, so that their calls have ids that tell them apart.
+
+An id is made of the operator, the micro-batch if there is one, the partition and the row. What an
+operator is depends on where ``async_io`` is called:
+
+- on a streaming DataFrame: its place in the query, which is the same when the query is restarted;
+- inside ``foreachBatch``: which of its kind it is in this micro-batch, counted from 0; the same
+  when the micro-batch is run again;
+- anywhere else: a name by chance, which belongs to the DataFrame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Identity:
+    """``signature`` is alike for operators of one kind, in every run of a program.
+
+    ``operator`` is for limits, which hold over micro-batches; ``calls`` starts the ids of calls.
+    Both are None on a streaming DataFrame, which belongs to no query yet.
+    """
+
+    signature: str
+    operator: str | None
+    calls: str | None
+
+
+def identify(
+    df: DataFrame, name: str, returns: StructType, inputs: Sequence[str] | None
+) -> Identity:
+    """The identity of an operator that is being made over ``df``, on the driver."""
+    told = "|".join([name, returns.json(), *(inputs or ["*"])])
+    signature = hashlib.blake2s(told.encode(), digest_size=6).hexdigest()
+    if df.isStreaming:
+        return Identity(signature, None, None)
+    batch = _current_micro_batch(df)
+    if batch is None:
+        operator = uuid.uuid4().hex
+        return Identity(signature, operator, operator)
+    place = f"{signature}-f{_counters.next(batch, signature)}"
+    return Identity(signature, f"{batch.query}-{place}", f"{batch.query}-{batch.number}-{place}")
+
+
+@dataclass(frozen=True)
+class _MicroBatch:
+    """``execution`` is another one each time that Spark runs the micro-batch."""
+
+    query: str
+    number: str
+    execution: str | None
+
+
+def _current_micro_batch(df: DataFrame) -> _MicroBatch | None:
+    """The one that this thread runs a ``foreachBatch`` function for. Connect does not tell."""
+    spark = df.sparkSession
+    if not hasattr(spark, "_jsparkSession"):
+        return None
+    tell = spark.sparkContext.getLocalProperty
+    query, number = tell("sql.streaming.queryId"), tell("streaming.sql.batchId")
+    if not query or not number:
+        return None
+    return _MicroBatch(query, number, tell("spark.sql.execution.id"))
+
+
+class _Counters:
+    """Counts the operators of a kind in the micro-batch that each query is at."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current: dict[str, tuple[_MicroBatch, Counter[str]]] = {}
+
+    def next(self, batch: _MicroBatch, signature: str) -> int:
+        with self._lock:
+            known, counts = self._current.get(batch.query, (None, Counter[str]()))
+            if known != batch:
+                counts = Counter()
+                self._current[batch.query] = batch, counts
+            counts[signature] += 1
+            return counts[signature] - 1
+
+
+_counters = _Counters()

@@ -1,0 +1,48 @@
+package io.pillarbox.spark.async
+
+import java.io.{Closeable, IOException}
+import java.net.{ConnectException, SocketException}
+import java.util.concurrent.{CompletionException, ExecutionException}
+
+import io.pillarbox.async.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.spark.python.PythonCallException
+import org.scalatest.funsuite.AnyFunSuite
+
+class RetryableFailuresSuite extends AnyFunSuite {
+  private def named(classes: Class[_]*) = new RetryableFailures(classes.map(_.getName).toSet)
+
+  test("without names every exception is worth it") {
+    assert(named().test(new IllegalStateException) && named().test(new OutOfMemoryError))
+  }
+
+  test("an exception counts by its class, those above it and their interfaces, and by no other") {
+    val failure = new ConnectException("refused")
+    Seq[Class[_]](
+      classOf[ConnectException],
+      classOf[SocketException],
+      classOf[IOException],
+      classOf[Throwable]
+    )
+      .foreach(cls => assert(named(cls).test(failure)))
+    assert(named(classOf[java.io.Serializable]).test(failure))
+    Seq[Class[_]](classOf[IllegalStateException], classOf[Closeable]).foreach(cls =>
+      assert(!named(cls).test(failure))
+    )
+    assert(named(classOf[IllegalStateException], classOf[IOException]).test(failure))
+  }
+
+  test("what futures wrap an exception in is looked through") {
+    val wrapped = new CompletionException(new ExecutionException(new ConnectException))
+    assert(named(classOf[IOException]).test(wrapped))
+    assert(!named(classOf[CompletionException]).test(wrapped))
+    assert(named(classOf[CompletionException]).test(new CompletionException("alone", null)))
+  }
+
+  test("deadlines, and exceptions that say when to come back, are always worth it; Python says so itself") {
+    val other = named(classOf[IOException])
+    assert(other.test(AsyncTimeoutException.attempt(1, 5)))
+    assert(other.test(new IllegalStateException with HasRetryDelay { override def retryDelayMs: Long = 1 }))
+    assert(other.test(new PythonCallException("ValueError", "", "", retryable = true)))
+    assert(!named().test(new PythonCallException("ValueError", "", "", retryable = false)))
+  }
+}

@@ -1,0 +1,248 @@
+package io.pillarbox.spark.task
+
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
+import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
+
+import io.pillarbox.mailbox.{MailboxProcessor, TaskActionExecutor}
+import io.pillarbox.spark.LocalSpark
+import org.apache.spark.{TaskContext, TaskKilledException}
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
+
+class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
+  import TaskLaneSuite._
+
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+
+  test("the end of the task closes what is open, last first, and lets nobody in afterwards") {
+    val lane = inTask { context =>
+      val lane = TaskLanes.newLane(context)
+      lane.enter()
+      lane.closeAtEnd(resource("first"))
+      lane.closeAtEnd(resource("second"))
+      lane.leave()
+      lane
+    }
+    assert(log.get == Seq("close second", "close first"))
+    intercept[TaskKilledException](lane.enter())
+  }
+
+  test("a lane that is finished closes what is open at once, and only then") {
+    inTask { context =>
+      val lane = TaskLanes.newLane(context)
+      lane.enter()
+      lane.closeAtEnd(resource("it"))
+      lane.finish()
+      record("the task goes on")
+      lane.leave()
+    }
+    assert(log.get == Seq("close it", "the task goes on"))
+  }
+
+  test(
+    "a thread that sleeps in a lane is woken by the end of the task, which closes only after it has left"
+  ) {
+    val ended = new CompletableFuture[Throwable]
+    inTask { context =>
+      val lane = TaskLanes.newLane(context)
+      val processor = idle(lane)
+      val thread = new Thread(() => {
+        lane.enter()
+        lane.closeAtEnd(resource("it"))
+        try while (true) lane.step(processor)
+        catch { case e: Throwable => ended.complete(e) }
+        finally {
+          record("leave")
+          lane.leave()
+        }
+      })
+      thread.start()
+      eventually(assert(thread.getState == Thread.State.WAITING))
+    }
+    assert(ended.get(30, TimeUnit.SECONDS).isInstanceOf[TaskKilledException])
+    eventually(assert(log.get.filter(_ != "abort it") == Seq("leave", "close it")))
+  }
+
+  test("a thread that does not leave in time closes what is open when it does") {
+    val isIn, mayLeave = new CountDownLatch(1)
+    val thread = new AtomicReference[Thread]
+    inTask { context =>
+      val lane = TaskLanes.newLane(context, endTimeoutMs = 20)
+      thread.set(new Thread(() => {
+        lane.enter()
+        lane.closeAtEnd(resource("it"))
+        isIn.countDown()
+        mayLeave.await()
+        lane.leave()
+      }))
+      thread.get.start()
+      isIn.await()
+    }
+    assert(log.get == Seq("abort it"))
+    mayLeave.countDown()
+    thread.get.join(30000)
+    assert(log.get == Seq("abort it", "close it"))
+  }
+
+  test("a resource that comes after the end of the task is closed, and its thread told") {
+    val isIn, mayGoOn = new CountDownLatch(1)
+    val told = new CompletableFuture[Throwable]
+    inTask { context =>
+      val lane = TaskLanes.newLane(context, endTimeoutMs = 20)
+      new Thread(() => {
+        lane.enter()
+        isIn.countDown()
+        mayGoOn.await()
+        try lane.closeAtEnd(resource("late"))
+        catch { case e: Throwable => told.complete(e) }
+        finally lane.leave()
+      }).start()
+      isIn.await()
+    }
+    mayGoOn.countDown()
+    assert(told.get(30, TimeUnit.SECONDS).isInstanceOf[TaskKilledException])
+    eventually(assert(log.get == Seq("close late")))
+  }
+
+  test("whoever takes a lane over is made its owner first") {
+    val owners = inTask { context =>
+      val lane = TaskLanes.newLane(context)
+      val owners = new java.util.concurrent.ConcurrentLinkedQueue[Thread]
+      lane.enter()
+      lane.onHandOver(() => owners.add(Thread.currentThread()): Unit)
+      lane.leave()
+      val other = new Thread(() =>
+        (1 to 2).foreach { _ =>
+          lane.enter()
+          assert(lane.mailbox.isMailboxThread)
+          lane.leave()
+        }
+      )
+      other.start()
+      other.join()
+      lane.enter()
+      lane.leave()
+      assert(owners.toArray.toSeq == Seq(other, Thread.currentThread()))
+      owners.size
+    }
+    assert(owners == 2)
+  }
+
+  test("a thread that sleeps in one lane runs the mail of the others that it pulled last, and no other's") {
+    inTask { context =>
+      val lanes = Seq.fill(3)(TaskLanes.newLane(context))
+      lanes.foreach { lane =>
+        lane.enter()
+        lane.leave()
+      }
+      val Seq(slept, served, lost) = lanes
+      val other = new Thread(() => {
+        lost.enter()
+        lost.leave()
+      })
+      other.start()
+      other.join()
+      val ran = new AtomicReference(Seq.empty[String])
+      def send(lane: TaskLane, name: String): Unit = new MailboxProcessor(
+        _ => (),
+        lane.mailbox,
+        false,
+        TaskActionExecutor.Immediate
+      ).mailboxExecutor(0).execute(() => ran.set(ran.get :+ name), name)
+      slept.enter()
+      val here = Thread.currentThread()
+      val sender = new Thread(() => {
+        eventually(assert(here.getState == Thread.State.WAITING))
+        send(lost, "lost")
+        send(served, "served")
+      })
+      sender.start()
+      val processor = idle(slept)
+      while (ran.get.isEmpty) slept.step(processor)
+      sender.join()
+      slept.stepWithoutWaiting(processor)
+      slept.leave()
+      assert(ran.get == Seq("served"))
+    }
+  }
+
+  test("mail of a lane is never run while another thread is inside") {
+    val rounds = 2000
+    inTask { context =>
+      val shared, own = TaskLanes.newLane(context)
+      val inside = new AtomicBoolean
+      val problems, runs = new java.util.concurrent.atomic.AtomicInteger
+      def alone(): Unit = {
+        if (!inside.compareAndSet(false, true)) problems.incrementAndGet()
+        Thread.onSpinWait()
+        inside.set(false)
+      }
+      val executor = idle(shared).mailboxExecutor(0)
+      val puller = new Thread(() =>
+        (1 to rounds).foreach { _ =>
+          shared.enter()
+          alone()
+          shared.leave()
+        }
+      )
+      shared.enter()
+      shared.leave()
+      own.enter()
+      puller.start()
+      val processor = idle(own)
+      (1 to rounds).foreach { round =>
+        executor.execute(
+          () => {
+            alone()
+            runs.incrementAndGet(): Unit
+          },
+          round.toString
+        )
+        own.stepWithoutWaiting(processor)
+        if (round % 10 == 0) {
+          shared.enter()
+          shared.stepWithoutWaiting(idle(shared))
+          shared.leave()
+        }
+      }
+      puller.join()
+      own.leave()
+      shared.enter()
+      shared.stepWithoutWaiting(idle(shared))
+      shared.leave()
+      assert(problems.get == 0 && runs.get == rounds)
+    }
+  }
+
+  private def idle(lane: TaskLane): MailboxProcessor = new MailboxProcessor(
+    controller => controller.suspendDefaultAction(): Unit,
+    lane.mailbox,
+    false,
+    TaskActionExecutor.Immediate
+  )
+
+  /** Runs `body` in a task of its own and gives back, after the task's end, what it returned. */
+  private def inTask[A](body: TaskContext => A): A = {
+    log.set(Nil)
+    result.set(null)
+    val run = body
+    job.set(context => result.set(run(context)))
+    spark.sparkContext.parallelize(Seq(1), 1).foreachPartition(_ => job.get()(TaskContext.get()))
+    result.get.asInstanceOf[A]
+  }
+}
+
+/** Tasks run in this JVM, but what they capture is serialized. */
+object TaskLaneSuite {
+  private val log = new AtomicReference(Seq.empty[String])
+  private val job = new AtomicReference[TaskContext => Unit]
+  private val result = new AtomicReference[Any]
+
+  private def record(what: String): Unit = log.updateAndGet(_ :+ what): Unit
+
+  private def resource(name: String): LaneResource = new LaneResource {
+    override def close(): Unit = record(s"close $name")
+    override def abort(): Unit = record(s"abort $name")
+  }
+}

@@ -1,0 +1,323 @@
+"""``call_id``: another one for every call that is meant to be another, the same for the same."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from spark_support import CallLog, by_value
+
+by_value(__name__)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    return CallLog(str(tmp_path / "calls"))
+
+
+async def own_id(row: Any) -> str:
+    return pb.call_id()
+
+
+@pytest.fixture
+def called(engine: str) -> Any:
+    """A DataFrame with the id of each row's call."""
+
+    def apply(df: DataFrame, name: str = "call", function: Any = own_id, **more: Any) -> DataFrame:
+        returns = f"{name} string"
+        return df.transform(pb.async_io, function, returns=returns, engine=engine, **more)
+
+    return apply
+
+
+def ids(df: DataFrame, *columns: str) -> list[str]:
+    rows = df.select(*(columns or ["call"])).collect()
+    return [value for row in rows for value in row]
+
+
+def test_two_operators_of_one_function_over_one_frame(spark: SparkSession, called: Any) -> None:
+    rows = spark.range(0, 20, 1, 2)
+    one, other = called(rows), called(rows)
+    both = one.join(other.withColumnRenamed("call", "again"), "id")
+    assert len(set(ids(both, "call", "again"))) == 40
+    assert len(set(ids(called(called(rows), "again"), "call", "again"))) == 40
+
+
+def test_inputs_side_by_side(spark: SparkSession, called: Any) -> None:
+    left, right = called(spark.range(10)), called(spark.range(10, 20))
+    assert len(set(ids(left.union(right)))) == 20
+    joined = left.join(right.withColumnRenamed("call", "other"), left.id == right.id - 10)
+    assert len(set(ids(joined, "call", "other"))) == 20
+
+
+def test_jobs_over_different_data(spark: SparkSession, called: Any) -> None:
+    assert not set(ids(called(spark.range(10)))) & set(ids(called(spark.range(100, 110))))
+
+
+def test_partitions_that_one_task_reads_after_each_other(spark: SparkSession, called: Any) -> None:
+    rows = called(spark.range(0, 300, 1, 30))
+    found = ids(rows.coalesce(1))
+    assert len(set(found)) == 300
+    assert set(found) == set(ids(rows))
+    assert set(found) == set(ids(rows.union(rows)))
+
+
+def test_a_shuffle_of_which_partitions_are_joined(spark: SparkSession, called: Any) -> None:
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    shuffled = spark.range(0, 100, 1, 4).groupBy((F.col("id") % 50).alias("id")).count()
+    again = called(shuffled).groupBy("id").agg(F.collect_list("call").alias("calls"))
+    found = [one for row in again.collect() for one in row.calls]
+    assert len(set(found)) == len(found) == 50
+
+
+def test_one_frame_has_the_same_ids_in_every_action(spark: SparkSession, called: Any) -> None:
+    rows = called(spark.range(0, 20, 1, 2))
+    rows.explain()
+    first = ids(rows)
+    assert ids(rows) == first
+    assert ids(rows.where("id >= 0")) == first
+    rows.createOrReplaceTempView("with_ids")
+    assert ids(spark.table("with_ids").orderBy("id")) == first
+    cached = rows.cache()
+    try:
+        assert ids(cached) == first
+    finally:
+        cached.unpersist(blocking=True)
+
+
+def test_a_task_that_is_run_again_uses_the_same_ids(
+    spark: SparkSession, called: Any, log: CallLog, tmp_path: Path
+) -> None:
+    async def logged(row: Any) -> str:
+        log.write("start", key=row.id, call_id=pb.call_id())
+        return pb.call_id()
+
+    def fails_once(rows: Any) -> Any:
+        yield from rows
+        if not (tmp_path / "failed").exists():
+            (tmp_path / "failed").touch()
+            raise RuntimeError("the first attempt fails after its calls")
+
+    again = called(spark.range(0, 20, 1, 1), function=logged)
+    stages = again.mapInArrow(fails_once, again.schema)
+    with pytest.raises(Exception, match="the first attempt fails"):
+        stages.collect()
+    assert len(stages.collect()) == 20
+    seen = {(record["key"], record["call_id"]) for record in log.events("start")}
+    assert len(log.events("start")) == 40
+    assert len(seen) == 20
+
+
+class Query:
+    """A query over files, a micro-batch each, that can be run again as another program would."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.files = 0
+
+    def add(self, count: int = 10) -> None:
+        rows = self.spark.range(0, count, 1, 1)
+        for side in ("left", "right"):
+            rows.write.mode("append").parquet(str(self.folder / side))
+        self.files += 1
+
+    def read(self, side: str = "left") -> DataFrame:
+        reader = self.spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder / side))
+
+    def run(self, df: DataFrame, each: Any) -> None:
+        query = (
+            df.writeStream.foreachBatch(each)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path) -> Query:
+    return Query(spark, tmp_path)
+
+
+class Batches:
+    """What came of each micro-batch; the last one fails once, after all its calls."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.fail_at = fail_at
+        self.attempts: dict[int, list[list[str]]] = {}
+
+    def take(self, number: int, found: list[str]) -> None:
+        self.attempts.setdefault(number, []).append(sorted(found))
+        if number == self.fail_at:
+            self.fail_at = None
+            raise RuntimeError("the first attempt fails after its calls")
+
+    def check(self, calls: int, batches: int) -> None:
+        for found in self.attempts.values():
+            assert all(len(set(one)) == calls == len(one) for one in found)
+        ran_twice = [found for found in self.attempts.values() if len(found) == 2]
+        assert len(ran_twice) == 1
+        assert ran_twice[0][0] == ran_twice[0][1]
+        everything = {one for found in self.attempts.values() for one in found[0]}
+        assert len(self.attempts) == batches
+        assert len(everything) == calls * batches
+
+
+def run_with_a_failure(query: Query, plan: Any, each: Any) -> None:
+    """``plan`` is made anew after the failure, as by a program that is started again."""
+    for _ in range(2):
+        query.add()
+    with pytest.raises(Exception, match="the first attempt fails"):
+        query.run(plan(), each)
+    query.run(plan(), each)
+
+
+def test_calls_in_foreach_batch(query: Query, called: Any) -> None:
+    seen = Batches(fail_at=1)
+
+    def each(rows: DataFrame, number: int) -> None:
+        first, second = called(rows), called(rows)
+        found = ids(first)
+        # Another action on the same frame repeats its calls.
+        assert ids(first) == found
+        union = rows.sparkSession.range(100, 105).transform(called)
+        seen.take(number, [*found, *ids(second), *ids(union)])
+
+    run_with_a_failure(query, query.read, each)
+    seen.check(calls=25, batches=2)
+
+
+def test_calls_in_threads_of_foreach_batch(query: Query, called: Any) -> None:
+    seen = Batches(fail_at=1)
+
+    def each(rows: DataFrame, number: int) -> None:
+        found: list[str] = []
+        threads = [
+            InheritableThread(
+                target=lambda n=n: found.extend(ids(called(rows, name=f"call{n}"), f"call{n}"))
+            )
+            for n in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seen.take(number, found)
+
+    run_with_a_failure(query, query.read, each)
+    seen.check(calls=30, batches=2)
+
+
+def test_a_plain_thread_in_foreach_batch_gets_ids_of_no_batch(query: Query, called: Any) -> None:
+    found: list[list[str]] = []
+
+    def each(rows: DataFrame, number: int) -> None:
+        for _ in range(2):
+            thread = threading.Thread(target=lambda: found.append(ids(called(rows))))
+            thread.start()
+            thread.join()
+
+    query.add()
+    query.run(query.read(), each)
+    assert len({one for some in found for one in some}) == 20
+
+
+@pytest.mark.parametrize("how", ["union", "join", "chain"])
+def test_operators_of_one_function_in_a_stream(query: Query, called: Any, how: str) -> None:
+    seen = Batches(fail_at=1)
+
+    def plan() -> DataFrame:
+        if how == "chain":
+            return called(called(query.read()), "again")
+        left, right = called(query.read("left")), called(query.read("right"))
+        if how == "union":
+            return left.withColumn("again", F.lit(None).cast("string")).union(
+                right.withColumn("again", F.lit(None).cast("string"))
+            )
+        return left.join(right.withColumnRenamed("call", "again"), "id")
+
+    def each(rows: DataFrame, number: int) -> None:
+        found = [one for one in ids(rows.distinct(), "call", "again") if one is not None]
+        seen.take(number, found)
+
+    if how == "join":
+        # Rows of earlier batches are joined again; what is new in a batch is its own calls.
+        query.add()
+        query.run(plan(), lambda rows, number: seen.take(number, ids(rows, "call", "again")))
+        (found,) = seen.attempts[0]
+        assert len(set(found)) == len(found) == 20
+        return
+    run_with_a_failure(query, plan, each)
+    seen.check(calls=20, batches=2)
+
+
+def test_one_function_in_a_stream_and_in_its_foreach_batch(query: Query, called: Any) -> None:
+    seen = Batches(fail_at=1)
+
+    def each(rows: DataFrame, number: int) -> None:
+        seen.take(
+            number, ids(called(rows.select("id", F.col("call").alias("before"))), "call", "before")
+        )
+
+    run_with_a_failure(query, lambda: called(query.read()), each)
+    seen.check(calls=20, batches=2)
+
+
+def test_a_static_side_that_is_called_in_a_stream(query: Query, called: Any, engine: str) -> None:
+    seen = Batches(fail_at=1)
+
+    def plan() -> DataFrame:
+        static = called(query.spark.range(10).withColumn("x", F.lit(1)))
+        return query.read().join(static, "id")
+
+    def each(rows: DataFrame, number: int) -> None:
+        seen.take(number, ids(rows))
+
+    run_with_a_failure(query, plan, each)
+    if engine == "jvm":
+        seen.check(calls=10, batches=2)
+    else:
+        # A name by chance, as everywhere outside streams: the same in all batches of a run.
+        first, second = seen.attempts[1]
+        assert seen.attempts[0] == [first]
+        assert not set(first) & set(second)
+
+
+def test_other_operators_may_come_and_go(query: Query, spark: SparkSession) -> None:
+    found: list[list[str]] = []
+
+    def plan(more: bool) -> DataFrame:
+        rows = query.read()
+        if more:
+            rows = rows.transform(pb.async_io, own_id, returns="other string", engine="jvm")
+        return rows.transform(pb.async_io, own_id, returns="call string", engine="jvm")
+
+    def each(rows: DataFrame, number: int) -> None:
+        found.append(sorted(ids(rows)))
+        if len(found) == 1:
+            raise RuntimeError("the first attempt fails after its calls")
+
+    query.add()
+    with pytest.raises(Exception, match="the first attempt fails"):
+        query.run(plan(more=False), each)
+    query.run(plan(more=True), each)
+    assert found[0] == found[1]
+
+
+def test_ids_of_the_batch_form(spark: SparkSession, engine: str) -> None:
+    async def all_ids(rows: list[Any]) -> list[str]:
+        return pb.call_ids()
+
+    rows = spark.range(0, 40, 1, 4).transform(
+        pb.async_io, all_ids, returns="call string", batch_size=3, engine=engine
+    )
+    assert max(Counter(ids(rows.coalesce(2))).values()) == 1
