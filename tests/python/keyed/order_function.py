@@ -120,15 +120,15 @@ def shown(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def by_key(rows: Iterable[Sequence[Any]]) -> dict[str, list[str]]:
-    """What each key told, in its order."""
+def by_key(rows: Iterable[Sequence[Any]], numbered: bool = True) -> dict[str, list[str]]:
+    """What each key told, in its order; ``numbered``: from 1, with nothing left out."""
     told: dict[str, list[Any]] = defaultdict(list)
     for key, n, text in rows:
         told[key].append((n, text))
-    for key, numbered in told.items():
-        numbers = [n for n, _ in sorted(numbered)]
-        assert numbers == list(range(1, len(numbers) + 1)), f"{key}: {numbers}"
-    return {key: [text for _, text in sorted(numbered)] for key, numbered in told.items()}
+    for key, calls in told.items():
+        numbers = [n for n, _ in sorted(calls)]
+        assert not numbered or numbers == list(range(1, len(calls) + 1)), f"{key}: {numbers}"
+    return {key: [text for _, text in sorted(calls)] for key, calls in told.items()}
 
 
 FOLD = "ttl.get, ttl.put "

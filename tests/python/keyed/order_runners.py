@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyspark
@@ -19,6 +20,8 @@ from keyed.order_function import (
 from keyed.streams import Stream
 from pillarbox._jars import find_jar
 from pillarbox.testing import Harness
+from worker.keyed_driver import NONE, KeyedInProcess
+from worker.keyed_operator import Operator
 
 SOURCES = Path(__file__).parents[2] / "jvm"
 GOLDEN_FUNCTION = "io.pillarbox.golden.GoldenFunction"
@@ -66,6 +69,7 @@ class OnHarness:
         return found
 
     def batch(self) -> dict[str, list[str]]:
+        """Of keys that have rows: the harness knows no others in a batch."""
         return by_key(self.harness.run_batch([timed(row) for row in self.group.rows()]))
 
     def _start(self, key: str, initial: dict[str, Any]) -> None:
@@ -80,6 +84,63 @@ class OnHarness:
         for timer in initial.get("timers", ()):
             self.function.do(timer, runtime.context)
         runtime.end()
+
+
+class OnWorker:
+    """Plays a group on a worker, under a small operator that cuts frames at random."""
+
+    def __init__(self, group: Group, random: Random) -> None:
+        self.group = group
+        self.worker = KeyedInProcess()
+        self.worker.start_keyed(
+            Plays(group.on), by="k string", inputs=INPUT, returns=RETURNS,
+            time_sorted=group.time_sorted,
+        )  # fmt: skip
+        self.worker.big = frozenset(random.choice([["list"], []]))
+        self.operator = Operator(
+            self.worker, [0], 2, group.time_sorted, random.randint(1, 9), random.randint(1, 4)
+        )
+        for case in group.cases:
+            self._start(case["name"], case.get("initial", {}))
+
+    def __enter__(self) -> OnWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.worker.close()
+
+    def stream(self) -> dict[str, list[str]]:
+        told: list[Any] = []
+        for step, (watermark, now) in enumerate(self.group.clock, 1):
+            rows = [timed(row) for row in self.group.rows(step)]
+            known = NONE if watermark is None else watermark
+            told += self.operator.process_batch(rows, known, now)
+        return by_key(told)
+
+    def batch(self) -> dict[str, list[str]]:
+        return by_key(self.operator.run_batch([timed(row) for row in self.group.rows()]))
+
+    def left(self) -> dict[str, Any]:
+        found: dict[str, dict[str, Any]] = {}
+        for (state, key), cell in self.operator.store.cells.items():
+            if state == "value":
+                found.setdefault(key, {})["value"] = cell[0]["value"]
+            elif state == "list":
+                found.setdefault(key, {})["list"] = [value["value"] for value, _ in cell]
+        for key, kind, time in sorted(self.operator.store.timers, key=lambda one: (one[2], one[1])):
+            timer = f"{'event' if kind == 1 else 'clock'} {time}"
+            found.setdefault(key, {}).setdefault("timers", []).append(timer)
+        return found
+
+    def _start(self, key: str, initial: dict[str, Any]) -> None:
+        store = self.operator.store
+        if "value" in initial:
+            store.cells["value", key] = ({"value": initial["value"]}, 0)
+        if "list" in initial:
+            store.cells["list", key] = [({"value": value}, 0) for value in initial["list"]]
+        for timer in initial.get("timers", ()):
+            kind, time = timer.split()
+            store.timers.add((key, 1 if kind == "event" else 2, int(time)))
 
 
 class OnSpark:
@@ -109,7 +170,8 @@ class OnSpark:
         timers = pb.read_state(self.spark, checkpoint, "golden", pb.TIMERS)
         kind = F.when(F.col("kind") == "event_time", "event").otherwise("clock")
         timers = timers.select("key.k", F.unix_millis("timestamp").alias("ms"), kind.alias("kind"))
-        for row in timers.orderBy("ms", "kind").collect():
+        # Times that no timestamp can hold are null.
+        for row in timers.where("ms IS NOT NULL").orderBy("ms", "kind").collect():
             found.setdefault(row.k, {}).setdefault("timers", []).append(f"{row.kind} {row.ms}")
         found.pop(CLOCK, None)
         return found
@@ -124,7 +186,8 @@ class OnSpark:
         return FOLD + "0" if self.form in ("columns", "scan") else ""
 
     def _told(self, rows: list[Any]) -> dict[str, list[str]]:
-        return {key: told for key, told in by_key(rows).items() if key != CLOCK}
+        told = by_key(rows, numbered=self.form != "scan")
+        return {key: of for key, of in told.items() if key != CLOCK}
 
     def _transformed(self, rows: DataFrame) -> DataFrame:
         if rows.isStreaming:
@@ -145,13 +208,15 @@ class OnSpark:
         )
 
     def _scanned(self, rows: DataFrame, options: dict[str, Any]) -> DataFrame:
-        """A scan doesn't see the watermark, so it is told as in the cases."""
+        """Tells what the value was before each row: a scan doesn't know the watermark."""
+        del options["timers"]
         had = pb.scan(
             rows.withColumn("x", F.expr(f"CAST(substring(ops, {len(FOLD) + 1}) AS BIGINT)")),
             state={"had": ("CAST(NULL AS BIGINT)", "brief"), "brief": ("CAST(NULL AS BIGINT)", "x")},
-            emit=["k", "i", "had"], ttl=pb.StateTtl("10 ms", time="event"), **options,
+            emit=["k", "i", "ts", "had"], ttl=pb.StateTtl("10 ms", time="event"), **options,
         )  # fmt: skip
-        return had.selectExpr("k", "i + 1 AS n", "coalesce(string(had), '-') AS told")
+        place = "coalesce(unix_micros(ts), 0) * 100 + i" if self.group.time_sorted else "i"
+        return had.selectExpr("k", f"{place} AS n", "coalesce(string(had), '-') AS told")
 
     def _initial(self) -> Any:
         started = [(key, case["initial"]) for key, case in self.cases.items() if "initial" in case]

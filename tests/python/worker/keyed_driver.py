@@ -19,7 +19,7 @@ from pillarbox._keyed.output import wire_schema
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
-KEEP = 16
+BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 
 
 def arrow(schema: StructType) -> pa.Schema:
@@ -135,7 +135,8 @@ class Keyed:
 
     def send_frame(
         self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
-        watermark: int = NONE, processing_time: int = 0, flags: int = 0, held: int = 0,
+        watermark: int = NONE, horizon: int = NONE, processing_time: int = 0, flags: int = 0,
+        held: int = 0, ended: int = 0,
     ) -> int:  # fmt: skip
         """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time).
 
@@ -147,13 +148,15 @@ class Keyed:
         rows = [event[3] for event in events if event[0] == 0]
         parts = [
             struct.pack(
-                "<QqqBIII",
+                "<QqqqBIIII",
                 self.frame_id,
                 watermark,
+                horizon,
                 processing_time,
                 flags,
                 held,
                 len(keys),
+                ended,
                 n,
             ),
             bytes(event[0] for event in events),
@@ -185,7 +188,7 @@ class Keyed:
                 strict=True,
             )
         )
-        fired = body.one("I")
+        fired = body.take("II")
         body.done()
         return {
             "id": frame_id,
@@ -229,7 +232,7 @@ class KeyedOwnProcess(Keyed, OwnProcess):
 class Store:
     """Keeps what a worker sends back; gives it along with the next frame, or when asked.
 
-    After frames that are ``run`` with the flag 16 the worker holds the keys.
+    After frames that are ``run`` with the flag ``KEEP`` the worker holds the keys.
     """
 
     def __init__(self, worker: Any, timers_on_demand: bool = False) -> None:
@@ -240,7 +243,7 @@ class Store:
         self.queries: list[tuple[str, int]] = []
         self.sent: list[list[Any]] = []  # of each frame its new keys
         self.held: list[Any] = []
-        self.fired = 0
+        self.fired = (0, 0)
 
     def run(self, events: list[Any], keys: list[Any] | None = None, **clocks: Any) -> Any:
         """Events are (kind, key, time, row); gives the rows that come back."""
@@ -251,10 +254,8 @@ class Store:
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
         listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
-        if self.timers_on_demand and not clocks.get("flags", 0):
-            listed, clocks["flags"] = [], 8
-        elif self.timers_on_demand and clocks["flags"] == KEEP:
-            listed, clocks["flags"] = [], KEEP | 8
+        if self.timers_on_demand:
+            listed, clocks["flags"] = [], clocks.get("flags", 0) | TIMERS_ON_DEMAND
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
         frame = self.worker.send_frame(new, sent, self._blobs(new), listed, held=held, **clocks)
         self.sent.append(new)
@@ -320,7 +321,7 @@ class Store:
         self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(b"".join(found)))
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
-        self.fired += update["fired"]
+        self.fired = tuple(map(sum, zip(self.fired, update["fired"], strict=True)))
         for state, changes in zip(self.worker.states, update["changes"], strict=True):
             for slot, *change in changes:
                 cell = (state["name"], keys[slot])

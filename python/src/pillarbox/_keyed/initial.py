@@ -30,7 +30,7 @@ class InitialState:
     states: list[dict[str, Any]]
 
 
-def initial_state(given: object, keys: StructType, streaming: bool) -> InitialState | None:
+def initial_state(given: object, keys: StructType) -> InitialState | None:
     """What the user handed over, checked and brought into form.
 
     Raises ``InvalidOption`` (INITIAL_STATE_INVALID) for what can't be such. Whether the function
@@ -43,7 +43,7 @@ def initial_state(given: object, keys: StructType, streaming: bool) -> InitialSt
     if isinstance(given, DataFrame):
         return _wide(given, keys)
     if isinstance(given, Mapping) and given:
-        return _entries(given, keys, streaming)
+        return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
 
@@ -62,7 +62,7 @@ def _wide(df: DataFrame, keys: StructType) -> InitialState:
     return InitialState(rows, [{"state": name, "entry": False} for name in names])
 
 
-def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> InitialState:
+def _entries(given: Mapping[Any, Any], keys: StructType) -> InitialState:
     from functools import reduce
 
     from pyspark.sql import DataFrame
@@ -72,14 +72,6 @@ def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> Ini
         if not isinstance(name, str) or not isinstance(df, DataFrame):
             raise _invalid(given, f"{shown(name)} has {shown(df)}")
         _check_static(df)
-        if name == TIMERS and not streaming:
-            raise error(
-                "OPTION_NEEDS_OTHER",
-                option="initial_state",
-                value=shown(name),
-                condition="in a batch, where a key without rows is never looked at",
-                advice="Leave pb.TIMERS out.",
-            )
         parts.append(_part(name, df, keys, f"state {at}"))
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     columns = [f"state {at}" for at in range(len(parts))]

@@ -69,7 +69,7 @@ def scan(
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
-    initial = initial_rows(_as_one(initial_state, list(state)), found.keys, found.streaming)
+    initial = initial_rows(_as_one(initial_state, list(state)), found.keys)
     spec["initial"] = [] if initial is None else initial.states
     require_jvm(df.sparkSession)
     return _jvm.process_keyed(df, None, spec, None if initial is None else initial.rows)

@@ -23,7 +23,8 @@ private[heap] abstract class HeapState[K](
   protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend.clock)
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
-  private[this] val sweepCount = if (policy == null) 0 else policy.config.cleanup.incrementalEntries
+  private[this] val sweepCount =
+    if (policy == null || !backend.sweeps) 0 else policy.config.cleanup.incrementalEntries
   private[this] val sweepAccesses =
     if (sweepCount == 0) 0
     else math.max(1, math.min(HeapState.SweepAccesses, HeapState.SweepEntries / sweepCount))

@@ -150,7 +150,7 @@ final private class InitialLoader(
         val micros = time.eval(row)
         stamp(
           if (micros == null) StateClock.Unknown
-          else Math.floorDiv(micros.asInstanceOf[Long], DriverContext.MicrosPerMs)
+          else Math.floorDiv(micros.asInstanceOf[Long], InputRows.MicrosPerMs)
         )
         write(column, target, mapKey(row), value(row))
       }
@@ -159,7 +159,7 @@ final private class InitialLoader(
   private def timers(ordinal: Int): InternalRow => Unit = row =>
     if (!row.isNullAt(ordinal)) {
       val timer = row.getStruct(ordinal, 2)
-      val time = Math.floorDiv(timer.getLong(1), DriverContext.MicrosPerMs)
+      val time = Math.floorDiv(timer.getLong(1), InputRows.MicrosPerMs)
       val isEvent = timer.getUTF8String(0).toString == InitialState.nameOf(TimerKind.EventTime)
       val void = io.pillarbox.state.Namespace.Void
       if (isEvent) context.timers.registerEventTimeTimer(void, time)

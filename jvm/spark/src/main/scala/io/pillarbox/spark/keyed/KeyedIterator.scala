@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
  * state is committed.
  *
- * In a batch, nothing is opened for a partition without rows; in a stream, the function is not opened for one that has
+ * In a batch, nothing is opened for a partition without rows or initial state; in a stream, the function is not opened for one that has
  * neither rows nor due timers, once it has been: most partitions of a small micro-batch are like that.
  *
  * @param initial
@@ -49,7 +49,7 @@ final class KeyedIterator(
   private def start(): Unit = {
     started = true
     startNanos = System.nanoTime
-    if (!task.isBatch || input.hasNext) {
+    if (!task.isBatch || input.hasNext || initial.hasNext) {
       val state = source.open()
       isOpen = true
       if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
@@ -64,8 +64,8 @@ final class KeyedIterator(
   private def isQuiet(state: PartitionState): Boolean = state.isClaimed && {
     state.takeOver()
     !input.hasNext &&
-    !state.isDue(TimerKind.EventTime, task.watermark) &&
-    !state.isDue(TimerKind.ProcessingTime, task.batchTime)
+    !state.timers.isDue(TimerKind.EventTime, task.watermark) &&
+    !state.timers.isDue(TimerKind.ProcessingTime, task.batchTime)
   }
 
   private def end(): Unit = {

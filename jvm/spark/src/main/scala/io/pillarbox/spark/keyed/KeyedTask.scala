@@ -70,7 +70,7 @@ final case class KeyedTask(
     val ordering = RowOrdering.create(columns.map(SortOrder(_, Ascending)), input)
     (left, right) => {
       val byColumns = ordering.compare(left, right)
-      if (byColumns != 0) byColumns else TimeSortedRows.byBytes.compare(left, right)
+      if (byColumns != 0) byColumns else KeyedTask.byBytes.compare(left, right)
     }
   }
 
@@ -81,6 +81,10 @@ final case class KeyedTask(
 }
 
 object KeyedTask {
+
+  /** A total order of rows by their bytes, for rows that nothing else tells apart. */
+  private val byBytes: Comparator[UnsafeRow] =
+    (left, right) => java.util.Arrays.compareUnsigned(left.getBytes, right.getBytes)
 
   /** Not floating point, where zeros and NaNs are made one. */
   private def isWord(dataType: DataType): Boolean =

@@ -1,13 +1,13 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.spark.keyed.TaskClock
+import io.pillarbox.operator.EventClock
 import io.pillarbox.state.StateClock
 
 /**
  * Lets state be read and written as it is, although it has a TTL: while reading, no time is known, so nothing is expired
  * and nothing renewed; while writing, the time is what the entry is to be stamped with. Task thread only.
  */
-final private class RawClock(clock: TaskClock) {
+final private class RawClock(clock: EventClock) {
   private var processingTime = StateClock.Unknown
   private var watermark = StateClock.Unknown
 
