@@ -1,8 +1,9 @@
-"""The cases of ``tests/golden``, and the function that plays them: what a key does is in its rows."""
+"""The cases of ``tests/golden``, and the function that plays them: what it does is in the rows."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -54,9 +55,9 @@ class Group:
 
 
 def groups(*names: str) -> list[Group]:
-    """The cases of some files of ``tests/golden``."""
+    """The cases of some files of ``tests/golden``, and of that which ``PILLARBOX_GOLDEN`` names."""
     found: dict[tuple[bool, str], list[Any]] = defaultdict(list)
-    for name in names:
+    for name in [*names, *filter(None, [os.environ.get("PILLARBOX_GOLDEN")])]:
         golden = json.loads((FOLDER / name).read_text())
         for case in golden["cases"]:
             clock = json.dumps(case.get("clock", golden["clock"]))

@@ -12,16 +12,23 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from worker.keyed_driver import NONE, KeyedInProcess
+from worker.keyed_operator import Operator
 
 import pillarbox as pb
 from keyed.order_function import (
-    FOLD, INPUT, RETURNS, FoldsColumns, Group, Plays, by_key, listed,
+    FOLD,
+    INPUT,
+    RETURNS,
+    FoldsColumns,
+    Group,
+    Plays,
+    by_key,
+    listed,
 )  # fmt: skip
 from keyed.streams import Stream
 from pillarbox._jars import find_jar
 from pillarbox.testing import Harness
-from worker.keyed_driver import NONE, KeyedInProcess
-from worker.keyed_operator import Operator
 
 SOURCES = Path(__file__).parents[2] / "jvm"
 GOLDEN_FUNCTION = "io.pillarbox.golden.GoldenFunction"
@@ -210,9 +217,10 @@ class OnSpark:
     def _scanned(self, rows: DataFrame, options: dict[str, Any]) -> DataFrame:
         """Tells what the value was before each row: a scan doesn't know the watermark."""
         del options["timers"]
+        none = "CAST(NULL AS BIGINT)"
         had = pb.scan(
             rows.withColumn("x", F.expr(f"CAST(substring(ops, {len(FOLD) + 1}) AS BIGINT)")),
-            state={"had": ("CAST(NULL AS BIGINT)", "brief"), "brief": ("CAST(NULL AS BIGINT)", "x")},
+            state={"had": (none, "brief"), "brief": (none, "x")},
             emit=["k", "i", "ts", "had"], ttl=pb.StateTtl("10 ms", time="event"), **options,
         )  # fmt: skip
         place = "coalesce(unix_micros(ts), 0) * 100 + i" if self.group.time_sorted else "i"

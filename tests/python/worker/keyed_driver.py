@@ -270,8 +270,16 @@ class Store:
         assert update["id"] == frame
         if self.held:
             assert not any(update["changes"])
+        self._check_ended(update, clocks.get("ended", 0))
         self._apply(keys, update)
         return update["rows"]
+
+    @staticmethod
+    def _check_ended(update: dict[str, Any], ended: int) -> None:
+        """Nothing comes back of keys that have ended."""
+        slots = [change[0] for changes in update["changes"] for change in changes]
+        slots += [timer[0] for timer in update["timers"]]
+        assert all(slot >= ended for slot in slots)
 
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [

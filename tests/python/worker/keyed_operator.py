@@ -94,7 +94,8 @@ class Operator:
         watermark = self.before_frame if self._goes_on(keys[0]) else NONE
         self.out += self._checked(
             self.store.run(
-                events, keys, watermark=watermark, processing_time=self.processing_time,
+                events, keys, watermark=watermark, horizon=1 << 40,  # which means nothing here
+                processing_time=self.processing_time,
                 flags=BATCH | (TIME_SORTED if self.sorted else 0), ended=ended,
             )
         )  # fmt: skip

@@ -65,10 +65,8 @@ class KeyedRuntime:
         finally:
             self.registry.is_open = False
 
-    def set_clocks(
-        self, watermark: int, processing_time: int, *, of_first: bool = False
-    ) -> None:
-        """How far time has come, ``UNKNOWN`` for no watermark yet; ``of_first``: for slot 0 only."""
+    def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
+        """How far time has come (``UNKNOWN``: no watermark yet); ``of_first``: for slot 0 only."""
         self.context._watermark = watermark
         self.context.current_processing_time = processing_time
         self._start = UNKNOWN if of_first else watermark

@@ -149,7 +149,7 @@ class Timers:
                 changes += [TimerChange(slot, kind, DELETE, time) for time in old]
         return changes
 
-    def due(self, kind: int, limit: int) -> list[tuple[int, int]]:
+    def due(self, kind: int, limit: int) -> Sequence[tuple[int, int]]:
         """``(time, slot)`` of all timers of a kind at or before ``limit``, in order of time."""
         return sorted(
             (time, slot)

@@ -189,7 +189,8 @@ def decode_schemas(body: memoryview) -> list[pa.Schema]:
 def decode_frame(body: memoryview) -> KeyedFrame:
     """The parts of FRAME; nothing of Arrow is decoded yet."""
     reader = _Reader(body)
-    *head, events = _FRAME.unpack(reader.take(_FRAME.size))
+    *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
+    frame_id, watermark, horizon, processing = clocks
     kinds = bytes(reader.take(events))
     slots = reader.numbers("I", 4, events)
     times = reader.numbers("q", 8, events)
@@ -199,7 +200,10 @@ def decode_frame(body: memoryview) -> KeyedFrame:
     timer_slots = reader.numbers("I", 4, count)
     timer_kinds = reader.take(count)
     timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
-    return KeyedFrame(*head, kinds, slots, times, key_blob, row_blob, states, timers)
+    return KeyedFrame(
+        frame_id, watermark, horizon, processing, flags, held, keys, ended, kinds, slots, times,
+        key_blob, row_blob, states, timers,
+    )  # fmt: skip
 
 
 def decode_batch(blob: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:

@@ -168,7 +168,8 @@ class RowRunner:
     def _process(self, frame: KeyedFrame) -> None:
         runtime, rows = self._runtime, self._rows(frame)
         if any(frame.kinds) or runtime.sorted_input:
-            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, frame.horizon)
+            horizon = UNKNOWN if frame.flags & keyed_frames.BATCH else frame.horizon
+            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, horizon)
         else:
             runtime.run_rows(frame.slots, _timestamps(frame.times), rows)
         runtime.finish_keys(range(frame.ended))

@@ -40,7 +40,8 @@ final class GoldenFunction(cases: Seq[GoldenCase])
       context: Context[String],
       out: Collector[(String, String)]
   ): Unit = {
-    val time = if (context.timestamp == Output.NoTimestamp) null else java.lang.Long.valueOf(context.timestamp)
+    val time =
+      if (context.timestamp == Output.NoTimestamp) null else java.lang.Long.valueOf(context.timestamp)
     out.collect((context.currentKey, program.tell("row", time, row._2, context.timerService)))
   }
 

@@ -5,11 +5,17 @@ import java.util.Comparator
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot, Serializers, TypeSerializer}
+import io.pillarbox.state.serialization.{
+  InputView,
+  OutputView,
+  SerializerSnapshot,
+  Serializers,
+  TypeSerializer
+}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, Namespace}
-import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.timer._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -18,7 +24,11 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
   import GoldenOrderSuite._
 
   private val backends = Seq[(String, EventClock => KeyedStateBackend[String], () => TimerQueues)](
-    ("heap", clock => new HeapKeyedStateBackend(Serializers.string, Groups, Range, clock), () => TimerQueues.Heap),
+    (
+      "heap",
+      clock => new HeapKeyedStateBackend(Serializers.string, Groups, Range, clock),
+      () => TimerQueues.Heap
+    ),
     (
       "rocksdb",
       clock =>
@@ -69,7 +79,8 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
     val last = cases.map(_.clock.last.watermark).max
     for (seed <- 1 to 5) {
       val random = new Random(seed)
-      val cut = cases.map(one => one.copy(rows = one.rows.filter(_.micros.get <= last * 1000).map(_.copy(step = 1))))
+      val cut =
+        cases.map(one => one.copy(rows = one.rows.filter(_.micros.get <= last * 1000).map(_.copy(step = 1))))
       val marks = Seq.fill(random.nextInt(8))(random.nextInt(last.toInt).toLong - 2).sorted :+ last
       val results = Seq(Seq(last), marks).map { watermarks =>
         // Each row comes just before the watermark passes it, or earlier.
@@ -95,7 +106,10 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
   private def assertSame[A](found: Seq[(String, A)], expected: Seq[(String, A)]): Unit = {
     val (all, wanted) = (found.toMap, expected.toMap)
     val wrong = wanted.keys.toSeq.sorted.filter(key => all.get(key) != wanted.get(key))
-    assert(wrong.isEmpty, wrong.map(key => s"\n$key\n  found    ${all.get(key)}\n  expected ${wanted(key)}").mkString)
+    assert(
+      wrong.isEmpty,
+      wrong.map(key => s"\n$key\n  found    ${all.get(key)}\n  expected ${wanted(key)}").mkString
+    )
     assert(all.keySet == wanted.keySet)
   }
 }
@@ -142,7 +156,8 @@ private object GoldenOrderSuite {
     def left: Seq[(String, GoldenState)] = cases.map { one =>
       backend.setCurrentKey(one.name)
       val (value, list) = function.state
-      val event = timers.timersOfCurrentKey(TimerKind.EventTime).filter(_.namespace.isVoid).map(_.timestamp -> "event")
+      val event =
+        timers.timersOfCurrentKey(TimerKind.EventTime).filter(_.namespace.isVoid).map(_.timestamp -> "event")
       val processing = timers.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp -> "clock")
       val due = (event ++ processing).sortBy { case (time, kind) => (time, kind) }
       one.name -> GoldenState(value, list, due.map { case (time, kind) => s"$kind $time" })
@@ -150,14 +165,27 @@ private object GoldenOrderSuite {
 
     def stream(queues: TimerQueues): Unit = {
       val stored =
-        new InternalTimerServiceImpl[String](Serializers.string, Groups, Range, KeyContext.of(backend), queues)
+        new InternalTimerServiceImpl[String](
+          Serializers.string,
+          Groups,
+          Range,
+          KeyContext.of(backend),
+          queues
+        )
       timers = stored
       val target = open()
       start()
       val rows = new Given
       val order: StreamOrder[String, Item] =
         if (timeSorted)
-          new TimeSortedOrder(rows, (_: Item).key, new WaitingRows(backend, stored, Items, Ties), stored, clock, target)
+          new TimeSortedOrder(
+            rows,
+            (_: Item).key,
+            new WaitingRows(backend, stored, Items, Ties),
+            stored,
+            clock,
+            target
+          )
         else new ArrivalOrder(rows, stored, clock, target)
       var late = Long.MinValue
       cases.head.clock.zipWithIndex.foreach { case (end, i) =>
@@ -176,7 +204,9 @@ private object GoldenOrderSuite {
       start()
       val rows = new Given
       val byKey = items.map(_._2).groupBy(_.key).values.toSeq
-      rows.give(byKey.flatMap(all => if (timeSorted) all.sorted(Ordering.comparatorToOrdering(Ties)) else all))
+      rows.give(
+        byKey.flatMap(all => if (timeSorted) all.sorted(Ordering.comparatorToOrdering(Ties)) else all)
+      )
       val ties = Option.when(timeSorted)(Ties)
       run(new BatchOrder(rows, (_: Item).key, Serializers.string, own, clock, target, ties))
     }
@@ -240,7 +270,8 @@ private object GoldenOrderSuite {
   }
 
   /** Takes what it is given at the second or third attempt, and is not settled at once. */
-  private final class Refusing(inner: KeyedTarget[String, Item], random: Random) extends KeyedTarget[String, Item] {
+  private final class Refusing(inner: KeyedTarget[String, Item], random: Random)
+      extends KeyedTarget[String, Item] {
     private var unsettled = 0
     private def maybe(take: => Boolean): Boolean = random.nextInt(3) == 0 && {
       unsettled = 1 + random.nextInt(2)
@@ -249,7 +280,9 @@ private object GoldenOrderSuite {
     override def firesWithin: Boolean = inner.firesWithin
     override def tryRow(row: Item, time: Long): Boolean = maybe(inner.tryRow(row, time))
     override def tryRow(key: String, row: Item, time: Long): Boolean = maybe(inner.tryRow(key, row, time))
-    override def tryTimer(timer: Timer[String], horizon: Long): Boolean = maybe(inner.tryTimer(timer, horizon))
+    override def tryTimer(timer: Timer[String], horizon: Long): Boolean = maybe(
+      inner.tryTimer(timer, horizon)
+    )
     override def startKey(key: String): Unit = inner.startKey(key)
     override def tryEndKey(key: String): Boolean = maybe(inner.tryEndKey(key))
     override def settle(horizon: Long): Unit = unsettled -= 1

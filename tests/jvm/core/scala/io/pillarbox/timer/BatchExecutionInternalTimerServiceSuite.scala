@@ -29,7 +29,9 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     service.deleteEventTimeTimer(Namespace.Void, 3)
     val early = Seq(Long.MinValue, 1L).map((TimerKind.EventTime, _))
     assert(polled(service, 1) == early)
-    assert(polled(service) == Seq((TimerKind.EventTime, 5L)) ++ Seq(2L, 4L).map((TimerKind.ProcessingTime, _)))
+    assert(
+      polled(service) == Seq((TimerKind.EventTime, 5L)) ++ Seq(2L, 4L).map((TimerKind.ProcessingTime, _))
+    )
     assert(polled(service).isEmpty)
   }
 
@@ -58,7 +60,12 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     key = "c"
     service.registerProcessingTimeTimer(Namespace.Void, 7)
     service.startKey("b")
-    assert(service.timersOfCurrentKey(TimerKind.EventTime).map(t => (t.key, t.timestamp)) == Seq("b" -> 1L, "b" -> 2L))
+    assert(
+      service.timersOfCurrentKey(TimerKind.EventTime).map(t => (t.key, t.timestamp)) == Seq(
+        "b" -> 1L,
+        "b" -> 2L
+      )
+    )
     service.dropKey()
     val rest = Iterator
       .continually(service)

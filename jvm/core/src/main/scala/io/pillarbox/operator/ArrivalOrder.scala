@@ -24,7 +24,8 @@ final class ArrivalOrder[K, R](
       if (isPending) Refused else Taken
     }
 
-  override protected def leaveRows(watermark: Long): Unit = clock.advanceTo(math.max(clock.watermark, watermark))
+  override protected def leaveRows(watermark: Long): Unit =
+    clock.advanceTo(math.max(clock.watermark, watermark))
 
   override protected def stepEventTime(watermark: Long): Step = {
     val timer = timers.pollDue(TimerKind.EventTime, watermark)

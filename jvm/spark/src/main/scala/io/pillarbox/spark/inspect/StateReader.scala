@@ -1,7 +1,7 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.spark.PillarboxConf
 import io.pillarbox.operator.WaitingRows
+import io.pillarbox.spark.PillarboxConf
 import io.pillarbox.spark.keyed.InitialState
 import io.pillarbox.state.StateKind
 import org.apache.spark.sql.pillarbox.SparkAdapter

@@ -1,8 +1,8 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
-import io.pillarbox.spark.async.TaskMailboxes
 import io.pillarbox.operator._
+import io.pillarbox.spark.async.TaskMailboxes
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}
 import org.apache.spark.TaskContext

@@ -29,12 +29,26 @@ final class KeyedIterator(
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
+  private var isEndEnsured = false
   private var startNanos = 0L
 
   override def hasNext: Boolean = {
     if (!started) start()
     while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+    if (!ready.isEmpty) ensureEnd()
     !ready.isEmpty
+  }
+
+  /**
+   * Who takes some rows only, as `isEmpty()` in foreachBatch does, gets a micro-batch that is processed all the same:
+   * the next one goes on from its state. Not registered before rows come, when whatever they are made of has been
+   * started: what is registered last is called first.
+   */
+  private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
+    isEndEnsured = true
+    taskContext.addTaskCompletionListener[Unit] { context =>
+      if (!context.isFailed() && !context.isInterrupted()) while (hasNext) next()
+    }
   }
 
   override def next(): InternalRow = {

@@ -2,8 +2,8 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.checkpoint.{StateReport, StateSettings, StateVersion, StreamStateSource}
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 

@@ -11,9 +11,7 @@ import org.apache.spark.sql.types.StructType
  * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make the row that
  * goes out. No timers.
  */
-final class ScanOperator(program: ScanProgram)
-    extends KeyedOperator
-    with KeyedTarget[UnsafeRow, UnsafeRow] {
+final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedTarget[UnsafeRow, UnsafeRow] {
   private val joined = new JoinedRow
   private val initial = program.initial()
   private val update = program.update()
