@@ -22,6 +22,9 @@ final class EventClock extends StateClock {
   /** The watermark that the event in progress sees. */
   override def watermark: Long = seen
 
+  /** Where keys have a time each, others may have rows of the time that this one has come to. */
+  override def cleanupWatermark: Long = math.min(seen, KeyedSchedule.before(reached))
+
   /** The time of the row or event-time timer in progress; a processing-time timer has a time of another clock. */
   override def recordTimestamp: Long = record
 

@@ -37,7 +37,7 @@ private[heap] abstract class HeapState[K](
 
   if (sweepCount > 0 && policy.config.cleanup.incrementalEveryRecord)
     backend.onEveryRecord { () =>
-      val now = policy.now
+      val now = policy.cleanupTime(policy.now)
       sweep(sweepCount, now, policy.limit(now))
     }
 
@@ -54,7 +54,8 @@ private[heap] abstract class HeapState[K](
       backend.checkAccess()
       accessesToSweep = sweepAccesses
       beforeSweep()
-      sweep(sweepCount * sweepAccesses, now, policy.limit(now))
+      val cleanup = policy.cleanupTime(now)
+      sweep(sweepCount * sweepAccesses, cleanup, policy.limit(cleanup))
     }
 
   protected def beforeSweep(): Unit = ()
