@@ -37,8 +37,8 @@ class Harness:
     """One function over all its keys, with clocks that are moved by hand.
 
     ``process(row)`` is a micro-batch of one row, ``process_batch`` one of many: first its rows,
-    then the timers that are due by the clocks as they stand. What the function raises comes out
-    unchanged. Not for several threads.
+    then the timers that are due. What the function raises comes out unchanged. As on Spark, order
+    is promised within a key only. Not for several threads.
 
     Parameters
     ----------
@@ -139,11 +139,20 @@ class Harness:
         """A micro-batch of one row; the rows that come out."""
         return self.process_batch([row])
 
-    def process_batch(self, rows: Iterable[Any]) -> list[t.Row]:
+    def process_batch(
+        self,
+        rows: Iterable[Any],
+        *,
+        watermark: int | datetime | None = None,
+        processing_time: int | datetime | None = None,
+    ) -> list[t.Row]:
         """A micro-batch: its rows as they come (or by ``order_by``), then the timers that are due.
 
-        With ``time_sorted`` rows wait until the watermark has reached them.
+        ``watermark`` and ``processing_time`` are what the clocks move to (never back) between the
+        two, as they do on Spark; else they stand. With ``time_sorted`` rows wait until the
+        watermark has reached them.
         """
+        before = self._watermark
         accepted = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
         on_time = [(time, row) for time, row in accepted if not self._is_late(time)]
         self.late_rows += len(accepted) - len(on_time)
@@ -157,24 +166,22 @@ class Harness:
             slots = [self._space.slot(self._key_of(row)) for _, row in on_time]
             times = [None if time is None else time // 1000 for time, _ in on_time]
             self._runtime.run_rows(slots, times, [row for _, row in on_time])
-        return self._settled()
+        if watermark is not None:
+            self._watermark = max(before, epoch_ms(watermark))
+            context = self._runtime.context
+            if context._first_watermark == UNKNOWN:
+                context._first_watermark = self._watermark
+        if processing_time is not None:
+            self._processing_time = max(self._processing_time, epoch_ms(processing_time))
+        return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
         """Moves the watermark forward (never back) and fires the event-time timers up to it."""
-        self._watermark = max(self._watermark, epoch_ms(watermark))
-        context = self._runtime.context
-        if context._first_watermark == UNKNOWN:
-            context._first_watermark = self._watermark
-        self._begin()
-        if self._sorted:
-            self._run_sorted(self._watermark)
-        return self._settled()
+        return self.process_batch((), watermark=watermark)
 
     def advance_processing_time(self, time: int | datetime) -> list[t.Row]:
         """Moves the clock forward (never back) and fires the processing-time timers up to it."""
-        self._processing_time = max(self._processing_time, epoch_ms(time))
-        self._begin()
-        return self._settled()
+        return self.process_batch((), processing_time=time)
 
     def run_batch(self, rows: Iterable[Any]) -> list[t.Row]:
         """What a batch DataFrame of ``rows`` gives: key by key, all timers fire at a key's end.
@@ -234,26 +241,6 @@ class Harness:
         """Tells rows of one time apart by what is in them, not by when they came."""
         return () if self._order is None else self._order(row), repr(tuple(row))
 
-    def _run_sorted(self, watermark: int) -> None:
-        """Waiting rows and event-time timers in the order of time.
-
-        Times of rows are rounded up to ms: a row within a millisecond comes after the timer at
-        its start, and after a watermark there, wherever the input is cut.
-        """
-        timers = self._runtime.timers
-        events: list[tuple[int, int, int, Any]] = []
-        while self._waiting and self._waiting[0][0] <= watermark * 1000:
-            micros, _, _, slot, row = heapq.heappop(self._waiting)
-            events.append((-(-micros // 1000), ROW, slot, row))
-        for slot in timers.slots(EVENT_TIMER):
-            due = timers.next_due(slot, EVENT_TIMER, watermark)
-            if due is not None:
-                events.append((due, EVENT_TIMER, slot, None))
-        events.sort(key=lambda event: event[:2])
-        times, kinds, slots, rows = zip(*events, strict=True) if events else ((), (), (), ())
-        own = [row for row, kind in zip(rows, kinds, strict=True) if kind == ROW]
-        self._runtime.run_events(kinds, slots, times, own)
-
     def _run_key(self, rows: list[Any]) -> list[t.Row]:
         self._watermark = self._runtime.context._first_watermark = UNKNOWN
         self._begin()
@@ -264,44 +251,53 @@ class Harness:
             timed.sort(key=lambda pair: order(pair[1]))
         if self._sorted:
             timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
-        up = 999 if self._sorted else 0
-        times = [None if micros is None else (micros + up) // 1000 for micros, _ in timed]
-        slots, own = [slot] * len(timed), [row for _, row in timed]
-        if self._sorted:
-            runtime.run_events([ROW] * len(timed), slots, times, own)
+            self._run([(_up(micros), ROW, slot, row) for micros, row in timed], UNKNOWN)
         else:
-            runtime.run_rows(slots, times, own)
+            times = [None if micros is None else micros // 1000 for micros, _ in timed]
+            runtime.run_rows([slot] * len(timed), times, [row for _, row in timed])
         runtime.finish_keys([slot])
         self._space.drop(slot)
         return self._emitted()
 
-    def _settled(self) -> list[t.Row]:
-        """Fires what is due, event time first, until nothing is; then what was emitted."""
-        runtime = self._runtime
-        while self._fire(EVENT_TIMER, self._watermark) or self._fire(
-            PROCESSING_TIMER, self._processing_time
-        ):
-            pass
+    def _settled(self, reached: int) -> list[t.Row]:
+        """Runs what is due, event time first, until nothing is; then what was emitted.
+
+        ``reached``: how far time has come, where keys have a time each.
+        """
+        runtime, watermark, now = self._runtime, self._watermark, self._processing_time
+        while True:
+            if event_time := self._due_in_event_time():
+                runtime.set_clocks(reached if self._sorted else watermark, now)
+                self._run(event_time, watermark)
+            reached = watermark
+            timers = [
+                (time, PROCESSING_TIMER, slot, None)
+                for time, slot in runtime.timers.due(PROCESSING_TIMER, now)
+            ]
+            if not timers and not event_time:
+                break
+            runtime.set_clocks(watermark, now)
+            self._run(timers, now)
         runtime.timers.committed()
         return self._emitted()
 
-    def _fire(self, kind: int, limit: int) -> bool:
-        """In order of time over all keys, of equal times the key that was seen first."""
-        timers = self._runtime.timers
-        due = [
-            (time, slot)
-            for slot in timers.slots(kind)
-            if (time := timers.next_due(slot, kind, limit)) is not None
-        ]
-        heapq.heapify(due)
-        has_fired = bool(due)
-        while due:
-            time, slot = heapq.heappop(due)
-            self._runtime.fire_one(slot, kind, time)
-            following = timers.next_due(slot, kind, limit)
-            if following is not None:
-                heapq.heappush(due, (following, slot))
-        return has_fired
+    def _due_in_event_time(self) -> list[tuple[int, int, int, Any]]:
+        """Waiting rows and timers, in the order of time, rows first."""
+        watermark = self._watermark
+        if watermark == UNKNOWN:
+            return []
+        events: list[tuple[int, int, int, Any]] = []
+        while self._waiting and self._waiting[0][0] <= watermark * 1000:
+            micros, _, _, slot, row = heapq.heappop(self._waiting)
+            events.append((_up(micros), ROW, slot, row))
+        due = self._runtime.timers.due(EVENT_TIMER, watermark)
+        events += [(time, EVENT_TIMER, slot, None) for time, slot in due]
+        return sorted(events, key=lambda event: event[:2])
+
+    def _run(self, events: list[tuple[int, int, int, Any]], horizon: int) -> None:
+        times, kinds, slots, rows = zip(*events, strict=True) if events else ((), (), (), ())
+        own = [row for row, kind in zip(rows, kinds, strict=True) if kind == ROW]
+        self._runtime.run_events(kinds, slots, times, own, horizon)
 
     def _emitted(self) -> list[t.Row]:
         runtime = self._runtime
@@ -323,6 +319,13 @@ def _not_for_the_harness(fn: object) -> PillarboxError:
         value=shown(fn),
         advice=advice,
     )
+
+
+def _up(micros: int | None) -> int:
+    """Times of time-sorted rows are rounded up to ms: a row within a millisecond comes after the
+    timer at its start, and after a watermark there, wherever the input is cut."""
+    assert micros is not None
+    return -(-micros // 1000)
 
 
 def _columns(columns: str | t.StructType, option: str) -> t.StructType:

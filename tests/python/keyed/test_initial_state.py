@@ -293,7 +293,7 @@ def test_a_scan_starts_with_columns_or_with_stored_state(
         (lambda spark: spark.readStream.format("rate").load(), "it is a stream"),
         (
             lambda spark: {pb.TIMERS: spark.sql("SELECT struct('a' AS k) AS key")},
-            "pb.TIMERS out",
+            "pillarbox timers has the columns key, not those of pb.read_state",
         ),
     ],
 )

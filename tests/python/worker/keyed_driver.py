@@ -20,7 +20,7 @@ from pillarbox._keyed.output import wire_schema
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
-KEEP = 16
+BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 
 
 def arrow(schema: StructType) -> pa.Schema:
@@ -136,7 +136,8 @@ class Keyed:
 
     def send_frame(
         self, keys: list[Any], events: list[Any], cells: list[Any], timers: list[Any], *,
-        watermark: int = NONE, processing_time: int = 0, flags: int = 0, held: int = 0,
+        watermark: int = NONE, horizon: int = NONE, processing_time: int = 0, flags: int = 0,
+        held: int = 0, ended: int = 0,
     ) -> int:  # fmt: skip
         """``events``: (kind, key index, time, row or None); ``timers``: (key index, kind, time).
 
@@ -148,13 +149,15 @@ class Keyed:
         rows = [event[3] for event in events if event[0] == 0]
         parts = [
             struct.pack(
-                "<QqqBIII",
+                "<QqqqBIIII",
                 self.frame_id,
                 watermark,
+                horizon,
                 processing_time,
                 flags,
                 held,
                 len(keys),
+                ended,
                 n,
             ),
             bytes(event[0] for event in events),
@@ -186,7 +189,7 @@ class Keyed:
                 strict=True,
             )
         )
-        fired = body.one("I")
+        fired = body.take("II")
         body.done()
         return {
             "id": frame_id,
@@ -230,7 +233,7 @@ class KeyedOwnProcess(Keyed, OwnProcess):
 class Store:
     """Keeps what a worker sends back; gives it along with the next frame, or when asked.
 
-    After frames that are ``run`` with the flag 16 the worker holds the keys.
+    After frames that are ``run`` with the flag ``KEEP`` the worker holds the keys.
     """
 
     def __init__(self, worker: Any, timers_on_demand: bool = False) -> None:
@@ -241,7 +244,7 @@ class Store:
         self.queries: list[tuple[str, int]] = []
         self.sent: list[list[Any]] = []  # of each frame its new keys
         self.held: list[Any] = []
-        self.fired = 0
+        self.fired = (0, 0)
         self.first_watermark = NONE
 
     def start_lives(self, watermark: int) -> None:
@@ -271,10 +274,8 @@ class Store:
         index = {key: at for at, key in enumerate(keys)}
         self.timers -= {(key, kind, time) for kind, key, time, _ in events if kind}
         listed = [(index[k], kind, time) for k, kind, time in sorted(self.timers) if k in index]
-        if self.timers_on_demand and not clocks.get("flags", 0):
-            listed, clocks["flags"] = [], 8
-        elif self.timers_on_demand and clocks["flags"] == KEEP:
-            listed, clocks["flags"] = [], KEEP | 8
+        if self.timers_on_demand:
+            listed, clocks["flags"] = [], clocks.get("flags", 0) | TIMERS_ON_DEMAND
         sent = [(kind, index[key], time, row) for kind, key, time, row in events]
         frame = self.worker.send_frame(new, sent, self._blobs(new), listed, held=held, **clocks)
         self.sent.append(new)
@@ -289,8 +290,16 @@ class Store:
         assert update["id"] == frame
         if self.held:
             assert not any(update["changes"])
+        self._check_ended(update, clocks.get("ended", 0))
         self._apply(keys, update)
         return update["rows"]
+
+    @staticmethod
+    def _check_ended(update: dict[str, Any], ended: int) -> None:
+        """Nothing comes back of keys that have ended."""
+        slots = [change[0] for changes in update["changes"] for change in changes]
+        slots += [timer[0] for timer in update["timers"]]
+        assert all(slot >= ended for slot in slots)
 
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [
@@ -340,7 +349,7 @@ class Store:
         self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(b"".join(found)))
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
-        self.fired += update["fired"]
+        self.fired = tuple(map(sum, zip(self.fired, update["fired"], strict=True)))
         for state, changes in zip(self.worker.states, update["changes"], strict=True):
             for slot, *change in changes:
                 cell = (state["name"], keys[slot])

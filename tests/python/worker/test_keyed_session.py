@@ -119,7 +119,7 @@ def test_what_is_not_touched_is_not_sent_back(keyed):
     assert kind == "U"
     update = keyed.parse_update(body)
     assert update == {
-        "id": frame, "rows": [("a", 1)], "changes": [[], []], "timers": [], "fired": 0,
+        "id": frame, "rows": [("a", 1)], "changes": [[], []], "timers": [], "fired": (0, 0),
     }  # fmt: skip
 
 

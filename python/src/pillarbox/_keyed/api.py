@@ -95,7 +95,7 @@ def process_keyed(
     )
     _check_form(form, time_sorted, side_outputs)
     found = check_input(df, options)
-    initial = initial_rows(initial_state, found.keys, found.streaming)
+    initial = initial_rows(initial_state, found.keys)
     return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial)
 
 

@@ -38,7 +38,7 @@ class InitialState:
 
 
 def initial_state(
-    given: object, keys: StructType, streaming: bool, scanned: Sequence[str] = ()
+    given: object, keys: StructType, scanned: Sequence[str] = ()
 ) -> InitialState | None:
     """What the user handed over, checked and brought into form.
 
@@ -53,7 +53,7 @@ def initial_state(
     if isinstance(given, DataFrame):
         return _wide(given, keys, scanned)
     if isinstance(given, Mapping) and given:
-        return _entries(given, keys, streaming)
+        return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
 
@@ -77,7 +77,7 @@ def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialSta
     return InitialState(rows, [{"state": name, "entry": False} for name in states])
 
 
-def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> InitialState:
+def _entries(given: Mapping[Any, Any], keys: StructType) -> InitialState:
     from functools import reduce
 
     from pyspark.sql import DataFrame
@@ -87,14 +87,6 @@ def _entries(given: Mapping[Any, Any], keys: StructType, streaming: bool) -> Ini
         if not isinstance(name, str) or not isinstance(df, DataFrame):
             raise _invalid(given, f"{shown(name)} has {shown(df)}")
         _check_static(df)
-        if name == TIMERS and not streaming:
-            raise error(
-                "OPTION_NEEDS_OTHER",
-                option="initial_state",
-                value=shown(name),
-                condition="in a batch, where a key without rows is never looked at",
-                advice="Leave pb.TIMERS out.",
-            )
         parts.append(_part(name, df, keys, f"state {at}"))
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     columns = [f"key {at}" for at in range(len(keys))] + [f"state {at}" for at in range(len(parts))]

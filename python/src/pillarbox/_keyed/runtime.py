@@ -29,13 +29,15 @@ class KeyedRuntime:
     """One function with its states and timers, over keys that are known by their slot.
 
     Whoever drives it binds the states and the timers of the slots (a frame of a worker, or all
-    keys of a test), moves the clocks, and calls ``run_rows``, ``run_events`` and the ``fire_``
-    methods. ``rows`` collects what the function emits, ``ends[i]`` is its length after event i of
-    ``event_slots``. What the function raises comes out as it is; ``current_event`` tells where.
+    keys of a test), sets the clocks, and hands over events in an order that is right for each key:
+    ``run_rows``, ``run_events``, and in a batch ``finish_keys``. It places the timers that the
+    function sets meanwhile. ``rows`` collects what the function emits, ``ends[i]`` is its length
+    after event i of ``event_slots``. What the function raises comes out as it is;
+    ``current_event`` tells where.
 
-    ``sorted_input``: rows and event-time timers of a key run in the order of time, a row of time t
-    before a timer of time t. The function's watermark then is that of its event alone, t - 1 for
-    a row and t for a timer, so that neither it nor event-time TTL depends on how the input is cut.
+    ``sorted_input``: every key has a time of its own, and so has every key of a batch when it
+    ends: all rows of a time t, which see t - 1, then the timers up to t, which see t, or their own
+    time if no row was there. It never goes back.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class KeyedRuntime:
         self.timers = self.context.timers = Timers(self.context, event_time, refusal)
         self.registry = StateRegistry(self.context, event_time, state_kinds or tuple(HANDLES))
         self.sorted_input = sorted_input
-        self._watermark = UNKNOWN
+        self._start = UNKNOWN
+        self._reached: dict[int, int] = {}
         self.rows: list[Any] = []
         self.ends: list[int] = []
         self.event_slots: list[int] = []
@@ -70,10 +73,12 @@ class KeyedRuntime:
         finally:
             self.registry.is_open = False
 
-    def set_clocks(self, watermark: int, processing_time: int) -> None:
-        """``UNKNOWN`` for no watermark yet."""
-        self._watermark = self.context._watermark = watermark
+    def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
+        """How far time has come (``UNKNOWN``: no watermark yet); ``of_first``: for slot 0 only."""
+        self.context._watermark = watermark
         self.context.current_processing_time = processing_time
+        self._start = UNKNOWN if of_first else watermark
+        self._reached = {0: watermark} if of_first else {}
 
     def begin(self, keys: Any) -> None:
         """Starts a round of events of ``keys`` (anything that gives the key of a slot)."""
@@ -115,34 +120,28 @@ class KeyedRuntime:
         self,
         kinds: Sequence[int],
         slots: Sequence[int],
-        times: Sequence[int | None],
+        times: Sequence[int],
         rows: Sequence[Any],
+        horizon: int,
     ) -> None:
-        """Rows and due timers, those of a key in the order of time; ``rows`` has the rows only.
+        """Rows and due timers; ``rows`` has the rows only, which have ``times`` if sorted.
 
-        A timer that was deleted meanwhile does not fire; one that is registered for a time that
-        has passed fires at its place, and after the last event at the latest.
+        A timer that was deleted meanwhile does not fire; one that is registered meanwhile fires at
+        its place, after the last event only up to ``horizon``: no event of that time is to come.
         """
         for kind, slot, time in zip(kinds, slots, times, strict=True):
-            if kind != ROW and time is not None:
+            if kind != ROW:
                 self.timers.hand_over(slot, kind, time)
         next_row = iter(rows)
         for kind, slot, time in zip(kinds, slots, times, strict=True):
             if kind == ROW:
                 self._row(slot, time, next(next_row))
-            elif time is not None:
+            else:
                 self._fire_due(slot, kind, time)
-        self._fire_rest(kinds, slots)
-
-    def fire_event_time(self, slots: Sequence[int], watermark: int) -> None:
-        """Fires the event-time timers of ``slots`` up to ``watermark``, a key after the other."""
-        for slot in slots:
-            self._fire_due(slot, EVENT_TIMER, watermark)
-
-    def fire_processing_time(self, slots: Sequence[int], time: int) -> None:
-        """Fires the processing-time timers of ``slots`` up to ``time``."""
-        for slot in slots:
-            self._fire_due(slot, PROCESSING_TIMER, time)
+        kind = PROCESSING_TIMER if PROCESSING_TIMER in kinds else EVENT_TIMER
+        for slot in dict.fromkeys(slots):
+            if not self._may_follow(slot, kind, horizon):
+                self._fire_due(slot, kind, horizon)
 
     def finish_keys(self, slots: Sequence[int]) -> None:
         """In a batch no more rows of these keys come: all timers fire, event-time timers first.
@@ -150,24 +149,15 @@ class KeyedRuntime:
         Timers that are registered by that are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
         """
-        self._watermark = self.context._watermark = FOREVER
-        self.timers.frozen = True
-        try:
-            self.fire_event_time(slots, FOREVER)
-            self.fire_processing_time(slots, FOREVER)
-        finally:
-            self.timers.frozen = False
-
-    def fire_one(self, slot: int, kind: int, time: int) -> None:
-        """Fires one timer, if it is still there."""
-        if not self.timers.take(slot, kind, time):
-            return
-        context = self.context
-        context._slot, context._event, context.timestamp = slot, kind, time
-        if self.sorted_input and kind == EVENT_TIMER:
-            context._watermark = time
-        self._events.append(Timer(time, str(context.time_domain)))
-        self._collect(slot, self.function.on_timer(time, context))
+        for slot in slots:
+            if self.sorted_input:  # the rows of the last time are through
+                self._fire_due(slot, EVENT_TIMER, self._time_of(slot))
+            self.timers.frozen = True
+            try:
+                self._fire_due(slot, EVENT_TIMER, FOREVER)
+                self._fire_due(slot, PROCESSING_TIMER, FOREVER)
+            finally:
+                self.timers.frozen = False
 
     def current_event(self) -> str:
         """What was being processed, for messages."""
@@ -182,28 +172,40 @@ class KeyedRuntime:
         self.context._slot = self.event_slots[event]
         del self.ends[event:]
 
-    def _row(self, slot: int, time: int | None, row: Any) -> None:
+    def _row(self, slot: int, time: int, row: Any) -> None:
         context = self.context
-        if self.sorted_input and time is not None:
+        if time > self._time_of(slot):
             self._fire_due(slot, EVENT_TIMER, time - 1)
-            context._watermark = time - 1
+            self._reached[slot] = time
+        context._watermark = time - 1
         context._slot, context._event, context.timestamp = slot, ROW, time
         self._events.append(row)
         self._collect(slot, self.function.process(row, context))
+
+    def _time_of(self, slot: int) -> int:
+        """How far time has come for a key."""
+        return self._reached.get(slot, self._start)
+
+    def _may_follow(self, slot: int, kind: int, horizon: int) -> bool:
+        """Whether rows of the time that a key has come to may still follow."""
+        return self.sorted_input and kind == EVENT_TIMER and self._time_of(slot) > horizon
 
     def _fire_due(self, slot: int, kind: int, limit: int) -> None:
         """In order of time; what the firing registers up to ``limit`` fires too."""
         due = self.timers.next_due(slot, kind, limit)
         while due is not None:
-            self.fire_one(slot, kind, due)
+            self._fire(slot, kind, due)
             due = self.timers.next_due(slot, kind, limit)
 
-    def _fire_rest(self, kinds: Sequence[int], slots: Sequence[int]) -> None:
-        touched = dict.fromkeys(slots)
-        if self.sorted_input or EVENT_TIMER in kinds:
-            self.fire_event_time(list(touched), self._watermark)
-        if PROCESSING_TIMER in kinds:
-            self.fire_processing_time(list(touched), self.context.current_processing_time)
+    def _fire(self, slot: int, kind: int, time: int) -> None:
+        self.timers.take(slot, kind, time)
+        context, reached = self.context, self._time_of(slot)
+        if kind == EVENT_TIMER and time > reached:
+            self._reached[slot] = reached = time
+        context._watermark = reached
+        context._slot, context._event, context.timestamp = slot, kind, time
+        self._events.append(Timer(time, str(context.time_domain)))
+        self._collect(slot, self.function.on_timer(time, context))
 
     def _collect(self, slot: int, answer: Any) -> None:
         if answer is not None and not (answer.__class__ is tuple and not answer):

@@ -73,7 +73,7 @@ def scan(
         "emit": _expressions(emit),
         "ttl": None if life is None else life.to_spec(),
     }
-    initial = initial_rows(initial_state, found.keys, found.streaming, list(state))
+    initial = initial_rows(initial_state, found.keys, list(state))
     spec["initial"] = [] if initial is None else initial.states
     require_jvm(df.sparkSession)
     return _jvm.process_keyed(df, None, spec, None if initial is None else initial.rows)

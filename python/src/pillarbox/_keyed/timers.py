@@ -44,8 +44,8 @@ class Timers:
     """
 
     __slots__ = (
-        "_at", "_before", "_deleted", "_has_event_time", "_load", "_loaded", "_pending", "_refusal",
-        "fired", "frozen",
+        "_at", "_before", "_deleted", "_fired", "_has_event_time", "_load", "_loaded", "_pending",
+        "_refusal", "frozen",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +63,6 @@ class Timers:
         self._load: Load | None = None
         self._loaded: set[int] = set()
         self.frozen = False
-        self.fired = 0
         self.start(())
 
     def register_event_time(self, time: int | datetime) -> None:
@@ -121,7 +120,7 @@ class Timers:
 
     def committed(self) -> None:
         """What changed is written down."""
-        self.fired = 0
+        self._fired = {EVENT_TIMER: 0, PROCESSING_TIMER: 0}
         self._deleted = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before = {
             kind: {slot: frozenset(times) for slot, times in by_slot.items()}
@@ -158,9 +157,14 @@ class Timers:
                 changes += [TimerChange(slot, kind, DELETE, time) for time in old]
         return changes
 
-    def slots(self, kind: int) -> Sequence[int]:
-        """The keys that have a timer of this kind."""
-        return list(self._pending[kind])
+    def due(self, kind: int, limit: int) -> Sequence[tuple[int, int]]:
+        """``(time, slot)`` of all timers of a kind at or before ``limit``, in order of time."""
+        return sorted(
+            (time, slot)
+            for slot, times in self._pending[kind].items()
+            for time in times
+            if time <= limit
+        )
 
     def next_due(self, slot: int, kind: int, limit: int) -> int | None:
         """The earliest timer of a key at or before ``limit``."""
@@ -170,14 +174,15 @@ class Timers:
         earliest = min(times)
         return earliest if earliest <= limit else None
 
-    def take(self, slot: int, kind: int, time: int) -> bool:
-        """Whether the timer was still there; then it has fired."""
-        times = self._pending[kind].get(slot)
-        if times is None or time not in times:
-            return False
-        self._discard(slot, kind, times, time)
-        self.fired += 1
-        return True
+    def take(self, slot: int, kind: int, time: int) -> None:
+        """Takes a timer out, as one that fires."""
+        self._discard(slot, kind, self._pending[kind][slot], time)
+        self._fired[kind] += 1
+
+    @property
+    def fired(self) -> tuple[int, int]:
+        """How many event-time and processing-time timers have fired since ``committed``."""
+        return self._fired[EVENT_TIMER], self._fired[PROCESSING_TIMER]
 
     def _register(self, kind: int, time: Any) -> None:
         if self._refusal is not None:

@@ -49,7 +49,7 @@ class BatchRunner:
             rows, states = self._process(frame)
         except Exception as problem:
             raise self._failed(frame, problem) from problem
-        return encode_update(KeyedUpdate(frame.id, rows, states, (), 0))
+        return encode_update(KeyedUpdate(frame.id, rows, states, ()))
 
     def _process(
         self, frame: KeyedFrame
@@ -76,6 +76,8 @@ class BatchRunner:
             state = BatchState(keys, index, columns)
             batch = decode_batch(frame.rows, self._row_schema)
             rows = self._accept.batch(self._function.process(batch, state, context))
+        for column in columns.values():
+            column.changed[: frame.ended] = False
         return rows, [wire.changes(columns[wire.name]) for wire in self._columns]
 
     def _keys(self, frame: KeyedFrame) -> pa.Array:

@@ -16,10 +16,10 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
-                               i64 watermark (Long.MIN_VALUE: none), i64 processing time, in ms
-                               u8 flags: 1 batch, 2 time-sorted, 4 end of keys,
-                               8 timers on demand, 16 keep
-                               u32 h held keys, u32 k new keys, u32 n events
+                               i64 watermark, i64 horizon (Long.MIN_VALUE: none),
+                               i64 processing time, in ms
+                               u8 flags: 1 batch, 2 time-sorted, 4 timers on demand, 8 keep
+                               u32 h held keys, u32 k new keys, u32 ended keys, u32 n events
                                n x u8 kind: 0 row, 1 event-time timer, 2 processing-time timer
                                n x u32 key index
                                n x i64 time in ms: a timer's, or a row's (Long.MIN_VALUE: none)
@@ -38,7 +38,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                u32 states, then one Arrow blob of changes each (below)
                                u32 t changes of timers, t x u32 key index, t x u8 kind,
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
-                               u32 how many timers fired
+                               u32 how many event-time timers fired, u32 processing-time timers
 
 Cells of a state in FRAME, of its new keys, here counted from 0:
 
@@ -48,7 +48,8 @@ Cells of a state in FRAME, of its new keys, here counted from 0:
   ``[key index int32, value struct, ts int64]`` for lists (in the order of the list) and
   ``[key index int32, map key struct, value struct, ts int64]`` for maps.
 
-Changes in UPDATE, only of keys that changed (since the worker holds them), none after keep:
+Changes in UPDATE, only of keys that go on and changed (since the worker holds them), none after
+keep:
 
 - value, reducing, aggregating: ``[key index int32, value struct (null: cleared), ts int64]``;
 - list: ``[key index int32, op int8, value struct, ts int64]``, a log to be applied in order:
@@ -72,18 +73,24 @@ Rules:
   what differs from these t timers. With timers on demand (a stream: what is due comes as an event)
   t is 0, UPDATE may register what there is and delete what there is not, and the worker asks for a
   key's timers when the function lists them.
-- Timers among the events fire in order of time for a key. Timers that the function registers for
-  a time that has passed fire in the same frame if it has a timer event of that kind or is
-  time-sorted; after a frame of rows they are the JVM's to send.
+- Events come in an order that is right for each key. Timers among them are no longer the JVM's:
+  the worker fires them, unless an event before has deleted them.
+- ``watermark`` is how far time had come before the frame. Every row and timer of a stream sees it,
+  but for time-sorted ones: their keys have a time each, which begins there. In a batch it is that
+  of key 0 alone, which may go on from the frame before; the others begin at Long.MIN_VALUE.
+- Timers that the function sets are fired in the frame only up to its ``horizon``, after the last
+  event: no event of that time is still to come. Later ones are the JVM's to send, all of them
+  after a frame of rows that is not time-sorted. It is a time of the frame's kind of timers, of
+  event time where there are none. In a batch it means nothing: a key fires its timers at its end.
 - A row's time is its timestamp's ms rounded down; time-sorted it is rounded up, which is what makes
   "at or before the watermark" the same in ms and in us. Time-sorted rows without one are an error.
-- What is due for a key in a round of timers (and of time-sorted rows) is in one frame, or else the
-  frame's watermark is set back to before what is still to come for its keys: up to the watermark
-  the worker fires everything that is registered meanwhile.
-- Time-sorted: the rows of a key come in order of time (us); the worker fires the key's event-time
-  timers in between, and after the rows up to the watermark, whether they come as events or are
-  listed.
-- End of keys (batch): after the events all timers of the k keys fire; state may be dropped then.
+- Time-sorted: the rows of a key come in order of time (us). Between two of different times the
+  worker fires the key's event-time timers before the later one; those for an earlier time than the
+  row that set them, too, only when no row of that row's time can follow. A row sees its time - 1, a
+  timer the later of its own time and that which its key has come to.
+- Ended keys (batch): no rows follow of the first so many; after the events all their timers fire,
+  event time first, no other can be set, and their state and timers are forgotten. The JVM sends
+  what the last key keeps if that goes on.
 - Several frames may be under way; they must not share keys, nor follow one with keep. They are
   answered in order.
 """
@@ -103,11 +110,11 @@ from .frames import READY, _numbers, _packed, encode
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 
-BATCH, TIME_SORTED, END_OF_KEYS, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8, 16
+BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 TIMERS = 0xFFFFFFFF
 ALL, ONE, SOME = 0, 1, 2
 
-_FRAME = struct.Struct("<QqqBIII")
+_FRAME = struct.Struct("<QqqqBIIII")
 _QUERY = struct.Struct("<QIIB")
 _TIMER = struct.Struct("<Bq")
 _EMPTY = b"\0\0\0\0"
@@ -119,10 +126,12 @@ class KeyedFrame:
 
     id: int
     watermark: int
+    horizon: int
     processing_time: int
     flags: int
     held: int
     new_keys: int
+    ended: int
     kinds: bytes
     slots: array[int]
     times: array[int]
@@ -180,8 +189,8 @@ def decode_schemas(body: memoryview) -> list[pa.Schema]:
 def decode_frame(body: memoryview) -> KeyedFrame:
     """The parts of FRAME; nothing of Arrow is decoded yet."""
     reader = _Reader(body)
-    *clocks, flags, held, keys, events = _FRAME.unpack(reader.take(_FRAME.size))
-    frame_id, watermark, processing = clocks
+    *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
+    frame_id, watermark, horizon, processing = clocks
     kinds = bytes(reader.take(events))
     slots = reader.numbers("I", 4, events)
     times = reader.numbers("q", 8, events)
@@ -192,8 +201,8 @@ def decode_frame(body: memoryview) -> KeyedFrame:
     timer_kinds = reader.take(count)
     timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
     return KeyedFrame(
-        frame_id, watermark, processing, flags, held, keys, kinds, slots, times, key_blob,
-        row_blob, states, timers,
+        frame_id, watermark, horizon, processing, flags, held, keys, ended, kinds, slots, times,
+        key_blob, row_blob, states, timers,
     )  # fmt: skip
 
 
@@ -235,7 +244,7 @@ class KeyedUpdate:
     rows: pa.RecordBatch | None
     states: Sequence[pa.RecordBatch | None]
     timers: Sequence[tuple[int, int, int, int]]
-    fired: int
+    fired: tuple[int, int] = (0, 0)
 
 
 def encode_update(update: KeyedUpdate) -> bytes:
@@ -253,7 +262,7 @@ def encode_update(update: KeyedUpdate) -> bytes:
         bytes(kinds),
         bytes(ops),
         _packed("q", times),
-        _u32(update.fired),
+        *map(_u32, update.fired),
     )
 
 

@@ -142,7 +142,8 @@ class RowRunner:
         runtime = self._runtime
         if frame.held != self._held:
             raise error("PROTOCOL_ERROR", reason=f"{frame.held} held keys instead of {self._held}")
-        runtime.set_clocks(frame.watermark, frame.processing_time)
+        is_batch = bool(frame.flags & keyed_frames.BATCH)
+        runtime.set_clocks(frame.watermark, frame.processing_time, of_first=is_batch)
         self._keys.add(frame)
         runtime.begin(self._keys)
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
@@ -164,15 +165,13 @@ class RowRunner:
         return self._read_keys(keyed_frames.decode_batch(blob, self._key_schema))
 
     def _process(self, frame: KeyedFrame) -> None:
-        runtime = self._runtime
-        rows = self._rows(frame)
-        times = _timestamps(frame.times)
+        runtime, rows = self._runtime, self._rows(frame)
         if any(frame.kinds) or runtime.sorted_input:
-            runtime.run_events(frame.kinds, frame.slots, times, rows)
+            horizon = UNKNOWN if frame.flags & keyed_frames.BATCH else frame.horizon
+            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, horizon)
         else:
-            runtime.run_rows(frame.slots, times, rows)
-        if frame.flags & keyed_frames.END_OF_KEYS:
-            runtime.finish_keys(range(frame.key_count))
+            runtime.run_rows(frame.slots, _timestamps(frame.times), rows)
+        runtime.finish_keys(range(frame.ended))
 
     def _rows(self, frame: KeyedFrame) -> list[Any]:
         batch = keyed_frames.decode_batch(frame.rows, self._row_schema)
@@ -189,8 +188,11 @@ class RowRunner:
         except ResultTypeMismatch:
             self._blame(rows, ends)
             raise
+        if frame.ended:
+            for state in runtime.registry.states.values():
+                state.changed[: frame.ended] = bytes(frame.ended)
         states = [None if frame.keeps else wire.changes() for wire in self._wires]
-        timers = [(c.slot, c.kind, c.op, c.timestamp) for c in runtime.timers.changes()]
+        timers = [change for change in runtime.timers.changes() if change.slot >= frame.ended]
         return keyed_frames.encode_update(
             KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
         )

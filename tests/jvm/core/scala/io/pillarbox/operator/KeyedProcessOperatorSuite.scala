@@ -190,7 +190,8 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
         function,
         (event: Event) => event._1,
         backend(environment),
-        environment.clock
+        environment.clock,
+        environment.processingTime
       )
     )
 

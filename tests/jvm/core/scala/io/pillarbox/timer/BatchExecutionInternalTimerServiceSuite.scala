@@ -1,68 +1,92 @@
 package io.pillarbox.timer
 
-import scala.collection.mutable
-
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
-class BatchExecutionInternalTimerServiceSuite
-    extends AnyFunSuite
-    with KeyContext[String]
-    with Triggerable[String] {
-  override def currentKey: String = "k"
-  override def setCurrentKey(key: String): Unit = fail("a batch has one key at a time")
-  override def onEventTime(timer: Timer[String]): Unit = fire(timer)
-  override def onProcessingTime(timer: Timer[String]): Unit = fire(timer)
+class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContext[String] {
+  private var key = "k"
+  override def currentKey: String = key
+  override def setCurrentKey(key: String): Unit = this.key = key
 
-  private val fired = mutable.ArrayBuffer.empty[(TimerKind, Long)]
-  private var onTimer: () => Unit = () => ()
-
-  private def fire(timer: Timer[String]): Unit = {
-    fired += ((timer.kind, timer.timestamp))
-    onTimer()
-  }
+  private val kinds = Seq(TimerKind.EventTime, TimerKind.ProcessingTime)
 
   private def newService() = {
-    fired.clear()
-    onTimer = () => ()
-    new BatchExecutionInternalTimerService[String](Serializers.string, this, this, () => 123L)
+    key = "k"
+    new BatchExecutionInternalTimerService[String](Serializers.string, this)
   }
 
-  test("at the end of a key its event-time timers fire in order, then its processing-time timers") {
+  private def polled(service: DueTimers[String], upTo: Long = Long.MaxValue): Seq[(TimerKind, Long)] =
+    kinds.flatMap { kind =>
+      Iterator.continually(service.pollDue(kind, upTo)).takeWhile(_ != null).map(t => (kind, t.timestamp))
+    }
+
+  test("the timers of the key are polled in the order of time, kind by kind") {
     val service = newService()
-    Seq(5L, 1L, 3L, 1L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
+    service.startKey("k")
+    Seq(5L, 1L, 3L, 1L, Long.MinValue).foreach(service.registerEventTimeTimer(Namespace.Void, _))
     Seq(4L, 2L).foreach(service.registerProcessingTimeTimer(Namespace.Void, _))
     service.deleteEventTimeTimer(Namespace.Void, 3)
-    service.finishKey()
-    val expected = Seq(1L, 5L).map((TimerKind.EventTime, _)) ++ Seq(2L, 4L).map((TimerKind.ProcessingTime, _))
-    assert(fired == expected)
-    service.finishKey()
-    assert(fired.size == 4)
+    val early = Seq(Long.MinValue, 1L).map((TimerKind.EventTime, _))
+    assert(polled(service, 1) == early)
+    assert(
+      polled(service) == Seq((TimerKind.EventTime, 5L)) ++ Seq(2L, 4L).map((TimerKind.ProcessingTime, _))
+    )
+    assert(polled(service).isEmpty)
   }
 
-  test("the watermark is at its end while timers fire, and what they register is dropped") {
+  test("what is registered at the end of a key is dropped, and so is what is left of it") {
     val service = newService()
-    assert(service.currentWatermark == Long.MinValue && service.currentProcessingTime == 123)
-    onTimer = () => {
-      assert(service.currentWatermark == Long.MaxValue)
-      service.registerEventTimeTimer(Namespace.Void, 10)
-      service.registerProcessingTimeTimer(Namespace.Void, 10)
+    service.startKey("k")
+    Seq(1L, 2L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
+    service.endKey()
+    service.registerEventTimeTimer(Namespace.Void, 10)
+    service.registerProcessingTimeTimer(Namespace.Void, 10)
+    service.deleteEventTimeTimer(Namespace.Void, 2)
+    assert(polled(service, 1) == Seq((TimerKind.EventTime, 1L)))
+    service.dropKey()
+    service.startKey("other")
+    assert(polled(service).isEmpty && !service.hasKeysToCome)
+    service.registerEventTimeTimer(Namespace.Void, 10)
+    assert(polled(service) == Seq((TimerKind.EventTime, 10L)))
+  }
+
+  test("what is registered before a key starts waits for it, key by key") {
+    val service = newService()
+    for (name <- Seq("a", "b"); time <- Seq(2L, 1L)) {
+      key = name
+      service.registerEventTimeTimer(Namespace.Void, time)
     }
-    service.registerEventTimeTimer(Namespace.Void, 1)
-    service.finishKey()
-    assert(fired.size == 1 && service.currentWatermark == Long.MinValue)
-    service.finishKey()
-    assert(fired.size == 1)
+    key = "c"
+    service.registerProcessingTimeTimer(Namespace.Void, 7)
+    service.startKey("b")
+    assert(
+      service.timersOfCurrentKey(TimerKind.EventTime).map(t => (t.key, t.timestamp)) == Seq(
+        "b" -> 1L,
+        "b" -> 2L
+      )
+    )
+    service.dropKey()
+    val rest = Iterator
+      .continually(service)
+      .takeWhile(_.hasKeysToCome)
+      .map { service =>
+        val next = service.nextKeyToCome
+        service.startKey(next)
+        val timers = polled(service).map(_._2)
+        service.dropKey()
+        next -> timers
+      }
+      .toSeq
+    assert(rest.toMap == Map("a" -> Seq(1L, 2L), "c" -> Seq(7L)))
   }
 
-  test("the timers of the key are listed and deleted") {
+  test("the timers of the key are listed in the order of time") {
     val service = newService()
+    service.startKey("k")
     Seq(5L, 1L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
     service.registerProcessingTimeTimer(Namespace.Void, 7)
     assert(service.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp) == Seq(1L, 5L))
-    assert(service.deleteTimersOfCurrentKey() == 3)
-    service.finishKey()
-    assert(fired.isEmpty)
+    assert(service.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp) == Seq(7L))
   }
 }

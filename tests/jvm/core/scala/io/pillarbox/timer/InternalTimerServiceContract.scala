@@ -20,9 +20,9 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
   test("event-time timers fire in time order, up to and including the watermark") {
     val timers = fixture()
     for (time <- Random.shuffle((-50L until 50L).toList)) timers.event(time & 7, time)
-    assert(timers.service.advanceWatermark(10))
+    timers.advanceWatermark(10)
     assert(timers.takeFired() == (-50L to 10L).map(time => (time & 7, time)))
-    assert(timers.service.advanceWatermark(Long.MaxValue))
+    timers.advanceWatermark(Long.MaxValue)
     assert(timers.takeFired() == (11L until 50L).map(time => (time & 7, time)))
     assert(timers.service.numTimers(TimerKind.EventTime) == 0)
   }
@@ -32,7 +32,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.event(1, 10, windowTwo)
     timers.event(2, 11, windowOne)
     timers.onTimer = timer => assert(timers.currentKey == timer.key)
-    timers.service.advanceWatermark(20)
+    timers.advanceWatermark(20)
     assert(timers.fired.map(_.namespace) == Seq(windowTwo, windowOne))
   }
 
@@ -43,7 +43,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.processing(1, 5)
     assert(timers.service.numTimers(TimerKind.EventTime) == 8)
     assert(timers.service.numTimers(TimerKind.ProcessingTime) == 1)
-    timers.service.advanceWatermark(10)
+    timers.advanceWatermark(10)
     assert(timers.takeFired().size == 8)
   }
 
@@ -57,21 +57,22 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.service.deleteProcessingTimeTimer(Namespace.Void, 99)
     timers.currentKey = 2
     timers.service.deleteEventTimeTimer(Namespace.Void, 6)
-    timers.service.advanceWatermark(10)
+    timers.advanceWatermark(10)
     timers.moveClock(10)
     assert(timers.takeFired() == Seq((1L, 6L), (1L, 5L)))
   }
 
-  test("a timer for a passed time fires with the next watermark, even the same again") {
+  test("the earliest and the latest times are times like any other; none is due where no time is known") {
     val timers = fixture()
-    timers.service.advanceWatermark(100)
-    timers.event(1, 50)
+    Seq(Long.MinValue, 0L, Long.MaxValue).foreach(timers.event(1, _))
+    timers.advanceWatermark(Long.MinValue)
     assert(timers.takeFired().isEmpty)
-    timers.service.advanceWatermark(100)
-    assert(timers.takeFired() == Seq((1L, 50L)))
-    timers.event(1, 60)
-    timers.service.advanceWatermark(10)
-    assert(timers.takeFired() == Seq((1L, 60L)) && timers.service.currentWatermark == 100)
+    timers.advanceWatermark(0)
+    assert(timers.takeFired().map(_._2) == Seq(Long.MinValue, 0L))
+    assert(timers.service.isDue(TimerKind.EventTime, Long.MaxValue))
+    timers.advanceWatermark(Long.MaxValue)
+    assert(timers.takeFired().map(_._2) == Seq(Long.MaxValue))
+    assert(!timers.service.isDue(TimerKind.EventTime, Long.MaxValue))
   }
 
   test("a timer may register more, and those that are due fire in the same round") {
@@ -83,7 +84,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
         case _ => ()
       }
     timers.event(1, 3)
-    timers.service.advanceWatermark(10)
+    timers.advanceWatermark(10)
     assert(timers.takeFired().map(_._2) == Seq(3L, 4L, 1L))
     assert(timers.service.nextTimestamp(TimerKind.EventTime) == 50)
   }
@@ -100,7 +101,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
           restored.restore(timers.snapshot())
           restored
         }
-      firing.service.advanceWatermark(7)
+      firing.advanceWatermark(7)
       firing.fired.map(timer => (timer.key, timer.namespace)).toSeq
     }
     val keys = (0L until 40L).map(_ * 7919)
@@ -109,48 +110,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
       assert(orderOf(new Random(seed).shuffle(keys), newQueues(), viaSnapshot) == expected)
   }
 
-  test("processing-time timers fire as mail when the clock has reached them") {
-    val timers = fixture()
-    timers.processing(1, 20)
-    timers.processing(2, 10)
-    timers.clock.advanceTo(10)
-    assert(timers.takeFired().isEmpty)
-    timers.runMail()
-    assert(timers.takeFired() == Seq((2L, 10L)))
-    timers.moveClock(19)
-    assert(timers.takeFired().isEmpty)
-    timers.moveClock(25)
-    assert(timers.takeFired() == Seq((1L, 20L)))
-    timers.processing(3, 5)
-    timers.runMail()
-    assert(timers.takeFired() == Seq((3L, 5L)))
-  }
-
-  test("a processing-time timer may register an earlier, a due and a later one") {
-    val timers = fixture()
-    timers.onTimer = timer =>
-      if (timer.timestamp == 10)
-        Seq(5L, 15L, 30L).foreach(timers.service.registerProcessingTimeTimer(Namespace.Void, _))
-    timers.processing(1, 10)
-    timers.processing(1, 40)
-    timers.moveClock(20)
-    assert(timers.takeFired().map(_._2) == Seq(10L, 5L, 15L))
-    timers.moveClock(100)
-    assert(timers.takeFired().map(_._2) == Seq(30L, 40L))
-    assert(timers.clock.scheduledTimers == 0)
-  }
-
-  test("deleting the first processing-time timer does not lose the second") {
-    val timers = fixture()
-    timers.processing(1, 10)
-    timers.processing(1, 20)
-    timers.service.deleteProcessingTimeTimer(Namespace.Void, 10)
-    timers.moveClock(10)
-    timers.moveClock(20)
-    assert(timers.takeFired() == Seq((1L, 20L)))
-  }
-
-  test("the timers of a key are listed in time order and deleted together") {
+  test("the timers of a key are listed in time order") {
     val timers = fixture()
     for (key <- 0L until 20L; time <- Seq(30L, 10L, 20L)) {
       timers.event(key, time)
@@ -164,11 +124,9 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.event(7, 15)
     timers.service.deleteEventTimeTimer(Namespace.Void, 30)
     assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp) == Seq(10L, 15L, 20L))
-    assert(timers.service.deleteTimersOfCurrentKey() == 6)
-    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).isEmpty)
-    assert(timers.service.deleteTimersOfCurrentKey() == 0)
-    timers.service.advanceWatermark(100)
-    assert(timers.takeFired().size == 57)
+    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).size == 3)
+    timers.advanceWatermark(100)
+    assert(timers.takeFired().size == 60)
     timers.currentKey = 8
     assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).isEmpty)
     assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).size == 3)
@@ -201,7 +159,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     assert(timers.service.numTimers(TimerKind.EventTime) == 1)
     var seen = Seq.empty[Byte]
     timers.onTimer = timer => seen = timer.key.toSeq
-    timers.service.advanceWatermark(100)
+    timers.advanceWatermark(100)
     assert(seen == Seq[Byte](1, 2, 3))
   }
 
@@ -217,7 +175,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
       val parts = Seq(KeyGroupRange(0, 2), KeyGroupRange(3, 7))
         .map(range => new TimerFixture(queues, Serializers.long, range))
       parts.foreach(_.restore(snapshot))
-      parts.foreach(part => part.service.advanceWatermark(Long.MaxValue))
+      parts.foreach(part => part.advanceWatermark(Long.MaxValue))
       parts.foreach(part => part.moveClock(5000))
       assert(parts.map(_.fired.size).sum == 101 && parts.forall(_.fired.nonEmpty))
       assert(parts.flatMap(_.fired.filter(_.namespace == windowOne)).map(_.timestamp) == Seq(9999L))
@@ -257,8 +215,8 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
           case _ => timers.event(key, time)
         }
       }
-      if (random.nextInt(3) == 0) timers.service.advanceWatermark(round.toLong)
-      if (random.nextInt(3) == 0) timers.moveClock(math.max(round.toLong, timers.clock.currentProcessingTime))
+      if (random.nextInt(3) == 0) timers.advanceWatermark(round.toLong)
+      if (random.nextInt(3) == 0) timers.moveClock(round.toLong)
       logs :+= timers.commit()
       if (random.nextInt(10) == 0) logs = Vector(timers.snapshot())
     }
@@ -294,9 +252,7 @@ class HeapTimerServiceSuite extends InternalTimerServiceContract {
       Serializers.long,
       8,
       KeyGroupRange(0, 7),
-      fixture,
-      fixture,
-      fixture.clock
+      fixture
     )
     assertThrows[UnsupportedOperationException](service.commit(new java.io.ByteArrayOutputStream))
   }
@@ -328,11 +284,11 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
         timers.event(key, key)
         timers.processing(key, key)
       }
-      timers.service.advanceWatermark(99)
+      timers.advanceWatermark(99)
       timers.service.flush()
       databases.values.foreach(_.restart())
       val restarted = open()
-      restarted.service.advanceWatermark(1000)
+      restarted.advanceWatermark(1000)
       assert(restarted.takeFired().map(_._2) == (100L until 500L))
       assert(restarted.service.numTimers(TimerKind.ProcessingTime) == 500)
     } finally databases.values.foreach(_.close())

@@ -4,23 +4,15 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import scala.collection.mutable
 
-import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor, ManualProcessingTimeService}
 import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
-/** A timer service with a hand-moved clock and a mailbox on the calling thread, which notes what fires. */
+/** A timer service that is polled by hand, and what was polled. */
 final class TimerFixture[K](
     queues: TimerQueues,
     keySerializer: TypeSerializer[K],
-    range: KeyGroupRange = KeyGroupRange(0, TimerFixture.KeyGroups - 1),
-    interruptible: Boolean = false
-) extends KeyContext[K]
-    with Triggerable[K] {
-  private val mailbox = new MailboxProcessor(_ => ())
-  val executor: MailboxExecutor = mailbox.mainMailboxExecutor
-  val clock = new ManualProcessingTimeService(executor)
-  val interruption: TimerInterruption =
-    if (interruptible) TimerInterruption.of(executor) else TimerInterruption.Never
+    range: KeyGroupRange = KeyGroupRange(0, TimerFixture.KeyGroups - 1)
+) extends KeyContext[K] {
   val fired = mutable.ArrayBuffer.empty[Timer[K]]
   var onTimer: Timer[K] => Unit = _ => ()
   var currentKey: K = _
@@ -30,23 +22,24 @@ final class TimerFixture[K](
     TimerFixture.KeyGroups,
     range,
     this,
-    this,
-    clock,
     queues,
-    interruption,
     trackChanges = true
   )
 
   override def setCurrentKey(key: K): Unit = currentKey = key
 
-  override def onEventTime(timer: Timer[K]): Unit = fire(timer)
+  /** Fires the event-time timers up to `time`, each with its key current, also those that are registered by that. */
+  def advanceWatermark(time: Long): Unit = fireAll(TimerKind.EventTime, time)
 
-  override def onProcessingTime(timer: Timer[K]): Unit = fire(timer)
+  /** The same of processing-time timers. */
+  def moveClock(time: Long): Unit = fireAll(TimerKind.ProcessingTime, time)
 
-  private def fire(timer: Timer[K]): Unit = {
-    fired += timer
-    onTimer(timer)
-  }
+  private def fireAll(kind: TimerKind, time: Long): Unit =
+    Iterator.continually(service.pollDue(kind, time)).takeWhile(_ != null).foreach { timer =>
+      currentKey = timer.key
+      fired += timer
+      onTimer(timer)
+    }
 
   def event(key: K, time: Long, namespace: Namespace = Namespace.Void): Unit = {
     currentKey = key
@@ -56,14 +49,6 @@ final class TimerFixture[K](
   def processing(key: K, time: Long): Unit = {
     currentKey = key
     service.registerProcessingTimeTimer(Namespace.Void, time)
-  }
-
-  /** Runs all mail, also what it leads to. */
-  def runMail(): Unit = executor.finish()
-
-  def moveClock(time: Long): Unit = {
-    clock.advanceTo(time)
-    runMail()
   }
 
   def takeFired(): Seq[(K, Long)] = {

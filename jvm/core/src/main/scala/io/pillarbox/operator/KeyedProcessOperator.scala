@@ -2,16 +2,18 @@ package io.pillarbox.operator
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 
-import io.pillarbox.mailbox.ProcessingTimeService
+import io.pillarbox.mailbox.{ProcessingTimeService, ProcessingTimer}
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer._
 
 /**
- * Runs a keyed process function on a stream. Mailbox thread only.
+ * Runs a keyed process function on a stream, in the order of [[ArrivalOrder]]. Mailbox thread only.
  *
- * Each row is processed with its key current. A watermark fires the event-time timers up to it before it is passed on;
- * if `interruption` makes a long round pause, rows may be processed in between, as in Flink. Processing-time timers fire
- * as mail of `processingTime`. State and timers are written and restored together, in two streams.
+ * Each row is processed at once. A watermark fires the event-time timers up to it before it is passed on; processing-time
+ * timers fire as mail of `processingTime`. If `interruption` makes a long round pause for other mail, rows may be
+ * processed in between, as in Flink, and what is downstream is given the progress made so far: a watermark just before the
+ * next timer that is due (FLINK-40101: else everything downstream stands still until a long round ends). State and timers
+ * are written and restored together, in two streams.
  *
  * @param keySelector
  *   the key of a row, never null
@@ -24,45 +26,69 @@ final class KeyedProcessOperator[K, IN, OUT](
     function: KeyedProcessFunction[K, IN, OUT],
     keySelector: IN => K,
     backend: KeyedStateBackend[K],
-    clock: OperatorClock,
+    clock: EventClock,
     processingTime: ProcessingTimeService,
     queues: TimerQueues = TimerQueues.Heap,
     interruption: TimerInterruption = TimerInterruption.Never,
     trackTimerChanges: Boolean = false
 ) extends OneInputOperator[IN, OUT] {
-
-  private val runner = new KeyedFunctionRunner(function, backend, clock)
-  private var watermarks: MailboxWatermarkProcessor = _
-
-  /** The timers of this operator, for whoever advances time by other means than watermarks and mail. */
-  val timers: InternalTimerServiceImpl[K] = new InternalTimerServiceImpl[K](
+  private val timers = new InternalTimerServiceImpl[K](
     backend.keySerializer,
     backend.maxKeyGroups,
     backend.keyGroupRange,
-    runner,
-    runner,
-    processingTime,
+    KeyContext.of(backend),
     queues,
-    interruption,
     trackTimerChanges
   )
+  private val rows = new OneRow[IN]
+  private var schedule: ArrivalOrder[K, IN] = _
+  private var output: Output[OUT] = _
+  private val budget = new FiringBudget
+
+  /** How many timers may still fire before other mail is asked for. */
+  private var untilPause = 0
+  private var highest = Long.MinValue
+  private var forwarded = Long.MinValue
+  private var continuationSent = false
+  private var wakeUpAt = Long.MaxValue
+
+  private val wakeUp: ProcessingTimer = new ProcessingTimer {
+    override def onProcessingTime(timestampMs: Long): Unit = {
+      wakeUpAt = Long.MaxValue
+      schedule.advance(Long.MinValue, processingTime.currentProcessingTime)
+      fire()
+    }
+  }
 
   override def open(output: Output[OUT]): Unit = {
-    watermarks = new MailboxWatermarkProcessor(timers, interruption, output.emitWatermark)
-    runner.open(output, timers)
+    this.output = output
+    tellTime()
+    val states = new FunctionStates(backend)
+    function.open(states)
+    val counting = new CountedOutput(output, () => untilPause -= 1)
+    val view = FunctionTarget.plain[K, IN](keySelector)
+    val target = new FunctionTarget(function, states, backend, timers, clock, counting, view)
+    schedule = new ArrivalOrder(rows, timers, clock, target)
+    scheduleWakeUp()
   }
 
-  override def processElement(value: IN, timestamp: Long): Unit =
-    runner.processElement(keySelector(value), value, timestamp)
+  override def processElement(value: IN, timestamp: Long): Unit = {
+    tellTime()
+    rows.put(value, timestamp)
+    schedule.step()
+    scheduleWakeUp()
+  }
 
+  /** A watermark below an earlier one moves nothing; timers that are due by the earlier one fire. */
   override def processWatermark(timestamp: Long): Unit = {
     backend.noteWatermark(timestamp)
-    clock.currentWatermark = math.max(clock.currentWatermark, timestamp)
-    watermarks.processWatermark(timestamp)
+    highest = math.max(highest, timestamp)
+    schedule.advance(highest, Long.MinValue)
+    fire()
   }
 
-  /** Whether timers up to the last watermark still have to fire; they do as the mailbox runs. */
-  def isFiring: Boolean = watermarks.isPending
+  /** Whether timers that were due at the last watermark, or wake-up, still have to fire; they do as the mailbox runs. */
+  def isFiring: Boolean = continuationSent
 
   /** No timer fires for it: a stream that ends sends a last watermark first if its timers should. */
   override def endInput(): Unit = ()
@@ -86,20 +112,18 @@ final class KeyedProcessOperator[K, IN, OUT](
    *   names the files in errors
    */
   def restore(state: InputStream, timers: InputStream, source: String): Unit = {
+    tellTime()
     backend.restore(state, source)
     this.timers.restore(timers, source)
   }
 
   /** The watermark that a restored operator goes on with: no timer fires for it, and no row. */
-  def initializeWatermark(timestamp: Long): Unit = {
-    clock.currentWatermark = timestamp
-    timers.initializeWatermark(timestamp)
-  }
+  def initializeWatermark(timestamp: Long): Unit = clock.advanceTo(timestamp)
 
   override def snapshot(): OperatorSnapshot = {
     val (state, timerBytes) = (new ByteArrayOutputStream, new ByteArrayOutputStream)
     snapshot(state, timerBytes)
-    OperatorSnapshot(state.toByteArray, timerBytes.toByteArray, timers.currentWatermark)
+    OperatorSnapshot(state.toByteArray, timerBytes.toByteArray, clock.watermark)
   }
 
   override def restore(snapshot: OperatorSnapshot): Unit = {
@@ -109,9 +133,63 @@ final class KeyedProcessOperator[K, IN, OUT](
   }
 
   override def close(): Unit =
-    try runner.close()
+    try function.close()
     finally {
-      timers.close()
+      processingTime.cancel(wakeUp)
       backend.close()
     }
+
+  private def tellTime(): Unit = clock.processingTime = processingTime.currentProcessingTime
+
+  /** Fires what is due, or begins to. */
+  private def fire(): Unit = {
+    tellTime()
+    untilPause = budget.current
+    var step = schedule.step()
+    while (step != KeyedSchedule.Done && !(untilPause <= 0 && interruption.shouldInterrupt))
+      step = schedule.step()
+    if (step == KeyedSchedule.Done) {
+      budget.finished()
+      forwardIfNew(highest)
+    } else pause()
+    scheduleWakeUp()
+  }
+
+  private def pause(): Unit = {
+    budget.paused()
+    forwardIfNew(math.min(highest, timers.nextTimestamp(TimerKind.EventTime) - 1))
+    if (!continuationSent) {
+      continuationSent = true
+      interruption.continueLater(() => continue(), "fire more timers")
+    }
+  }
+
+  private def continue(): Unit = {
+    continuationSent = false
+    fire()
+  }
+
+  /** A timer registered for a passed time can be next: what downstream has been told stays. */
+  private def forwardIfNew(time: Long): Unit = if (time > forwarded) {
+    forwarded = time
+    output.emitWatermark(time)
+  }
+
+  /** While a round pauses, its own mail goes on with it. */
+  private def scheduleWakeUp(): Unit = {
+    val next = timers.nextTimestamp(TimerKind.ProcessingTime)
+    if (!continuationSent && next < wakeUpAt) {
+      wakeUpAt = next
+      processingTime.schedule(wakeUp, next)
+    }
+  }
+}
+
+/** Passes on what it takes, and tells of timers. */
+private final class CountedOutput[OUT](output: Output[OUT], onFired: () => Unit) extends Output[OUT] {
+  override def collect(value: OUT, timestamp: Long): Unit = output.collect(value, timestamp)
+  override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =
+    output.collect(tag, value, timestamp)
+  override def emitWatermark(timestamp: Long): Unit = output.emitWatermark(timestamp)
+  override def fired(kind: TimerKind): Unit = onFired()
 }

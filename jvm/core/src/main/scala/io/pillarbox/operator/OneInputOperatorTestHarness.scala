@@ -31,7 +31,7 @@ final class OneInputOperatorTestHarness[IN, OUT] private (
 
   val operator: OneInputOperator[IN, OUT] = make(
     OperatorEnvironment(
-      new OperatorClock(() => processingTime.currentProcessingTime),
+      new EventClock,
       processingTime,
       executor
     )
@@ -116,7 +116,7 @@ object OneInputOperatorTestHarness {
 
 /** What an operator is made with besides its function. */
 final case class OperatorEnvironment(
-    clock: OperatorClock,
+    clock: EventClock,
     processingTime: ManualProcessingTimeService,
     mailboxExecutor: MailboxExecutor
 )

@@ -1,6 +1,7 @@
 package io.pillarbox.operator
 
 import io.pillarbox.state.StateClock
+import io.pillarbox.timer.TimerKind
 
 /** Where an operator's rows and watermarks go. Called on the mailbox thread. */
 trait Output[OUT] {
@@ -10,6 +11,9 @@ trait Output[OUT] {
 
   /** A row for a side output; whoever does not know the tag drops it. */
   def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit
+
+  /** A timer is about to fire: for whoever counts them. */
+  def fired(kind: TimerKind): Unit = ()
 
   /** No row with a timestamp up to `timestamp` follows, except those of late rows. */
   def emitWatermark(timestamp: Long): Unit

@@ -1,15 +1,18 @@
 package io.pillarbox.operator
 
-import io.pillarbox.state.Namespace
-import io.pillarbox.timer.{InternalTimerService, TimerKind}
+import io.pillarbox.state.{Namespace, StateClock}
+import io.pillarbox.timer.{InternalTimerService, Timer, TimerKind}
 
-/** The clocks and the timers of the current key, for functions. Times are in milliseconds since 1970. */
-final class TimerService private[pillarbox] (internal: InternalTimerService[_]) {
+/**
+ * The clocks and the timers of the current key, for functions. Times are in milliseconds since 1970. Timers of other
+ * namespaces than the void one are none of the function's.
+ */
+final class TimerService private[pillarbox] (internal: InternalTimerService[_], clock: StateClock) {
 
-  def currentProcessingTime: Long = internal.currentProcessingTime
+  def currentProcessingTime: Long = clock.processingTime
 
   /** `Long.MinValue` before the first watermark. */
-  def currentWatermark: Long = internal.currentWatermark
+  def currentWatermark: Long = clock.watermark
 
   /** `onTimer` is called once when the watermark reaches `time`; registering it twice is registering it once. */
   def registerEventTimeTimer(time: Long): Unit = internal.registerEventTimeTimer(Namespace.Void, time)
@@ -25,11 +28,19 @@ final class TimerService private[pillarbox] (internal: InternalTimerService[_]) 
   def deleteProcessingTimeTimer(time: Long): Unit = internal.deleteProcessingTimeTimer(Namespace.Void, time)
 
   /** The times of the current key's event-time timers, ascending. */
-  def eventTimeTimers: Seq[Long] = internal.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp)
+  def eventTimeTimers: Seq[Long] = timers(TimerKind.EventTime).map(_.timestamp)
 
   /** The times of the current key's processing-time timers, ascending. */
-  def processingTimeTimers: Seq[Long] = internal.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp)
+  def processingTimeTimers: Seq[Long] = timers(TimerKind.ProcessingTime).map(_.timestamp)
 
   /** Deletes all timers of the current key; how many there were. */
-  def deleteAllTimers(): Int = internal.deleteTimersOfCurrentKey()
+  def deleteAllTimers(): Int = {
+    val (event, processing) = (eventTimeTimers, processingTimeTimers)
+    event.foreach(deleteEventTimeTimer)
+    processing.foreach(deleteProcessingTimeTimer)
+    event.size + processing.size
+  }
+
+  private def timers(kind: TimerKind): Seq[Timer[_]] =
+    internal.timersOfCurrentKey(kind).filter(_.namespace.isVoid)
 }

@@ -1,10 +1,11 @@
 package io.pillarbox
 
 /**
- * Keyed process functions and the operators that run them.
+ * Keyed process functions, the order in which they see a key's rows and timers, and operators that run them.
  *
- * Rows come from whoever drives the operator (a Spark task, a test harness), on the mailbox thread; the function sees
- * them with the state and timers of their key, and what it emits leaves through [[operator.Output]]. State, queues and
+ * Rows come from whoever drives an [[operator.KeyedSchedule]] (a Spark task, an operator here), on the mailbox thread,
+ * through [[operator.Rows]]; it gives them and the timers that are due to an [[operator.KeyedTarget]], such as a function,
+ * with the state and timers of their key. What a function emits leaves through [[operator.Output]]. State, queues and
  * timers don't know this package. What may not live here: Spark, threads, files.
  */
 package object operator

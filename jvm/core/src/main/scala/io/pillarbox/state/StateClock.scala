@@ -15,6 +15,9 @@ trait StateClock {
   /** The current watermark, [[StateClock.Unknown]] before the first one. */
   def watermark: Long
 
+  /** No access still to come, of whichever key, sees a watermark before it: what is expired by it, nobody will see. */
+  def cleanupWatermark: Long = watermark
+
   /** The timestamp of the record or timer being processed, [[StateClock.Unknown]] if it has none. */
   def recordTimestamp: Long
 }

@@ -5,86 +5,98 @@ import io.pillarbox.state.Namespace
 import io.pillarbox.state.serialization.TypeSerializer
 
 /**
- * Timers of a batch whose input is sorted by key: only those of one key at a time. Mailbox thread only.
+ * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and [[dropKey]].
+ * Mailbox thread only.
  *
- * [[finishKey]] fires all event-time timers of the key in time order, then its processing-time timers, as if the
- * watermark had come to its end. Timers registered meanwhile are dropped, for a key that keeps registering would never
- * end; `currentWatermark` is `Long.MaxValue` then and `Long.MinValue` else.
- *
- * @param processingTime
- *   tells the time, in milliseconds since 1970
+ * What is registered before, for whichever key is the current one, waits for its key to start.
  */
 final class BatchExecutionInternalTimerService[K](
     keySerializer: TypeSerializer[K],
-    keyContext: KeyContext[K],
-    target: Triggerable[K],
-    processingTime: () => Long
-) extends InternalTimerService[K] {
+    keyContext: KeyContext[K]
+) extends DueTimers[K] {
 
   private val eventTime = new Timers(TimerKind.EventTime)
-  private val processingTimers = new Timers(TimerKind.ProcessingTime)
-  private var finishing = false
-
-  override def currentProcessingTime: Long = processingTime()
-
-  override def currentWatermark: Long = if (finishing) Long.MaxValue else Long.MinValue
+  private val processingTime = new Timers(TimerKind.ProcessingTime)
+  private var key: K = _
+  private var hasKey = false
+  private var isEnding = false
 
   override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit = eventTime.add(namespace, time)
 
   override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTimers.add(namespace, time)
+    processingTime.add(namespace, time)
 
   override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
     eventTime.remove(namespace, time)
 
   override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTimers.remove(namespace, time)
+    processingTime.remove(namespace, time)
 
-  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]] = kind match {
-    case TimerKind.EventTime => eventTime.all
-    case TimerKind.ProcessingTime => processingTimers.all
+  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]] = of(kind).all
+
+  override def peekDue(kind: TimerKind, time: Long): Timer[K] = {
+    val head = of(kind).queue.peek()
+    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
   }
 
-  override def deleteTimersOfCurrentKey(): Int = eventTime.clear() + processingTimers.clear()
+  override def pollDue(kind: TimerKind, time: Long): Timer[K] =
+    if (peekDue(kind, time) != null) of(kind).queue.poll() else null
 
-  /** Fires all timers of the current key. Call it before the next key becomes current, and at the end of input. */
-  def finishKey(): Unit = {
-    finishing = true
-    try {
-      eventTime.fireAll(target.onEventTime)
-      processingTimers.fireAll(target.onProcessingTime)
-    } finally finishing = false
+  /** From now on the timers are those of `key`, which must not change: at first, what was registered for it before. */
+  def startKey(key: K): Unit = {
+    this.key = key
+    hasKey = true
+    eventTime.start(key)
+    processingTime.start(key)
+  }
+
+  /** What is registered from now on is dropped. */
+  def endKey(): Unit = isEnding = true
+
+  /** The key has no timers any more. */
+  def dropKey(): Unit = {
+    hasKey = false
+    isEnding = false
+    eventTime.queue.clear()
+    processingTime.queue.clear()
+  }
+
+  /** Whether timers wait for a key that has not started. */
+  def hasKeysToCome: Boolean = !eventTime.early.isEmpty || !processingTime.early.isEmpty
+
+  /** A key for which timers wait. */
+  def nextKeyToCome: K = (if (eventTime.early.isEmpty) processingTime.early else eventTime.early).anyKey
+
+  private def of(kind: TimerKind): Timers = kind match {
+    case TimerKind.EventTime => eventTime
+    case TimerKind.ProcessingTime => processingTime
   }
 
   private final class Timers(kind: TimerKind) {
     private val timerType = new TimerType(kind, keySerializer, maxKeyGroups = 1)
     private val order = new TimerOrder(timerType)
-    private val queue = new BatchExecutionInternalPriorityQueueSet[Timer[K]](order)
+    private val inOrder =
+      Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order))
+    val queue = new BatchExecutionInternalPriorityQueueSet[Timer[K]](order)
+
+    /** Of keys that have not started. */
+    val early = new TimersByKey[K](Iterator.empty)
 
     def add(namespace: Namespace, time: Long): Unit =
-      if (!finishing) {
-        queue.add(timerType.newTimer(keySerializer.copy(keyContext.currentKey), namespace, time))
-      }
+      if (!hasKey)
+        early.add(timerType.newTimer(keySerializer.copy(keyContext.currentKey), namespace, time))
+      else if (!isEnding) queue.add(timerType.newTimer(key, namespace, time))
 
     def remove(namespace: Namespace, time: Long): Unit =
-      queue.remove(timerType.newTimer(keyContext.currentKey, namespace, time))
+      if (hasKey) queue.remove(timerType.newTimer(key, namespace, time))
+      else early.remove(timerType.newTimer(keyContext.currentKey, namespace, time))
 
-    def all: Seq[Timer[K]] = queue.iterator.toVector
-      .sorted(Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order)))
-      .map(_.copied)
-
-    def clear(): Int = {
-      val count = queue.size
-      queue.clear()
-      count
+    def start(key: K): Unit = if (!early.isEmpty) {
+      val own = early.of(timerType.newTimer(key, Namespace.Void, 0L))
+      own.foreach(early.remove)
+      own.foreach(queue.add)
     }
 
-    def fireAll(trigger: Timer[K] => Unit): Unit = {
-      var timer = queue.poll()
-      while (timer != null) {
-        trigger(timer)
-        timer = queue.poll()
-      }
-    }
+    def all: Seq[Timer[K]] = queue.iterator.toVector.sorted(inOrder).map(_.copied)
   }
 }

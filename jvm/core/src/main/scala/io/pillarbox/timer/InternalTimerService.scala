@@ -11,11 +11,6 @@ import io.pillarbox.state.Namespace
  */
 trait InternalTimerService[K] {
 
-  def currentProcessingTime: Long
-
-  /** `Long.MinValue` before the first watermark. */
-  def currentWatermark: Long
-
   def registerEventTimeTimer(namespace: Namespace, time: Long): Unit
 
   def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit
@@ -28,7 +23,4 @@ trait InternalTimerService[K] {
 
   /** The timers of the current key, in time order. */
   def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]]
-
-  /** Deletes all timers of the current key, of both kinds and all namespaces; how many there were. */
-  def deleteTimersOfCurrentKey(): Int
 }

@@ -2,21 +2,16 @@ package io.pillarbox.timer
 
 import java.io.{InputStream, OutputStream}
 
-import io.pillarbox.mailbox.{ProcessingTimeService, ProcessingTimer}
 import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Keeps the timers of one partition and fires them: event-time timers when the watermark is advanced, processing-time
- * timers as mail of `clock`. Mailbox thread only.
- *
- * What a timer throws fails the round and comes out of it; that timer is gone then, so the task must fail too.
+ * Keeps the timers of one partition, in queues that can be written and restored. None fires by itself: whoever owns it
+ * polls those that are due. Mailbox thread only.
  *
  * @param maxKeyGroups
  *   fixed for the life of the timers, as that of the state beside them
- * @param interruption
- *   whether long rounds pause for other mail
  * @param trackChanges
  *   whether [[commit]] can write what changed; costs a map entry a changed timer
  */
@@ -25,39 +20,19 @@ final class InternalTimerServiceImpl[K](
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,
     keyContext: KeyContext[K],
-    target: Triggerable[K],
-    clock: ProcessingTimeService,
     queues: TimerQueues = TimerQueues.Heap,
-    interruption: TimerInterruption = TimerInterruption.Never,
     trackChanges: Boolean = false
-) extends InternalTimerService[K] {
+) extends DueTimers[K] {
 
   private val eventTime = newStore(TimerKind.EventTime)
   private val processingTime = newStore(TimerKind.ProcessingTime)
   private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
-  private val eventBudget = new FiringBudget
-  private val processingBudget = new FiringBudget
-  private val onEventTime: Timer[K] => Unit = target.onEventTime
-  private val onProcessingTime: Timer[K] => Unit = target.onProcessingTime
-
-  private val wakeUp: ProcessingTimer = new ProcessingTimer {
-    override def onProcessingTime(timestampMs: Long): Unit = fireProcessingTime()
-  }
-  private var wakeUpAt = Long.MaxValue
-
-  /** Between the start of a processing-time round and its end, pauses included: its end schedules the next. */
-  private var inRound = false
-  private var watermark = Long.MinValue
-
-  override def currentProcessingTime: Long = clock.currentProcessingTime
-
-  override def currentWatermark: Long = watermark
 
   override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    eventTime.add(keyContext.currentKey, namespace, time)
+    eventTime.add(keyContext.currentKey, namespace, time): Unit
 
   override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    if (processingTime.add(keyContext.currentKey, namespace, time) && !inRound) scheduleNext()
+    processingTime.add(keyContext.currentKey, namespace, time): Unit
 
   override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
     eventTime.remove(keyContext.currentKey, namespace, time)
@@ -67,52 +42,13 @@ final class InternalTimerServiceImpl[K](
 
   override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]] = storeOf(kind).ofKey(keyContext.currentKey)
 
-  override def deleteTimersOfCurrentKey(): Int =
-    Seq(eventTime, processingTime).map { store =>
-      val timers = store.ofKey(keyContext.currentKey)
-      timers.foreach(store.remove)
-      timers.size
-    }.sum
-
-  /**
-   * Makes `time` the watermark, unless it is later already, and fires the event-time timers up to it.
-   *
-   * @return
-   *   true if all that are due have fired; false after an interruption: call it again, after other mail
-   */
-  def advanceWatermark(time: Long): Boolean = {
-    watermark = math.max(watermark, time)
-    fire(eventTime, watermark, eventBudget, onEventTime)
+  override def peekDue(kind: TimerKind, time: Long): Timer[K] = {
+    val head = storeOf(kind).peek()
+    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
   }
 
-  /** The watermark a restored task starts with; fires nothing. */
-  def initializeWatermark(time: Long): Unit = watermark = time
-
-  /**
-   * Fires the processing-time timers up to `time`, for tasks that don't let the clock send mail.
-   *
-   * @return
-   *   as [[advanceWatermark]]
-   */
-  def advanceProcessingTime(time: Long): Boolean = {
-    inRound = true
-    val done = fire(processingTime, time, processingBudget, onProcessingTime)
-    if (done) {
-      inRound = false
-      scheduleNext()
-    }
-    done
-  }
-
-  /**
-   * Takes out the next timer of the kind that is due up to `time`, as one that fires; null if there is none.
-   *
-   * For operators that decide themselves when a timer's function runs. Watermark and current key stay as they are.
-   */
-  def pollDue(kind: TimerKind, time: Long): Timer[K] = {
-    val store = storeOf(kind)
-    if (store.nextTimestamp <= time && store.peek() != null) store.poll() else null
-  }
+  override def pollDue(kind: TimerKind, time: Long): Timer[K] =
+    if (peekDue(kind, time) != null) storeOf(kind).poll() else null
 
   /** When the next timer of the kind is due; `Long.MaxValue` if there is none. */
   def nextTimestamp(kind: TimerKind): Long = storeOf(kind).nextTimestamp
@@ -156,8 +92,7 @@ final class InternalTimerServiceImpl[K](
   }
 
   /**
-   * Reads a snapshot, or a commit that follows what was read so far; timers of other partitions are left out. Due
-   * processing-time timers fire as mail afterwards.
+   * Reads a snapshot, or a commit that follows what was read so far; timers of other partitions are left out.
    *
    * @param source
    *   names the file in errors
@@ -167,7 +102,6 @@ final class InternalTimerServiceImpl[K](
   def restore(in: InputStream, source: String): Unit = {
     log.read(in, source, eventTime, processingTime)
     Seq(eventTime, processingTime).foreach(_.forgetChanges())
-    scheduleNext()
   }
 
   /** Writes what the queues hold back to their store: before a checkpoint of it. */
@@ -176,52 +110,11 @@ final class InternalTimerServiceImpl[K](
     processingTime.flush()
   }
 
-  /** Fires nothing more by itself. */
-  def close(): Unit = clock.cancel(wakeUp)
-
   private def newStore(kind: TimerKind): TimerStore[K] =
     new TimerStore(new TimerType(kind, keySerializer, maxKeyGroups), keyGroupRange, queues, trackChanges)
 
   private def storeOf(kind: TimerKind): TimerStore[K] = kind match {
     case TimerKind.EventTime => eventTime
     case TimerKind.ProcessingTime => processingTime
-  }
-
-  private def fire(
-      store: TimerStore[K],
-      time: Long,
-      budget: FiringBudget,
-      trigger: Timer[K] => Unit
-  ): Boolean = {
-    var untilPause = budget.current
-    var head = store.peek()
-    while (head != null && head.timestamp <= time) {
-      if (untilPause <= 0 && interruption.shouldInterrupt) {
-        budget.paused()
-        return false
-      }
-      val timer = store.poll()
-      keyContext.setCurrentKey(timer.key)
-      trigger(timer)
-      untilPause -= 1
-      head = store.peek()
-    }
-    budget.finished()
-    true
-  }
-
-  private def fireProcessingTime(): Unit = {
-    wakeUpAt = Long.MaxValue
-    if (!advanceProcessingTime(clock.currentProcessingTime)) {
-      interruption.continueLater(() => fireProcessingTime(), "fire more processing-time timers")
-    }
-  }
-
-  private def scheduleNext(): Unit = {
-    val next = processingTime.peek()
-    if (next != null && (next.timestamp < wakeUpAt || !wakeUp.isScheduled)) {
-      wakeUpAt = next.timestamp
-      clock.schedule(wakeUp, wakeUpAt)
-    }
   }
 }

@@ -1,7 +1,18 @@
 package io.pillarbox.timer
 
-/** Whose key timers are registered for, and made current before a timer fires. Mailbox thread. */
+import io.pillarbox.state.KeyedStateBackend
+
+/** Whose key timers are registered for. Mailbox thread. */
 trait KeyContext[K] {
   def currentKey: K
   def setCurrentKey(key: K): Unit
+}
+
+object KeyContext {
+
+  /** The current key of state. */
+  def of[K](backend: KeyedStateBackend[K]): KeyContext[K] = new KeyContext[K] {
+    override def currentKey: K = backend.currentKey
+    override def setCurrentKey(key: K): Unit = backend.setCurrentKey(key)
+  }
 }

@@ -37,6 +37,9 @@ sealed class Timer[K] private[timer] (
   private[timer] final def isOfKey(hash: Int, other: K): Boolean =
     keyHash == hash && timerType.keySerializer.equal(key, other)
 
+  /** Whether both are of one key. */
+  private[pillarbox] final def isOfKeyOf(other: Timer[K]): Boolean = isOfKey(other.keyHash, other.key)
+
   final override def equals(other: Any): Boolean = other match {
     case that: Timer[_] =>
       timestamp == that.timestamp && (kind eq that.kind) && namespace == that.namespace &&

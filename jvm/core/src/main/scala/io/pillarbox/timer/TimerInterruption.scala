@@ -36,7 +36,7 @@ object TimerInterruption {
 }
 
 /** How many timers a round fires before it asks: doubles with each pause, and starts over after a full round. */
-private[timer] final class FiringBudget {
+private[pillarbox] final class FiringBudget {
   private var budget = 1
 
   def current: Int = budget

@@ -18,6 +18,11 @@ private[timer] final class TimersByKey[K](existing: Iterator[Timer[K]]) {
     if (ofKey != null && ofKey.remove(timer) && ofKey.isEmpty) timers.remove(key)
   }
 
+  def isEmpty: Boolean = timers.isEmpty
+
+  /** A key that has timers. */
+  def anyKey: K = timers.values.iterator.next().iterator.next().key
+
   /** All timers of the key that `probe` has, in no order. */
   def of(probe: Timer[K]): Seq[Timer[K]] = {
     val ofKey = timers.get(new KeyRef(probe))

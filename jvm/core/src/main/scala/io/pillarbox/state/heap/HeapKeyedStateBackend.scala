@@ -15,13 +15,16 @@ import io.pillarbox.state.serialization.TypeSerializer
  * next commit knowing.
  *
  * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
+ * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys have a time
+ *   each, as in a batch
  */
 final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,
     clock: StateClock = StateClock.System,
-    val tracksChanges: Boolean = true
+    val tracksChanges: Boolean = true,
+    private[heap] val sweeps: Boolean = true
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
   private[this] val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
   private[this] val unclaimed = mutable.LinkedHashMap.empty[String, RawState]

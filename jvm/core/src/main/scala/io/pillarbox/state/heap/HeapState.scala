@@ -23,7 +23,8 @@ private[heap] abstract class HeapState[K](
   protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend)
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
-  private[this] val sweepCount = if (policy == null) 0 else policy.config.cleanup.incrementalEntries
+  private[this] val sweepCount =
+    if (policy == null || !backend.sweeps) 0 else policy.config.cleanup.incrementalEntries
   private[this] val sweepAccesses =
     if (sweepCount == 0) 0
     else math.max(1, math.min(HeapState.SweepAccesses, HeapState.SweepEntries / sweepCount))
@@ -36,7 +37,7 @@ private[heap] abstract class HeapState[K](
 
   if (sweepCount > 0 && policy.config.cleanup.incrementalEveryRecord)
     backend.onEveryRecord { () =>
-      val now = policy.now
+      val now = policy.cleanupTime(policy.now)
       sweep(sweepCount, now, policy.limit(now))
     }
 
@@ -53,7 +54,8 @@ private[heap] abstract class HeapState[K](
       backend.checkAccess()
       accessesToSweep = sweepAccesses
       beforeSweep()
-      sweep(sweepCount * sweepAccesses, now, policy.limit(now))
+      val cleanup = policy.cleanupTime(now)
+      sweep(sweepCount * sweepAccesses, cleanup, policy.limit(cleanup))
     }
 
   protected def beforeSweep(): Unit = ()

@@ -22,6 +22,9 @@ private[state] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedS
 
   def now: Long = if (eventTime) clock.watermark else clock.processingTime
 
+  /** The time by which entries of other keys than the current one are cleared away, at `now`. */
+  def cleanupTime(now: Long): Long = if (eventTime) clock.cleanupWatermark else now
+
   /** A timestamp at or below the result is expired at `now` (or Unknown): ts + ttl <= now, without overflow. */
   def limit(now: Long): Long = {
     val limit = now - ttl

@@ -6,8 +6,15 @@ final case class DueTimes(eventTime: Long, processingTime: Long) {
   /** The earlier time of each kind. */
   def min(that: DueTimes): DueTimes =
     DueTimes(math.min(eventTime, that.eventTime), math.min(processingTime, that.processingTime))
+
+  /** Whether a timer is due; none of event time is at a watermark of `Long.MinValue`, which stands for none. */
+  def areDue(watermark: Long, time: Long): Boolean =
+    (watermark != Long.MinValue && eventTime <= watermark) || processingTime <= time
 }
 
 object DueTimes {
   val Never: DueTimes = DueTimes(Long.MaxValue, Long.MaxValue)
+
+  /** The watermark as Spark tells it: it begins with 0 before there is one, and never has one below. */
+  def watermark(sparks: Long): Long = if (sparks > 0) sparks else Long.MinValue
 }

@@ -1,7 +1,8 @@
 package io.pillarbox.spark.inspect
 
+import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.PillarboxConf
-import io.pillarbox.spark.keyed.{InitialState, TimeSortedRows}
+import io.pillarbox.spark.keyed.InitialState
 import io.pillarbox.state.StateKind
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -61,7 +62,7 @@ object StateReader {
         )
       )
     val keys = catalog.note(operator).keys
-    if (name == TimeSortedRows.StateName) new WaitingLayout(keys, state)
+    if (name == WaitingRows.StateName) new WaitingLayout(keys, state)
     else
       state.kind match {
         case StateKind.List => new ListLayout(keys, state)

@@ -3,7 +3,8 @@ package io.pillarbox.spark.inspect
 import java.io.{BufferedOutputStream, InputStream}
 import java.nio.file.{Files, Path}
 
-import io.pillarbox.spark.keyed.{InitialState, PartitionState, TimeSortedRows, UnsafeRowSerializer}
+import io.pillarbox.operator.WaitingRows
+import io.pillarbox.spark.keyed.{InitialState, PartitionState, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
 import io.pillarbox.timer.TimerKind
@@ -118,7 +119,7 @@ final private class WaitingLayout(override val keys: StructType, state: StoredSt
     Seq(field("value", value.dataType), field("timestamp", TimestampType))
 
   override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
-    row(key, value.read(entry.value), micros(TimeSortedRows.timeOf(entry.namespace)), partition)
+    row(key, value.read(entry.value), micros(WaitingRows.timeOf(entry.namespace)), partition)
 }
 
 /** A row a timer of the function. */
@@ -132,7 +133,7 @@ final private class TimerLayout(override val keys: StructType) extends StoredLay
     Seq(TimerKind.EventTime, TimerKind.ProcessingTime).foreach { kind =>
       val shown = UTF8String.fromString(InitialState.nameOf(kind))
       state.timers.forEachTimer(kind) { timer =>
-        if (!TimeSortedRows.isRowTimer(timer))
+        if (!WaitingRows.standsForRows(timer))
           found += row(timer.key, shown, micros(timer.timestamp), timer.timestamp, partition)
       }
     }

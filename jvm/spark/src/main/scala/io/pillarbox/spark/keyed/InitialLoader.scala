@@ -136,7 +136,7 @@ final private class InitialLoader(
     }
 
     private def timeOf(row: InternalRow): Long = time(row) match {
-      case micros: Long => Math.floorDiv(micros, DriverContext.MicrosPerMs)
+      case micros: Long => Math.floorDiv(micros, InputRows.MicrosPerMs)
       case _ =>
         epochMs(row) match {
           case ms: Long => ms
@@ -167,7 +167,7 @@ final private class InitialLoader(
   /** The next write is stamped with this time in microseconds; without one, as a write that happens now. */
   private def stamp(micros: Any): Unit = {
     val time = micros match {
-      case known: Long => Math.floorDiv(known, DriverContext.MicrosPerMs)
+      case known: Long => Math.floorDiv(known, InputRows.MicrosPerMs)
       case _ => StateClock.Unknown
     }
     context.clock.recordTimestamp = time

@@ -1,19 +1,20 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
+import io.pillarbox.operator._
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.TimerKind
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Feeds one operator, on the thread that pulls its rows and inside its lane: the rows of the micro-batch, then the event-time timers up to
- * the watermark, then the processing-time timers up to the batch's time, until no timer is due.
+ * Steps the order of one operator's rows and timers, on the thread that pulls its rows and inside its lane.
  *
- * The default action offers one event; an operator's answers come as mail. While the operator refuses an event, or has
- * answers to give before a stage is over, the default action is suspended and the thread sleeps on the mailbox.
+ * The default action takes a step; an operator's answers come as mail. While the operator refuses an event, or has
+ * answers to give before the order can go on, the default action is suspended and the thread sleeps on the mailbox.
  */
 final private class KeyedDriver(
     task: KeyedTask,
@@ -25,9 +26,12 @@ final private class KeyedDriver(
 ) extends LaneResource {
   private val processor =
     new MailboxProcessor(controller => act(controller), lane.mailbox, false, TaskActionExecutor.Immediate)
+  private val timers: DueTimers[UnsafeRow] =
+    if (task.isBatch) batchTimers else state.timers
   private val context = new DriverContext(
     task,
     state,
+    timers,
     ready,
     processor.mailboxExecutor(lane.nextPriority()),
     () => resume(),
@@ -35,8 +39,8 @@ final private class KeyedDriver(
     taskContext
   )
   private val operator = task.factory.create()
-  private var stages: List[KeyedEvents] = Nil
-  private var timerStages: List[KeyedEvents] = Nil
+  private var order: KeyedSchedule = _
+  private var finished = false
   private var suspension: MailboxDefaultAction.Suspension = _
   private var closed = false
 
@@ -44,10 +48,11 @@ final private class KeyedDriver(
   def open(): Unit = {
     state.takeOver()
     state.clock.processingTime = task.batchTime
-    context.atEvent(task.lateWatermark)
+    state.clock.recordTimestamp = Output.NoTimestamp
+    state.clock.advanceTo(task.lateWatermark)
     try {
       operator.open(context)
-      stages = firstStages()
+      order = orderOf(operator.target)
     } catch { case misfit: StateException => throw KeyedErrors.stateMisfit(task.spec.name, misfit) }
     checkStates()
     state.isClaimed = true
@@ -65,7 +70,7 @@ final private class KeyedDriver(
   }
 
   /** Whether all that was due has been processed and answered. */
-  def isFinished: Boolean = stages.isEmpty
+  def isFinished: Boolean = finished
 
   /** One step; sleeps if there is nothing to do. */
   def step(): Unit = {
@@ -86,67 +91,63 @@ final private class KeyedDriver(
 
   override def abort(): Unit = operator.abort()
 
-  private def firstStages(): List[KeyedEvents] =
+  private lazy val batchTimers =
+    new BatchExecutionInternalTimerService[UnsafeRow](
+      state.backend.keySerializer,
+      KeyContext.of(state.backend)
+    )
+
+  private def orderOf(target: KeyedTarget[UnsafeRow, UnsafeRow]): KeyedSchedule = {
+    val rows = new InputRows(input, task)
     if (task.isBatch) {
-      val order = Option.when(task.spec.timeSorted)(task.tieOrder())
-      List(new SortedRows(input, context, operator, order))
-    } else {
-      val sorted = Option.when(task.spec.timeSorted)(new TimeSortedRows(state, task, task.tieOrder()))
-      timerStages = List(
-        new DueTimers(TimerKind.EventTime, task.watermark, state, sorted, context, operator),
-        new DueTimers(TimerKind.ProcessingTime, task.batchTime, state, None, context, operator)
-      )
-      sorted.fold[KeyedEvents](new ArrivingRows(input, context, operator))(
-        new BufferedRows(input, context, _)
-      ) ::
-        timerStages
-    }
+      val ties = Option.when(task.spec.timeSorted)(task.tieOrder())
+      val (keys, keyOf) = (state.backend.keySerializer, context.keyOf(_: UnsafeRow))
+      val copy = (row: UnsafeRow) => row.copy()
+      new BatchOrder(rows, keyOf, keys, batchTimers, state.clock, target, ties, copy)
+    } else streamOrder(rows, target)
+  }
+
+  private def streamOrder(
+      rows: InputRows,
+      target: KeyedTarget[UnsafeRow, UnsafeRow]
+  ): StreamOrder[UnsafeRow, UnsafeRow] = {
+    val order =
+      if (task.spec.timeSorted) {
+        val serializer = new UnsafeRowSerializer(task.inputSchema)
+        val waiting = new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
+        val keyOf = context.keyOf(_: UnsafeRow)
+        new TimeSortedOrder(rows, keyOf, waiting, state.timers, state.clock, target)
+      } else new ArrivalOrder(rows, state.timers, state.clock, target)
+    order.advance(task.watermark, task.batchTime)
+    order
+  }
 
   private def act(controller: MailboxDefaultAction.Controller): Unit =
-    if (stages.isEmpty) suspend(controller)
-    else
-      offerSome() match {
-        case KeyedEvents.Taken => ()
-        case KeyedEvents.Refused => suspend(controller)
-        case KeyedEvents.Exhausted => endStage(controller)
-      }
+    stepSome() match {
+      case KeyedSchedule.Taken => ()
+      case KeyedSchedule.Done => finished = true
+      case KeyedSchedule.Refused | KeyedSchedule.Settling =>
+        suspension = controller.suspendDefaultAction()
+    }
 
-  /** Offers events until rows come out, mail comes in or the task is killed, but no more than some. */
-  private def offerSome(): KeyedEvents.Offer = {
-    var left = KeyedDriver.EventsAStep
-    var offer = stages.head.offerNext()
-    while (offer == KeyedEvents.Taken && left > 1 && !mustLookUp) {
-      offer = stages.head.offerNext()
+  /** Takes steps until rows come out, mail comes in or the task is killed, but no more than some. */
+  private def stepSome(): KeyedSchedule.Step = {
+    var left = KeyedDriver.StepsAtOnce
+    var step = order.step()
+    while ((step eq KeyedSchedule.Taken) && left > 1 && !mustLookUp) {
+      step = order.step()
       left -= 1
     }
-    offer
+    step
   }
 
   private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()
-
-  private def endStage(controller: MailboxDefaultAction.Controller): Unit = {
-    operator.flush()
-    if (!operator.isIdle) suspend(controller)
-    else if (!stages.head.hasMore) {
-      stages = stages.tail
-      if (stages.isEmpty) stages = stagesDueAgain
-      else enterTimers()
-    }
-  }
-
-  /** Timers may have registered others whose time has come. */
-  private def stagesDueAgain: List[KeyedEvents] = timerStages.dropWhile(!_.hasMore)
-
-  private def enterTimers(): Unit = context.atEvent(task.watermark)
-
-  private def suspend(controller: MailboxDefaultAction.Controller): Unit =
-    suspension = controller.suspendDefaultAction()
 
   private def resume(): Unit = if (suspension != null) suspension.resume()
 }
 
 private object KeyedDriver {
 
-  /** What a step costs is spread over so many. */
-  private final val EventsAStep = 64
+  /** What the mailbox's step costs is spread over so many. */
+  private final val StepsAtOnce = 64
 }

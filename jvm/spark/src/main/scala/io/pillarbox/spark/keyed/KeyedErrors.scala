@@ -36,6 +36,18 @@ object KeyedErrors {
     "found" -> found.mkString(", ")
   )
 
+  def aggregationBefore(operator: String, mode: String): IllegalArgumentException =
+    refused("AGGREGATION_BEFORE_KEYED", operator, "mode" -> mode)
+
+  def behindWatermark(operator: String, row: String, column: String, watermark: Long): RuntimeException =
+    named(
+      "EVENT_TIME_BEHIND_WATERMARK",
+      operator,
+      "row" -> row,
+      "column" -> column,
+      "watermark" -> java.time.Instant.ofEpochMilli(watermark)
+    )
+
   def keyWithoutEquality(operator: String, column: String, dataType: String): IllegalArgumentException =
     refused("KEY_WITHOUT_EQUALITY", operator, "column" -> column, "data_type" -> dataType)
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.pillarbox.TaskThreads
  * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
  * state is committed.
  *
- * In a batch, nothing is opened for a partition without rows; in a stream, the function is not opened for one that has
+ * In a batch, nothing is opened for a partition without rows or initial state; in a stream, the function is not opened for one that has
  * neither rows nor due timers, once it has been: most partitions of a small micro-batch are like that.
  *
  * @param initial
@@ -32,6 +32,7 @@ final class KeyedIterator(
   private var driver: KeyedDriver = _
   private var started = false
   private var ended = false
+  private var isEndEnsured = false
   private var startNanos = 0L
   private var puller: Thread = _
 
@@ -44,10 +45,23 @@ final class KeyedIterator(
     try {
       if (!started) start()
       while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+      if (!ready.isEmpty) ensureEnd()
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
     } finally lane.leave()
     !ready.isEmpty
+  }
+
+  /**
+   * Who takes some rows only, as `isEmpty()` in foreachBatch does, gets a micro-batch that is processed all the same:
+   * the next one goes on from its state. Not registered before rows come, when whatever they are made of has been
+   * started: what is registered last is called first.
+   */
+  private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
+    isEndEnsured = true
+    taskContext.addTaskCompletionListener[Unit] { context =>
+      if (!context.isFailed() && !context.isInterrupted()) while (hasNext) next()
+    }
   }
 
   override def next(): InternalRow = {
@@ -62,7 +76,7 @@ final class KeyedIterator(
   private def start(): Unit = {
     started = true
     startNanos = System.nanoTime
-    if (!task.isBatch || input.hasNext) {
+    if (!task.isBatch || input.hasNext || initial.hasNext) {
       lane.closeAtEnd(source)
       val state = source.open()
       isOpen = true
@@ -80,8 +94,8 @@ final class KeyedIterator(
   private def isQuiet(state: PartitionState): Boolean = state.isClaimed && {
     state.takeOver()
     !input.hasNext &&
-    !state.isDue(TimerKind.EventTime, task.watermark) &&
-    !state.isDue(TimerKind.ProcessingTime, task.batchTime)
+    !state.timers.isDue(TimerKind.EventTime, task.watermark) &&
+    !state.timers.isDue(TimerKind.ProcessingTime, task.batchTime)
   }
 
   private def end(): Unit = {

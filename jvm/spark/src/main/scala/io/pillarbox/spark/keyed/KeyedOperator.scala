@@ -1,21 +1,15 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.timer.Timer
+import io.pillarbox.operator.KeyedTarget
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
 
 /**
  * One form of keyed process functions (a class of the JVM, SQL expressions, a Python function) at work on one
  * partition, for one micro-batch or one task of a batch. Mailbox thread only.
  *
- * It is fed in this order: `open`; then rows and timers, in the order in which each key has to see them; `flush`,
- * after which the driver waits until it is idle; `close`. Rows, then timers, then rows again may follow a `flush`.
- *
- * An operator may answer later, by mail: it takes what there is room for and refuses the rest. Whoever is refused
- * waits, without spinning, until the operator calls [[KeyedOperatorContext.resume]], and offers the same again. All
- * answers must have been given, rows collected, state and timers changed, before [[isIdle]]: what follows is the commit.
- *
- * In a batch (static data) the rows of a key follow each other, `tryEndKey` comes after the last one, and timers are
- * the operator's own business: `tryOnTimer` is not called.
+ * It is opened, and its [[target]] given rows and timers in the order that `core` has for them; then it is closed. What the
+ * target refuses is offered again, without spinning, when the operator calls [[KeyedOperatorContext.resume]]. All answers
+ * must have been given, rows collected, state and timers changed, when the order is done: what follows is the commit.
  */
 trait KeyedOperator {
 
@@ -25,40 +19,8 @@ trait KeyedOperator {
   /** Its states by name, each as what takes the values that a query starts with. After `open`. */
   def initialTargets: Map[String, () => InitialTarget]
 
-  /**
-   * Processes a row, or begins to.
-   *
-   * @param row
-   *   in the input schema; valid during the call only
-   * @param timestamp
-   *   in milliseconds since 1970, `Output.NoTimestamp` if the row has none
-   * @return
-   *   false if there is no room: nothing was taken
-   */
-  def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean
-
-  /**
-   * Fires a timer, which is no longer registered, or begins to. A key's earlier timers were given before; those that its
-   * function registers meanwhile, and that are due, are given later.
-   *
-   * @return
-   *   false if there is no room: nothing was taken
-   */
-  def tryOnTimer(timer: Timer[UnsafeRow]): Boolean
-
-  /**
-   * In a batch: no more rows of the key that came last. Fires all its timers, event time first, and drops its state.
-   *
-   * @return
-   *   false if there is no room: nothing was done
-   */
-  def tryEndKey(): Boolean
-
-  /** Nothing follows for now: what was taken must not wait for more. */
-  def flush(): Unit
-
-  /** Whether all that was taken is done with. */
-  def isIdle: Boolean
+  /** What rows and timers are given to. After `open`. */
+  def target: KeyedTarget[UnsafeRow, UnsafeRow]
 
   /** Frees what belongs to the task. Once, also after a failure; what was taken and is not answered is dropped. */
   def close(): Unit

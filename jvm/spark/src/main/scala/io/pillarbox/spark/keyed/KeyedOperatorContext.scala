@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.MailboxExecutor
+import io.pillarbox.operator.EventClock
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, TimerKind}
 import org.apache.spark.TaskContext
@@ -34,42 +35,20 @@ trait KeyedOperatorContext {
   /** Whether event-time timers can fire: in a batch always, in a stream with a watermark. */
   def hasEventTime: Boolean
 
-  /**
-   * Up to here the query is complete: while rows come, the watermark by which late rows were dropped; while timers
-   * fire, the one that made them. `Long.MinValue` in a batch, and without a watermark.
-   */
-  def watermark: Long
-
   /** The micro-batch's (or batch's) time: the same for all its tasks and for a replay. */
   def processingTime: Long
 
-  /** The state of the partition. The key must be set before any access; see [[withEvent]] for TTL's clock. */
+  /** The state of the partition. The key must be set before any access. */
   def backend: KeyedStateBackend[UnsafeRow]
 
   /**
-   * Timers of the backend's current key. Registering an event-time timer where there is no event time is an error that
-   * says what to do; in a batch, timers are dropped while those of a finished key fire.
+   * Timers of the backend's current key; in a batch, while its rows run, and none can be registered at its end.
+   * Registering an event-time timer where there is no event time is an error that says what to do.
    */
   def timers: InternalTimerService[UnsafeRow]
 
-  /** Takes the next timer that is due up to `time` out of the timers; null if there is none. */
-  def pollTimer(kind: TimerKind, time: Long): io.pillarbox.timer.Timer[UnsafeRow]
-
-  /**
-   * Sets the times that state with TTL goes by from now on.
-   *
-   * @param timestamp
-   *   of the row or timer that is being processed
-   * @param watermark
-   *   what `watermark` tells; time-sorted input has one of its own for each event
-   */
-  def withEvent(timestamp: Long, watermark: Long): Unit
-
-  /** What [[withEvent]] sets, for an operator that judges TTL itself. */
-  private[keyed] def clock: TaskClock
-
-  /** In a batch: timers registered from now on are dropped, or no longer. */
-  def dropNewTimers(drop: Boolean): Unit
+  /** The times of the event in progress, by which state with TTL goes. */
+  private[keyed] def clock: EventClock
 
   /** Emits a row, which is copied if it can change. */
   def collect(row: InternalRow): Unit
@@ -102,6 +81,9 @@ trait KeyedOperatorContext {
    */
   var kept: AutoCloseable
 
-  /** Adds to one of the metrics of [[KeyedMetrics]]. */
+  /** Adds to one of the metrics of [[KeyedMetrics]], where the operator has it. */
   def count(metric: String, by: Long): Unit
+
+  /** Counts timers that fire. */
+  def countTimers(kind: TimerKind, by: Long): Unit
 }

@@ -2,8 +2,8 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.checkpoint.{StateReport, StateSettings, StateVersion, StreamStateSource}
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
@@ -14,6 +14,8 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
  *   the state that a query starts with, partitioned as `rows`
  * @param isLate
  *   true for rows that are dropped and counted
+ * @param eventTime
+ *   the column, of rows that go out, by which stateful operators after this one find late rows; -1 if there is none
  * @param locate
  *   the executors that have a partition's state open; asked on the driver
  */
@@ -23,6 +25,7 @@ final class KeyedStateRDD(
     task: KeyedTask,
     settings: StateSettings,
     isLate: Option[Expression],
+    eventTime: Int,
     partitionOf: Int => StatePartition,
     versionOf: Int => StateVersion,
     report: StateReport,
@@ -45,7 +48,26 @@ final class KeyedStateRDD(
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
     }
-    new KeyedIterator(task, withoutLateRows(rows.iterator(parts.rows, context)), source, context, started)
+    onTime(
+      new KeyedIterator(task, withoutLateRows(rows.iterator(parts.rows, context)), source, context, started)
+    )
+  }
+
+  /** A row that is late when it goes out would be dropped by whoever comes next, without a word. */
+  private def onTime(output: Iterator[InternalRow]): Iterator[InternalRow] =
+    if (eventTime < 0 || task.lateWatermark == Long.MinValue) output
+    else {
+      val watermark = task.lateWatermark * InputRows.MicrosPerMs
+      output.map { row =>
+        if (!row.isNullAt(eventTime) && row.getLong(eventTime) <= watermark) throw behindWatermark(row)
+        row
+      }
+    }
+
+  private def behindWatermark(row: InternalRow): RuntimeException = {
+    val columns = task.spec.output
+    val shown = CatalystTypeConverters.convertToScala(row, columns).toString
+    KeyedErrors.behindWatermark(task.spec.name, shown, columns(eventTime).name, task.lateWatermark)
   }
 
   private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =

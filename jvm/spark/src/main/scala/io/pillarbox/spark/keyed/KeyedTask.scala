@@ -74,7 +74,7 @@ final case class KeyedTask(
     val ordering = RowOrdering.create(columns.map(SortOrder(_, Ascending)), input)
     (left, right) => {
       val byColumns = ordering.compare(left, right)
-      if (byColumns != 0) byColumns else TimeSortedRows.byBytes.compare(left, right)
+      if (byColumns != 0) byColumns else KeyedTask.byBytes.compare(left, right)
     }
   }
 
@@ -94,6 +94,10 @@ object KeyedTask {
     val setting = SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH
     if (conf.contains(setting.key)) math.max(conf.getConf(setting), 0) else 0
   }
+
+  /** A total order of rows by their bytes, for rows that nothing else tells apart. */
+  private val byBytes: Comparator[UnsafeRow] =
+    (left, right) => java.util.Arrays.compareUnsigned(left.getBytes, right.getBytes)
 
   /** Not floating point, where zeros and NaNs are made one. */
   private def isWord(dataType: DataType): Boolean =

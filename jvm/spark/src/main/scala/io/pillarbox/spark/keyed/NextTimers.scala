@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.checkpoint.DueTimes
 import org.apache.spark.SparkContext
 import org.apache.spark.util.AccumulatorV2
 
@@ -7,9 +8,8 @@ import org.apache.spark.util.AccumulatorV2
 final class NextTimers private extends AccumulatorV2[(Long, Long), (Long, Long)] {
   @volatile private var first = NextTimers.None
 
-  def eventTime: Long = first._1
-
-  def processingTime: Long = first._2
+  /** See [[DueTimes]]. */
+  def areDue(watermark: Long, time: Long): Boolean = DueTimes(first._1, first._2).areDue(watermark, time)
 
   override def isZero: Boolean = first == NextTimers.None
 

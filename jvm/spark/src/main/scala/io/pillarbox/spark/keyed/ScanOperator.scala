@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
 import org.apache.spark.sql.catalyst.expressions._
@@ -10,7 +11,7 @@ import org.apache.spark.sql.types.StructType
  * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make the row that
  * goes out. No timers.
  */
-final class ScanOperator(program: ScanProgram) extends KeyedOperator {
+final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedTarget[UnsafeRow, UnsafeRow] {
   private val joined = new JoinedRow
   private var initial: UnsafeProjection = _
   private var update: UnsafeProjection = _
@@ -36,11 +37,14 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
     Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, shown, null, write)))
   }
 
-  override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
-    context.backend.setCurrentKey(context.keyOf(row))
-    // In a time-sorted batch the watermark follows the rows; in a stream the driver moves it.
-    val watermark = if (context.isBatch && context.spec.timeSorted) timestamp - 1 else context.watermark
-    context.withEvent(timestamp, watermark)
+  override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
+
+  override def firesWithin: Boolean = false
+
+  override def tryRow(row: UnsafeRow, time: Long): Boolean = tryRow(context.keyOf(row), row, time)
+
+  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
+    context.backend.setCurrentKey(key)
     val known = state.value()
     val next = update(joined(row, if (known == null) initial(row) else known)).copy()
     state.update(next)
@@ -48,17 +52,20 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator {
     true
   }
 
-  override def tryOnTimer(timer: Timer[UnsafeRow]): Boolean =
+  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean =
     throw new IllegalStateException(s"A scan registers no timers, found $timer in its checkpoint")
 
-  override def tryEndKey(): Boolean = {
+  override def startKey(key: UnsafeRow): Unit = ()
+
+  override def tryEndKey(key: UnsafeRow): Boolean = {
+    context.backend.setCurrentKey(key)
     state.clear()
     true
   }
 
-  override def flush(): Unit = ()
+  override def settle(horizon: Long): Unit = ()
 
-  override def isIdle: Boolean = true
+  override def isSettled: Boolean = true
 
   override def close(): Unit = ()
 }

@@ -23,7 +23,15 @@ object StateBackends {
 
   /** For a batch: one key at a time, nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
-    clock => new HeapKeyedStateBackend(keySerializer(keySchema), MaxKeyGroups, AllKeyGroups, clock, false),
+    clock =>
+      new HeapKeyedStateBackend(
+        keySerializer(keySchema),
+        MaxKeyGroups,
+        AllKeyGroups,
+        clock,
+        tracksChanges = false,
+        sweeps = false
+      ),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false

@@ -1,13 +1,14 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.PillarboxConf
-import io.pillarbox.spark.checkpoint.{CheckpointNote, StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.{CheckpointNote, DueTimes, StateSettings, StateVersion}
 import io.pillarbox.spark.keyed._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -68,8 +69,7 @@ final case class KeyedProcessExec(
    * clock that the next micro-batch will be stamped with.
    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
-    (hasWatermark && nextTimers.eventTime <= newInputWatermark) ||
-      nextTimers.processingTime <= System.currentTimeMillis
+    nextTimers.areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
 
   override protected def withState(
       stateInfo: Option[StatefulOperatorStateInfo],
@@ -81,10 +81,12 @@ final case class KeyedProcessExec(
     eventTimeWatermarkForEviction = eviction
   )
 
-  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit =
+  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
+    modeOfAggregationBefore.foreach(mode => throw KeyedErrors.aggregationBefore(spec.name, mode))
     CheckpointNote
       .of(spec, keys, getStateInfo.numPartitions, checkpointReport.withIds)
       .checkAndWrite(folder, conf)
+  }
 
   override protected def stringArgs: Iterator[Any] =
     spec.summary.iterator ++ stateInfo.iterator ++
@@ -119,7 +121,8 @@ final case class KeyedProcessExec(
       initialRows.map(_.rows),
       task,
       settings,
-      watermarkExpressionForLateEvents.filter(_ => hasWatermark),
+      watermarkExpressionForLateEvents.filter(_ => task.lateWatermark != Long.MinValue),
+      results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       partition => StateVersion(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head)),
       KeyedReport(nextTimers, checkpointReport),
@@ -127,9 +130,8 @@ final case class KeyedProcessExec(
     )
   }
 
-  /** Spark's is 0 before the first one, and never less. */
   private def watermarkOf(known: Option[Long]): Long =
-    known.filter(hasWatermark && _ != 0).getOrElse(Long.MinValue)
+    known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)
 
   private def settings: StateSettings = StateSettings(
     SparkAdapter.broadcastHadoopConf(session),

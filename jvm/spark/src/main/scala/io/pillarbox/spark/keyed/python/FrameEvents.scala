@@ -29,7 +29,13 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   private var sentKeys = 0
   private var bytes = 0L
 
+  /** Timers of the frame's keys that are not among the events: what the keys have. */
+  private var listedTimers = List.empty[(Int, Byte, Long)]
+
   def isEmpty: Boolean = count == 0 && keys == 0
+
+  /** Whether no event is in the frame yet. */
+  def isStarting: Boolean = count == 0
 
   /** Whether a frame is worth sending: many events or keys, or large ones. */
   def isFull: Boolean = count >= limits.events || rowWriter.rows >= limits.rows || isHeldFull
@@ -82,6 +88,10 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   def addTimer(slot: Int, kind: TimerKind, timestamp: Long): Unit =
     add(FrameEvents.codeOf(kind), slot, timestamp)
 
+  /** Adds a timer that a key has, and that is not due. */
+  def listTimer(slot: Int, kind: TimerKind, timestamp: Long): Unit =
+    listedTimers ::= ((slot, FrameEvents.codeOf(kind), timestamp))
+
   private def add(kind: Byte, slot: Int, time: Long): Unit = {
     if (count == kinds.length) grow()
     kinds(count) = kind
@@ -97,10 +107,17 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   }
 
   /** The frame up to its rows, which are settled. The buffers are valid until the next event. */
-  def encode(id: Long, watermark: Long, processingTime: Long, flags: Int): Seq[ByteBuffer] = {
-    val head = Frame.buffer(8 + 8 + 8 + 1 + 4 + 4 + 4 + 13 * count)
-    head.putLong(id).putLong(watermark).putLong(processingTime).put(flags.toByte)
-    head.putInt(sentKeys).putInt(keys - sentKeys).putInt(count)
+  def encode(
+      id: Long,
+      reached: Long,
+      horizon: Long,
+      processingTime: Long,
+      flags: Int,
+      endedKeys: Int
+  ): Seq[ByteBuffer] = {
+    val head = Frame.buffer(8 + 8 + 8 + 8 + 1 + 4 + 4 + 4 + 4 + 13 * count)
+    head.putLong(id).putLong(reached).putLong(horizon).putLong(processingTime).put(flags.toByte)
+    head.putInt(sentKeys).putInt(keys - sentKeys).putInt(endedKeys).putInt(count)
     head.put(kinds, 0, count)
     head.asIntBuffer().put(keyIndexes, 0, count)
     head.position(head.position() + 4 * count)
@@ -108,6 +125,15 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
     head.position(head.position() + 8 * count)
     frameKeys.foreachFrom(sentKeys)(key => keyWriter.write(key))
     head.flip() +: (FrameEvents.blob(keyWriter.finishParts()) ++ FrameEvents.blob(rowWriter.finishParts()))
+  }
+
+  /** The timers that the keys have. */
+  def listed: Seq[ByteBuffer] = {
+    val bytes = Frame.buffer(4 + 13 * listedTimers.size).putInt(listedTimers.size)
+    listedTimers.foreach { case (slot, _, _) => bytes.putInt(slot) }
+    listedTimers.foreach { case (_, kind, _) => bytes.put(kind) }
+    listedTimers.foreach { case (_, _, time) => bytes.putLong(time) }
+    Seq(bytes.flip())
   }
 
   /** Starts the next frame; the worker holds the keys. */
@@ -124,6 +150,7 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
     sentEvents = 0
     sentKeys = 0
     bytes = 0L
+    listedTimers = Nil
     frameKeys.clear()
   }
 

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed._
 import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
 import io.pillarbox.state.Namespace
@@ -14,8 +15,15 @@ import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserErrors, UserFunction}
 import org.apache.spark.sql.types.StructType
 
-/** Runs a Python function of the row or column form: gathers events into frames and exchanges them with the worker. */
-final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends KeyedOperator {
+/**
+ * Runs a Python function of the row or column form: gathers events into frames and exchanges them with the worker.
+ *
+ * Frames hold events of many keys, so the worker fires the timers that are set by a frame's events, up to the horizon of
+ * its last one.
+ */
+final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
+    extends KeyedOperator
+    with KeyedTarget[UnsafeRow, UnsafeRow] {
   private var context: KeyedOperatorContext = _
   private var worker: KeyedWorker = _
   private var clock: RawClock = _
@@ -25,13 +33,16 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   private var toResult: UnsafeProjection = _
   private var view: InternalRow => InternalRow = _
   private var frameId = 0L
-  private var frameWatermark = Long.MinValue
 
-  /** Of a batch: keys whose rows have all come, but which are not finished yet. */
+  /** How far time had come before the frame's first event. */
+  private var reached = Long.MinValue
+  private var horizon = Long.MinValue
+
+  /** Of a batch: how many of the frame's keys have no more rows. All but the last one, or all. */
   private var endedKeys = 0
 
-  /** Of a batch: whether some keys of the frame have state from an earlier frame. */
-  private var hasStored = false
+  /** Of a batch: whether the frame's first key has state and timers from the frame before. */
+  private var goesOn = false
 
   /** How many of the keys have had their state added to the frame. */
   private var loadedKeys = 0
@@ -61,17 +72,57 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
   override def initialTargets: Map[String, () => InitialTarget] =
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
 
-  override def tryProcessElement(row: UnsafeRow, timestamp: Long): Boolean = {
-    if (wordOrdinal >= 0 && !row.isNullAt(wordOrdinal))
-      events.addUnsettled(row.getLong(wordOrdinal), timestamp, view(row), row.getSizeInBytes)
-    else events.addRow(slotOf(context.keyOf(row)), timestamp, view(row), row.getSizeInBytes)
+  override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
+
+  override def firesWithin: Boolean = true
+
+  override def tryRow(row: UnsafeRow, time: Long): Boolean = {
+    begin()
+    if (isWord(row)) addWord(row, time) else addRow(slotOf(context.keyOf(row)), row, time)
     added()
   }
 
-  override def tryOnTimer(timer: Timer[UnsafeRow]): Boolean = {
-    events.addTimer(slotOf(timer.key), timer.kind, timer.timestamp)
+  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
+    begin()
+    horizon = context.clock.watermark
+    if (isWord(row)) addWord(row, time) else addRow(slotOf(key), row, time)
     added()
   }
+
+  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean = {
+    begin()
+    events.addTimer(slotOf(timer.key), timer.kind, timer.timestamp)
+    this.horizon = horizon
+    added()
+  }
+
+  override def startKey(key: UnsafeRow): Unit = ()
+
+  override def tryEndKey(key: UnsafeRow): Boolean = {
+    begin()
+    slotOf(key)
+    endedKeys = events.keys
+    if (events.isFull) send()
+    true
+  }
+
+  override def settle(horizon: Long): Unit = {
+    this.horizon = horizon
+    if (!events.isEmpty) send()
+  }
+
+  override def isSettled: Boolean = true
+
+  private def begin(): Unit =
+    if (events.isStarting && endedKeys == 0) reached = context.clock.reached
+
+  private def isWord(row: UnsafeRow): Boolean = wordOrdinal >= 0 && !row.isNullAt(wordOrdinal)
+
+  private def addWord(row: UnsafeRow, time: Long): Unit =
+    events.addUnsettled(row.getLong(wordOrdinal), time, view(row), row.getSizeInBytes)
+
+  private def addRow(slot: Int, row: UnsafeRow, time: Long): Unit =
+    events.addRow(slot, time, view(row), row.getSizeInBytes)
 
   /** The number of a key; the state of a new one goes into the frame. */
   private def slotOf(key: UnsafeRow): Int = {
@@ -80,26 +131,23 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     slot
   }
 
-  private def settle(): Unit = {
-    events.settle()
-    loadNewKeys()
-  }
-
   /** The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have any. */
   private def loadNewKeys(): Unit = if (loadedKeys < events.keys) {
-    val isStored = !context.isBatch || hasStored || hasInitial
     clock.save()
     clock.reading()
     try
       while (loadedKeys < events.keys) {
         val slot = loadedKeys
         loadedKeys += 1
-        if (isStored) addCells(slot) else states.foreach(_.addNothing(slot - events.firstKey))
+        if (isStored(slot)) addStored(slot) else states.foreach(_.addNothing(slot - events.firstKey))
       }
     finally clock.restore()
   }
 
-  private def addCells(slot: Int): Unit = {
+  /** Whether anything of a key may be stored. */
+  private def isStored(slot: Int): Boolean = !context.isBatch || hasInitial || (goesOn && slot == 0)
+
+  private def addStored(slot: Int): Unit = {
     select(slot)
     var bytes = events.key(slot).getSizeInBytes.toLong
     var i = 0
@@ -107,31 +155,40 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
       bytes += states(i).addCells(slot, slot - events.firstKey)
       i += 1
     }
-    // What a batch has to send again for a key that goes on must not fill the next frame by itself.
-    if (!context.isBatch) events.addBytes(bytes)
+    // In a stream all that is due comes as an event, and the rest is only sent to a function that lists it.
+    if (context.isBatch) timersOf(slot).foreach(timer => events.listTimer(slot, timer.kind, timer.timestamp))
+    // What has to be sent again for a key that goes on must not fill the next frame by itself.
+    if (!(goesOn && slot == 0)) events.addBytes(bytes)
   }
 
   private def added(): Boolean = {
-    frameWatermark = context.watermark
     loadNewKeys()
-    if (events.isFull) sendUnfinished()
+    if (events.isFull) sendFull()
     true
   }
 
-  override def tryEndKey(): Boolean = {
-    endedKeys = events.keys
-    if (events.isFull || hasStored) finishKeys()
-    true
-  }
-
-  override def flush(): Unit =
-    if (context.isBatch) { if (endedKeys > 0) finishKeys() }
-    else if (!events.isEmpty) {
-      exchange(0, apply = true)
-      forgetKeys()
+  /** In a stream the worker may hold the keys of a full frame, so that their state goes to and fro once. */
+  private def sendFull(): Unit =
+    if (context.isBatch || events.isHeldFull) send()
+    else {
+      exchange(PythonKeyedOperator.KeepKeys)
+      events.nextFrame()
     }
 
-  override def isIdle: Boolean = true
+  private def send(): Unit = {
+    exchange(0)
+    if (context.isBatch) dropEnded()
+    goesOn = context.isBatch && endedKeys < events.keys
+    endedKeys = 0
+    events.clear()
+    loadedKeys = 0
+  }
+
+  /** What was stored of keys that have ended is done with. */
+  private def dropEnded(): Unit = (0 until endedKeys).filter(isStored).foreach { slot =>
+    select(slot)
+    states.foreach(_.clear())
+  }
 
   override def abort(): Unit = if (worker != null) worker.abort()
 
@@ -140,78 +197,29 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
   }
 
-  /**
-   * Sends a full frame. In a batch its last key may go on, and so its keys can't be finished: they stay, without events,
-   * for the frame that finishes them. In a stream the worker may hold them, so that their state goes to and fro once.
-   */
-  private def sendUnfinished(): Unit =
-    if (context.isBatch) {
-      exchange(0, apply = true)
-      val unfinished = (0 until events.keys).map(events.key)
-      forgetKeys()
-      hasStored = true
-      unfinished.foreach(slotOf)
-    } else if (events.isHeldFull) {
-      exchange(0, apply = true)
-      forgetKeys()
-    } else {
-      exchange(PythonKeyedOperator.KeepKeys, apply = true)
-      events.nextFrame()
-    }
-
-  private def forgetKeys(): Unit = {
-    events.clear()
-    loadedKeys = 0
-  }
-
-  /** Sends what has gathered of a batch, after which all timers of its keys fire and their state is dropped. */
-  private def finishKeys(): Unit = {
-    exchange(PythonKeyedOperator.EndOfKeys, apply = false)
-    if (hasStored || hasInitial) (0 until events.keys).foreach(dropKey)
-    forgetKeys()
-    endedKeys = 0
-    hasStored = false
-  }
-
-  private def dropKey(slot: Int): Unit = {
-    select(slot)
-    states.foreach(_.clear())
-    context.timers.deleteTimersOfCurrentKey()
-  }
-
-  private def exchange(flags: Int, apply: Boolean): Unit = {
-    settle()
+  private def exchange(flags: Int): Unit = {
+    events.settle()
+    loadNewKeys()
     clock.save()
     clock.reading()
     try {
-      val mode = (if (context.isBatch) PythonKeyedOperator.Batch else 0) |
-        (if (context.spec.timeSorted) PythonKeyedOperator.TimeSorted else 0) |
-        (if (context.isBatch) 0 else PythonKeyedOperator.TimersOnDemand)
       frameId += 1
-      val head = events.encode(frameId, frameWatermark, context.processingTime, flags | mode)
-      val frame = showingErrors(worker.exchange(head ++ cells() ++ timers(), answer))
+      val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
+      val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer))
       clock.restore()
-      applyUpdate(frame.body, apply)
+      applyUpdate(frame.body)
     } finally clock.restore()
   }
+
+  private def mode: Int =
+    (if (context.isBatch) PythonKeyedOperator.Batch else PythonKeyedOperator.TimersOnDemand) |
+      (if (context.spec.timeSorted) PythonKeyedOperator.TimeSorted else 0)
 
   /** The state of the frame's new keys. */
   private def cells(): Seq[ByteBuffer] =
     Frame.buffer(4).putInt(states.size).flip() +: states.toSeq.flatMap(state =>
       FrameEvents.blob(state.finishCells())
     )
-
-  /** In a stream all that is due comes as an event, and the rest is only sent to a function that lists it. */
-  private def timers(): Seq[ByteBuffer] = {
-    val all =
-      if (!context.isBatch || !hasStored) Nil
-      else (0 until events.keys).flatMap(slot => timersOf(slot).map(slot -> _))
-    val bytes = Frame.buffer(4 + 13 * all.size).putInt(all.size)
-    all.foreach { case (slot, _) => bytes.putInt(slot) }
-    all.foreach { case (_, timer) => bytes.put(FrameEvents.codeOf(timer.kind)) }
-    all.foreach { case (_, timer) => bytes.putLong(timer.timestamp) }
-    Seq(bytes.flip())
-  }
 
   private def timersOf(slot: Int): Seq[Timer[UnsafeRow]] = {
     select(slot)
@@ -235,16 +243,14 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
     }
   }
 
-  private def applyUpdate(body: ByteBuffer, isKept: Boolean): Unit = {
+  private def applyUpdate(body: ByteBuffer): Unit = {
     body.getLong // the frame's id: answers come in order
     collect(blobOf(body))
     val count = body.getInt
-    (0 until count).foreach { state =>
-      val changes = blobOf(body)
-      if (isKept) states(state).applyChanges(changes, select)
-    }
+    (0 until count).foreach(state => states(state).applyChanges(blobOf(body), select))
     clock.restore()
-    if (isKept) applyTimers(body)
+    applyTimers(body)
+    PythonKeyedOperator.Kinds.foreach(kind => context.countTimers(kind, body.getInt.toLong))
   }
 
   /** The rows are read as they are pulled, which is over before the next frame, or else is done with by then. */
@@ -345,11 +351,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory) extends Ke
 object PythonKeyedOperator {
   private final val Batch = 1
   private final val TimeSorted = 2
-  private final val EndOfKeys = 4
-  private final val TimersOnDemand = 8
+  private final val TimersOnDemand = 4
 
   /** The worker holds the keys and their state for the next frame. */
-  private final val KeepKeys = 16
+  private final val KeepKeys = 8
 
   /** Of a query: it asks for timers. */
   private final val TimersState = -1

@@ -1,13 +1,13 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.spark.keyed.TaskClock
+import io.pillarbox.operator.EventClock
 import io.pillarbox.state.StateClock
 
 /**
  * Lets state be read as it is, although it has a TTL: no time is known then, so nothing is expired and nothing renewed. Lists
  * carry out what the worker decided for all their elements by being read at a time that comes to the same. Task thread only.
  */
-final private class RawClock(clock: TaskClock) {
+final private class RawClock(clock: EventClock) {
   private var processingTime = StateClock.Unknown
   private var watermark = StateClock.Unknown
 

@@ -135,8 +135,8 @@ object RestartWakeUp {
       val hasInput = first.endOffsets.exists { case (source, end) =>
         !first.startOffsets.get(source).contains(end)
       }
-      val isDue = !hasInput &&
-        (due.eventTime <= metadata.batchWatermarkMs || due.processingTime <= metadata.batchTimestampMs)
+      val isDue =
+        !hasInput && due.areDue(DueTimes.watermark(metadata.batchWatermarkMs), metadata.batchTimestampMs)
       if (hasInput || isDue) first.previousContext = None
       isDue
     }

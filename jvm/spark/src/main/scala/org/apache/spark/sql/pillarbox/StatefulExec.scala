@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreePatternBits
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.CollectionAccumulator
 
 /**
@@ -67,6 +68,19 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
         case _ => super.transformDownWithPruning(cond, ruleId)(rule)
       }
     }
+
+  /**
+   * The output mode of a streaming aggregation that sends this node intermediate values, as other modes than append
+   * do. Known once `IncrementalExecution` has prepared the plan.
+   */
+  protected def modeOfAggregationBefore: Option[String] = child
+    .collect {
+      case save: StateStoreSaveExec => save.outputMode
+      case save: SessionWindowStateStoreSaveExec => save.outputMode
+    }
+    .flatten
+    .find(_ != OutputMode.Append)
+    .map(_.toString.toLowerCase(java.util.Locale.ROOT))
 
   /** Tells the driver which checkpoint a partition has written; to be captured on the driver. */
   protected def checkpointReport: StatefulExec.CheckpointReport = new StatefulExec.CheckpointReport(

@@ -1,0 +1,36 @@
+package io.pillarbox.operator
+
+import io.pillarbox.operator.KeyedSchedule._
+import io.pillarbox.timer.{DueTimers, Timer, TimerKind}
+
+/**
+ * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one. What a key
+ * sees depends on how the input was cut. Mailbox thread only.
+ */
+final class ArrivalOrder[K, R](
+    rows: Rows[R],
+    timers: DueTimers[K],
+    clock: EventClock,
+    target: KeyedTarget[K, R]
+) extends StreamOrder[K, R](timers, clock, target) {
+  private var isPending = false
+
+  override protected def stepRow(): Step =
+    if (!isPending && !rows.advance()) Done
+    else {
+      // Not before the row is there: mail of others may have run.
+      clock.recordTimestamp = rows.time
+      isPending = !target.tryRow(rows.row, rows.time)
+      if (isPending) Refused else Taken
+    }
+
+  override protected def leaveRows(watermark: Long): Unit =
+    clock.advanceTo(math.max(clock.watermark, watermark))
+
+  override protected def stepEventTime(watermark: Long): Step = {
+    val timer = timers.pollDue(TimerKind.EventTime, watermark)
+    if (timer == null) Done else offer(timer, KeyedSchedule.before(timer.timestamp))
+  }
+
+  override protected def enter(timer: Timer[K]): Unit = ()
+}

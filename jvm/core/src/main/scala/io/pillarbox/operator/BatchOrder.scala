@@ -1,0 +1,157 @@
+package io.pillarbox.operator
+
+import java.util.{ArrayDeque, ArrayList, Comparator}
+
+import io.pillarbox.operator.KeyedSchedule._
+import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer, TimerKind}
+
+/**
+ * The rows of static data, which are sorted by key: one key after the other, each followed by its timers, those that it
+ * started with among them. Keys that started with timers and have no rows come last. Mailbox thread only.
+ *
+ * Rows see no watermark, and a timer its own time. With `ties` the rows of a key are sorted by time, and rows and timers
+ * run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, for a key that keeps
+ * registering would never end.
+ *
+ * @param keyOf
+ *   the key of a row, valid as long as the row
+ * @param ties
+ *   the order of rows of one key and time, if the rows of a key are sorted by time
+ * @param copyRow
+ *   of a row that may be used again
+ */
+final class BatchOrder[K, R](
+    rows: Rows[R],
+    keyOf: R => K,
+    keys: TypeSerializer[K],
+    timers: BatchExecutionInternalTimerService[K],
+    clock: EventClock,
+    target: KeyedTarget[K, R],
+    ties: Option[Comparator[R]] = None,
+    copyRow: R => R = identity[R] _
+) extends KeyedSchedule {
+  private val tieOrder = ties.orNull
+  private var key: K = _
+  private var hasKey = false
+  private var isEnding = false
+
+  /** Whether the current row is still to be processed. */
+  private var hasRow = false
+
+  /** Rows of the key that have one time, and that time. */
+  private val here = new ArrayDeque[R]
+  private var time = Long.MinValue
+  private var refused: Timer[K] = _
+
+  /** Whether a row has come that the target has not taken. */
+  private[operator] def holdsRow: Boolean = hasRow
+
+  override def step(): Step =
+    if (refused != null) offer(refused)
+    else if (!here.isEmpty) offerHere()
+    else if (isEnding) stepEnd()
+    else {
+      hasRow = hasRow || rows.advance()
+      if (hasRow && !hasKey) start(keys.copy(keyOf(rows.row)))
+      else if (hasRow && keys.equal(key, keyOf(rows.row))) stepRow()
+      else if (hasKey) leaveRows()
+      else if (timers.hasKeysToCome) start(timers.nextKeyToCome)
+      else finish()
+    }
+
+  private def start(next: K): Step = {
+    key = next
+    hasKey = true
+    clock.advanceTo(Long.MinValue)
+    timers.startKey(key)
+    target.startKey(key)
+    Taken
+  }
+
+  private def stepRow(): Step =
+    if (tieOrder != null) stepTime()
+    else {
+      clock.recordTimestamp = rows.time
+      hasRow = !target.tryRow(key, rows.row, rows.time)
+      if (hasRow) Refused else Taken
+    }
+
+  /** Before the rows of a time come the timers before it. */
+  private def stepTime(): Step = {
+    val due = nextEventTime(KeyedSchedule.before(rows.time))
+    if (due != null) offer(due)
+    else {
+      takeTies()
+      offerHere()
+    }
+  }
+
+  private def takeTies(): Unit = {
+    val all = new ArrayList[R]
+    time = rows.time
+    while (hasRow && rows.time == time && keys.equal(key, keyOf(rows.row))) {
+      all.add(copyRow(rows.row))
+      hasRow = rows.advance()
+    }
+    all.sort(tieOrder)
+    here.addAll(all)
+  }
+
+  private def offerHere(): Step = {
+    clock.watermark = KeyedSchedule.before(time)
+    clock.recordTimestamp = time
+    if (target.tryRow(key, here.peek(), time)) {
+      clock.reached = math.max(clock.reached, time)
+      here.poll()
+      Taken
+    } else Refused
+  }
+
+  /** After the rows of the last time come the timers up to it, as after those of any other; then the key ends. */
+  private def leaveRows(): Step = {
+    val due = if (tieOrder == null) null else nextEventTime(clock.reached)
+    if (due != null) offer(due)
+    else {
+      isEnding = true
+      timers.endKey()
+      Taken
+    }
+  }
+
+  private def stepEnd(): Step = {
+    val timer = nextTimer()
+    if (timer != null) offer(timer)
+    else if (target.tryEndKey(key)) {
+      isEnding = false
+      hasKey = false
+      timers.dropKey()
+      Taken
+    } else Refused
+  }
+
+  private def nextTimer(): Timer[K] = {
+    val timer = nextEventTime(Long.MaxValue)
+    if (timer != null || target.firesWithin) timer
+    else timers.pollDue(TimerKind.ProcessingTime, Long.MaxValue)
+  }
+
+  private def nextEventTime(until: Long): Timer[K] =
+    if (target.firesWithin) null else timers.pollDue(TimerKind.EventTime, until)
+
+  private def offer(timer: Timer[K]): Step = {
+    val isEventTime = timer.kind == TimerKind.EventTime
+    if (isEventTime) clock.reached = math.max(clock.reached, timer.timestamp)
+    clock.watermark = clock.reached
+    clock.recordTimestamp = if (isEventTime) timer.timestamp else Output.NoTimestamp
+    val taken = target.tryTimer(timer, KeyedSchedule.before(timer.timestamp))
+    refused = if (taken) null else timer
+    if (taken) Taken else Refused
+  }
+
+  private def finish(): Step = {
+    clock.advanceTo(Long.MinValue)
+    target.settle(Long.MinValue)
+    if (target.isSettled) Done else Settling
+  }
+}

@@ -1,0 +1,22 @@
+package io.pillarbox.operator
+
+import scala.collection.mutable
+
+import io.pillarbox.operator.KeyedProcessFunction.OpenContext
+import io.pillarbox.state.{KeyedStateBackend, State, StateDescriptor}
+
+/** The states that a function gets when it is opened, by name in the order in which it asked for them. */
+final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {
+  private val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
+
+  override def getState[S <: State](descriptor: StateDescriptor[S]): S = {
+    val handle = backend.getOrCreate(descriptor)
+    handles(descriptor.name) = (descriptor, handle)
+    handle
+  }
+
+  def all: Map[String, (StateDescriptor[_], State)] = handles.toMap
+
+  /** Removes what the current key has in them. */
+  def clear(): Unit = handles.valuesIterator.foreach(_._2.clear())
+}

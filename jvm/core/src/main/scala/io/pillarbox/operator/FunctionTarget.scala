@@ -1,0 +1,95 @@
+package io.pillarbox.operator
+
+import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext}
+import io.pillarbox.state.KeyedStateBackend
+import io.pillarbox.timer.{InternalTimerService, Timer, TimerKind}
+
+/**
+ * Calls a keyed process function with the right key, timestamp and output, at once. It never refuses. The contexts and
+ * the collector are made once, not for every row. Mailbox thread only.
+ *
+ * @param states
+ *   that the function got when it was opened
+ * @param view
+ *   how the function sees keys and rows
+ */
+final class FunctionTarget[K, R, FK, IN, OUT](
+    function: KeyedProcessFunction[FK, IN, OUT],
+    states: FunctionStates,
+    backend: KeyedStateBackend[K],
+    timers: InternalTimerService[K],
+    clock: EventClock,
+    output: Output[OUT],
+    view: FunctionTarget.View[K, R, FK, IN]
+) extends KeyedTarget[K, R] {
+  private val service = new TimerService(timers, clock)
+
+  /** Rows of processing-time timers have no timestamp, though the timer has one. */
+  private val collector: Collector[OUT] = value => output.collect(value, clock.recordTimestamp)
+  private val context = new RowContext
+  private val timerContext = new TimerContext
+
+  override def firesWithin: Boolean = false
+
+  override def tryRow(row: R, time: Long): Boolean = tryRow(view.keyOf(row), row, time)
+
+  override def tryRow(key: K, row: R, time: Long): Boolean = {
+    backend.setCurrentKey(key)
+    context.timestamp = time
+    function.processElement(view.input(row), context, collector)
+    true
+  }
+
+  override def tryTimer(timer: Timer[K], horizon: Long): Boolean = {
+    backend.setCurrentKey(timer.key)
+    timerContext.timestamp = timer.timestamp
+    timerContext.timeDomain = timer.kind
+    output.fired(timer.kind)
+    function.onTimer(timer.timestamp, timerContext, collector)
+    true
+  }
+
+  override def startKey(key: K): Unit = backend.setCurrentKey(key)
+
+  /** Removes all that the key holds in the function's states. */
+  override def tryEndKey(key: K): Boolean = {
+    backend.setCurrentKey(key)
+    states.clear()
+    true
+  }
+
+  override def settle(horizon: Long): Unit = ()
+
+  override def isSettled: Boolean = true
+
+  private class RowContext extends Context[FK] {
+    var timestamp: Long = Output.NoTimestamp
+    override def currentKey: FK = view.key(backend.currentKey)
+    override def timerService: TimerService = service
+    override def output[X](tag: OutputTag[X], value: X): Unit =
+      FunctionTarget.this.output.collect(tag, value, timestamp)
+  }
+
+  private final class TimerContext extends RowContext with OnTimerContext[FK] {
+    var timeDomain: TimerKind = _
+  }
+}
+
+object FunctionTarget {
+
+  /** Rows and keys as the operator has them, and as a function is given them. */
+  trait View[K, R, FK, IN] {
+
+    /** The key of a row; may be one object for all rows. */
+    def keyOf(row: R): K
+    def key(key: K): FK
+    def input(row: R): IN
+  }
+
+  /** A function is given the very rows and keys. */
+  private[operator] def plain[K, R](keySelector: R => K): View[K, R, K, R] = new View[K, R, K, R] {
+    override def keyOf(row: R): K = keySelector(row)
+    override def key(key: K): K = key
+    override def input(row: R): R = row
+  }
+}

@@ -1,0 +1,40 @@
+package io.pillarbox.operator
+
+import io.pillarbox.operator.KeyedSchedule._
+
+/**
+ * The order in which a key's rows and timers run, and the watermark that each of them sees. Mailbox thread only.
+ *
+ * There are three: [[ArrivalOrder]] and [[TimeSortedOrder]] in streams, [[BatchOrder]] for static data. In all of them
+ *   - a key's timers of a kind fire in the order of their times, also those that are registered by what fires;
+ *   - a timer that was deleted before its turn does not fire, and one that was registered again fires once;
+ *   - event-time timers that are due come before processing-time timers, and after those again, until none is due;
+ *   - processing-time timers see the watermark as it stands;
+ *   - the watermark that a key sees never falls.
+ *
+ * Whoever owns it steps it: one event a step, given to the target, which may refuse it.
+ */
+trait KeyedSchedule {
+  def step(): Step
+}
+
+object KeyedSchedule {
+
+  /** What came of a step. */
+  sealed trait Step
+
+  /** An event was given to the target, or the order moved on: step again. */
+  case object Taken extends Step
+
+  /** The target has no room: step again when it has. */
+  case object Refused extends Step
+
+  /** The target has answers to give before the order can go on: step again when it is settled. */
+  case object Settling extends Step
+
+  /** Nothing is left to do, as far as is known. */
+  case object Done extends Step
+
+  /** The last time before `time`; there is none before the earliest. */
+  private[operator] def before(time: Long): Long = if (time == Long.MinValue) time else time - 1
+}

@@ -1,0 +1,77 @@
+package io.pillarbox.operator
+
+import java.util.ArrayList
+
+import io.pillarbox.operator.KeyedSchedule._
+import io.pillarbox.timer.{DueTimers, Timer, TimerKind}
+
+/**
+ * A stream's rows wait until the watermark has reached them. Then they and the event-time timers run in the order of
+ * time: all rows of a time t, which see t - 1; then the watermark is t, and the timers of the key up to t fire. So what a
+ * key sees depends on its rows alone, however the input was cut. Mailbox thread only.
+ *
+ * @param keyOf
+ *   the key of a row, valid as long as the row
+ */
+final class TimeSortedOrder[K, R](
+    rows: Rows[R],
+    keyOf: R => K,
+    waiting: WaitingRows[K, R],
+    timers: DueTimers[K],
+    clock: EventClock,
+    target: KeyedTarget[K, R]
+) extends StreamOrder[K, R](timers, clock, target) {
+
+  /** The rows of one key and time, and how many of them the target has taken. */
+  private var here = new ArrayList[R]
+  private var taken = 0
+
+  /** What stands for them, or is the first timer of their time. */
+  private var head: Timer[K] = _
+
+  override protected def stepRow(): Step =
+    if (!rows.advance()) Done
+    else {
+      waiting.add(keyOf(rows.row), rows.row, rows.time)
+      Taken
+    }
+
+  override protected def leaveRows(watermark: Long): Unit = ()
+
+  override protected def stepEventTime(watermark: Long): Step =
+    if (taken < here.size) offerRow()
+    else {
+      val next = timers.peekDue(TimerKind.EventTime, watermark)
+      if (next == null) Done
+      else if (!isHere(next)) {
+        head = next
+        here = waiting.take(next.key, next.timestamp)
+        taken = 0
+        Taken
+      } else {
+        timers.pollDue(TimerKind.EventTime, watermark)
+        if (WaitingRows.standsForRows(next)) Taken else offer(next, KeyedSchedule.before(next.timestamp))
+      }
+    }
+
+  override protected def enter(timer: Timer[K]): Unit = {
+    clock.reached = math.max(clock.reached, timer.timestamp)
+    clock.watermark = clock.reached
+  }
+
+  private def offerRow(): Step = {
+    val time = head.timestamp
+    clock.watermark = KeyedSchedule.before(time)
+    clock.recordTimestamp = time
+    if (target.tryRow(head.key, here.get(taken), time)) {
+      clock.reached = math.max(clock.reached, time)
+      here.set(taken, null.asInstanceOf[R])
+      taken += 1
+      Taken
+    } else Refused
+  }
+
+  /** Whether the rows of the timer's key and time have been taken out. */
+  private def isHere(timer: Timer[K]): Boolean =
+    head != null && head.timestamp == timer.timestamp && timer.isOfKeyOf(head)
+}

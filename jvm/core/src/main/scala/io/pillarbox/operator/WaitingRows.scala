@@ -1,0 +1,65 @@
+package io.pillarbox.operator
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.{ArrayList, Comparator}
+
+import io.pillarbox.state.serialization.{Bytes, TypeSerializer}
+import io.pillarbox.state.{KeyedStateBackend, ListState, ListStateDescriptor, Namespace}
+import io.pillarbox.timer.{InternalTimerService, Timer}
+
+/**
+ * Rows that wait in keyed state for the watermark: a list for each key and time, and a timer that stands for it.
+ * Mailbox thread only.
+ *
+ * @param order
+ *   of rows of one key and time; if it goes by what they contain, the result does not depend on how the input was cut
+ */
+final class WaitingRows[K, R](
+    backend: KeyedStateBackend[K],
+    timers: InternalTimerService[K],
+    serializer: TypeSerializer[R],
+    order: Comparator[R]
+) {
+  private val rows: ListState[R] =
+    backend.getOrCreate(ListStateDescriptor(WaitingRows.StateName, serializer))
+
+  /** Keeps a copy of the row. */
+  def add(key: K, row: R, time: Long): Unit = {
+    backend.setCurrentKey(key)
+    timers.registerEventTimeTimer(WaitingRows.RowTimers, time)
+    backend.setCurrentNamespace(WaitingRows.namespaceOf(time))
+    rows.add(serializer.copy(row))
+  }
+
+  /** Takes the rows of a key and time out, in their order. The key is the current one afterwards. */
+  def take(key: K, time: Long): ArrayList[R] = {
+    backend.setCurrentKey(key)
+    backend.setCurrentNamespace(WaitingRows.namespaceOf(time))
+    val taken = new ArrayList[R]
+    rows.get().foreach(taken.add)
+    if (!taken.isEmpty) rows.clear()
+    taken.sort(order)
+    backend.setCurrentKey(key)
+    taken
+  }
+}
+
+object WaitingRows {
+
+  /** No function can use this name: it is not an identifier. */
+  final val StateName = "pillarbox time-sorted rows"
+
+  private val RowTimers = Namespace.of("rows".getBytes(UTF_8))
+
+  /** Whether the timer stands for rows, and is none of the function's. */
+  private[pillarbox] def standsForRows(timer: Timer[_]): Boolean = timer.namespace == RowTimers
+
+  /** The time of the rows that are kept in a namespace of these bytes. */
+  private[pillarbox] def timeOf(namespace: Array[Byte]): Long = Bytes.getLong(namespace, 0)
+
+  private def namespaceOf(time: Long): Namespace = {
+    val bytes = new Array[Byte](8)
+    Bytes.putLong(bytes, 0, time)
+    Namespace.of(bytes)
+  }
+}

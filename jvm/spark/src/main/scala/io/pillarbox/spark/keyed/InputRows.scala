@@ -1,0 +1,55 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.operator.{Output, Rows}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+
+/** The rows of a task, with their event times. Mailbox thread only. */
+final private class InputRows(input: Iterator[InternalRow], task: KeyedTask) extends Rows[UnsafeRow] {
+  private lazy val toUnsafe = UnsafeProjection.create(task.inputSchema)
+  private val timestampOrdinal = task.timestampOrdinal
+  private val isSorted = task.spec.timeSorted
+  private var current: UnsafeRow = _
+  private var timestamp = Output.NoTimestamp
+  private var isOver = false
+
+  override def advance(): Boolean = {
+    if (!isOver && input.hasNext) {
+      current = unsafe(input.next())
+      timestamp = timeOf(current)
+    } else isOver = true
+    !isOver
+  }
+
+  override def row: UnsafeRow = current
+
+  override def time: Long = timestamp
+
+  private def unsafe(row: InternalRow): UnsafeRow = row match {
+    case unsafe: UnsafeRow => unsafe
+    case other => toUnsafe(other)
+  }
+
+  /**
+   * Time-sorted rows are rounded up to milliseconds: so a row comes before a timer exactly if its time in microseconds
+   * is not after that of the timer, and is not due before the watermark has reached it.
+   *
+   * @throws RuntimeException
+   *   (TIMESTAMP_MISSING) if a row that has to be sorted has none
+   */
+  private def timeOf(row: UnsafeRow): Long =
+    if (timestampOrdinal < 0 || row.isNullAt(timestampOrdinal)) {
+      if (isSorted) throw withoutTime(row)
+      Output.NoTimestamp
+    } else if (isSorted) -Math.floorDiv(-row.getLong(timestampOrdinal), InputRows.MicrosPerMs)
+    else Math.floorDiv(row.getLong(timestampOrdinal), InputRows.MicrosPerMs)
+
+  private def withoutTime(row: UnsafeRow): RuntimeException = {
+    val text = row.toSeq(task.inputSchema).map(String.valueOf).mkString("[", ", ", "]")
+    KeyedErrors.rowWithoutTime(task.spec.name, task.timestamp.fold("the time")(_.name), text)
+  }
+}
+
+private object InputRows {
+  final val MicrosPerMs = 1000L
+}

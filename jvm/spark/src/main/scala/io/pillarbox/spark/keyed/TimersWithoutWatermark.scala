@@ -1,0 +1,25 @@
+package io.pillarbox.spark.keyed
+
+import io.pillarbox.state.Namespace
+import io.pillarbox.timer.{InternalTimerService, Timer, TimerKind}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** Timers of a stream without a watermark: there, event-time timers could never fire. */
+final private class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow], operator: String)
+    extends InternalTimerService[UnsafeRow] {
+
+  /** @throws RuntimeException (TIMER_WITHOUT_WATERMARK) always */
+  override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
+    throw KeyedErrors.withoutWatermark(operator)
+
+  override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
+    inner.registerProcessingTimeTimer(namespace, time)
+
+  override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
+    inner.deleteEventTimeTimer(namespace, time)
+
+  override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
+    inner.deleteProcessingTimeTimer(namespace, time)
+
+  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[UnsafeRow]] = inner.timersOfCurrentKey(kind)
+}
