@@ -31,7 +31,11 @@ class AsyncIOSpecSuite extends AnyFunSuite {
   test("the threads of a plain function limit a task where the capacity is larger") {
     def limit(capacity: Int, threads: Int): Option[Int] = {
       val json =
-        SpecBuilder.json("F", "x long", { node => node.put("capacity", capacity).put("threads", threads); () })
+        SpecBuilder.json(
+          "F",
+          "x long",
+          { node => node.put("capacity", capacity).put("threads", threads); () }
+        )
       AsyncIOSpec.fromJson(json).threadLimit
     }
     assert(limit(capacity = 20, threads = 4).contains(4))

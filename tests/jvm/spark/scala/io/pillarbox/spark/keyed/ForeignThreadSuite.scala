@@ -20,33 +20,56 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
-  for (backend <- Seq("heap", "rocksdb"))
-    test(s"$backend: the end of a task closes no state that another thread is reading") {
+  for (backend <- Seq("heap", "rocksdb")) {
+    test(s"$backend: the end of a task that fails closes no state that another thread is reading") {
       val task = newTask(backend)
       (1 to 40).foreach { round =>
         val closed = new CountDownLatch(1)
         val stopped = new AtomicReference[Throwable]
-        job.set(context => pullElsewhere(task, context, 10 * round, closed, stopped))
-        spark.sparkContext.parallelize(Seq(1), 1).foreachPartition(_ => job.get()(TaskContext.get()))
+        run { context =>
+          pullElsewhere(task, context, Iterator.from(0), 10 * round, source(task, closed), stopped)
+          throw new IllegalStateException("a task that fails")
+        }
         assert(closed.await(30, TimeUnit.SECONDS))
         eventually(assert(stopped.get.isInstanceOf[TaskKilledException]))
       }
     }
 
+    test(s"$backend: a task that ends before another thread has pulled all rows processes and commits all") {
+      val closed, committed = new CountDownLatch(1)
+      val input = (0 until 20000).iterator
+      val task = newTask(backend)
+      run(
+        pullElsewhere(task, _, input, 10, source(task, closed, committed), new AtomicReference, stopsAt = 10)
+      )
+      assert(committed.getCount == 0 && closed.getCount == 0 && input.isEmpty)
+    }
+  }
+
+  /** Runs `body` in the first attempt of a task; others do nothing. */
+  private def run(body: TaskContext => Unit): Unit = {
+    job.set(context => if (context.attemptNumber() == 0) body(context))
+    spark.sparkContext.parallelize(Seq(1), 1).foreachPartition(_ => job.get()(TaskContext.get()))
+  }
+
   /** Returns, and so ends the task, once another thread has pulled so many rows. */
   private def pullElsewhere(
       task: KeyedTask,
       context: TaskContext,
+      input: Iterator[Int],
       rows: Int,
-      closed: CountDownLatch,
-      stopped: AtomicReference[Throwable]
+      source: StateSource,
+      stopped: AtomicReference[Throwable],
+      stopsAt: Int = Int.MaxValue
   ): Unit = {
     val pulled = new CountDownLatch(rows)
-    val iterator = new KeyedIterator(task, endlessInput, source(task, closed), context)
+    var left = stopsAt
+    val iterator = new KeyedIterator(task, rowsOf(input), source, context)
     new Thread(() =>
       try
-        while (iterator.hasNext) {
+        while (left > 0 && iterator.hasNext) {
           iterator.next()
+          left -= 1
           pulled.countDown()
         }
       catch { case e: Throwable => stopped.set(e) }
@@ -54,7 +77,11 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     assert(pulled.await(30, TimeUnit.SECONDS))
   }
 
-  private def source(task: KeyedTask, closed: CountDownLatch): StateSource = new StateSource {
+  private def source(
+      task: KeyedTask,
+      closed: CountDownLatch,
+      committed: CountDownLatch = new CountDownLatch(1)
+  ): StateSource = new StateSource {
     private var state: PartitionState = _
 
     override def open(): PartitionState = {
@@ -62,7 +89,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
       state
     }
 
-    override def commit(): Unit = ()
+    override def commit(): Unit = committed.countDown()
 
     override def close(): Unit = {
       state.close()
@@ -92,9 +119,9 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     )
   }
 
-  private def endlessInput: Iterator[InternalRow] = {
+  private def rowsOf(numbers: Iterator[Int]): Iterator[InternalRow] = {
     val toRow = UnsafeProjection.create(Array[DataType](StringType, LongType))
-    Iterator.from(0).map(i => toRow(InternalRow(UTF8String.fromString((i % 1000).toString), i.toLong)))
+    numbers.map(i => toRow(InternalRow(UTF8String.fromString((i % 1000).toString), i.toLong)))
   }
 }
 

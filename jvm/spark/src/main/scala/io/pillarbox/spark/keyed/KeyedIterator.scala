@@ -44,7 +44,7 @@ final class KeyedIterator(
     puller = Thread.currentThread()
     try {
       if (!started) start()
-      while (ready.isEmpty && !ended) if (driver == null || driver.isFinished) end() else driver.step()
+      while (ready.isEmpty && !ended) step()
       if (!ready.isEmpty) ensureEnd()
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
@@ -60,9 +60,22 @@ final class KeyedIterator(
   private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
     isEndEnsured = true
     taskContext.addTaskCompletionListener[Unit] { context =>
-      if (!context.isFailed() && !context.isInterrupted()) while (hasNext) next()
+      if (!context.isFailed() && !context.isInterrupted()) runToEnd()
     }
   }
+
+  private def runToEnd(): Unit =
+    if (puller eq Thread.currentThread()) while (hasNext) next()
+    else if (!ended) {
+      lane.enter()
+      try {
+        // The thread that pulled may be taking a row at this moment.
+        ready.dropNew()
+        while (!ended) step()
+      } finally lane.leave()
+    }
+
+  private def step(): Unit = if (driver == null || driver.isFinished) end() else driver.step()
 
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException("The partition has no more rows")

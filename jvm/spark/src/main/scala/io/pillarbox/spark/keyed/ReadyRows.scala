@@ -11,11 +11,12 @@ final private class ReadyRows {
   /** Made one at a time, when they are asked for; they come before those of `queue`. */
   private var lazily: Iterator[UnsafeRow] = Iterator.empty
   private val queue = new ArrayDeque[InternalRow]
+  private var dropsNew = false
 
   def isEmpty: Boolean = queue.isEmpty && !lazily.hasNext
 
   /** Adds a row; one that can change is copied. */
-  def add(row: InternalRow): Unit = row match {
+  def add(row: InternalRow): Unit = if (!dropsNew) row match {
     case unsafe: UnsafeRow => queue.add(unsafe.copy())
     case _ => queue.add(row)
   }
@@ -23,8 +24,11 @@ final private class ReadyRows {
   /** Adds rows that may be one object, changed for each. What they are made of must last until [[settle]]. */
   def addAll(rows: Iterator[UnsafeRow]): Unit = {
     settle()
-    if (queue.isEmpty) lazily = rows else rows.foreach(add)
+    if (!dropsNew) if (queue.isEmpty) lazily = rows else rows.foreach(add)
   }
+
+  /** Nobody asks for further rows: what is added from now on is dropped. */
+  def dropNew(): Unit = dropsNew = true
 
   /** Makes all rows that aren't made yet. */
   def settle(): Unit = {
