@@ -76,3 +76,20 @@ def test_the_wheel_holds_exactly_one_jar_with_the_workers_sources(tmp_path):
         archive.extract(jars[0], tmp_path)
     with zipfile.ZipFile(tmp_path / jars[0]) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()
+
+
+def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
+    code = (
+        "from pyspark.sql import SparkSession; import pillarbox as pb;"
+        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
+        ".getOrCreate();"
+        "out = spark.range(3).transform(pb.async_io, lambda row: row.id, returns='y long',"
+        " engine='python');"
+        "assert out.count() == 3; spark.stop()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES), "TMPDIR": str(tmp_path)}
+    environment["SPARK_LOCAL_DIRS"] = str(tmp_path)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert run.returncode == 0, run.stderr.decode()
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and "pillarbox" in path.name]
+    assert left == []

@@ -8,6 +8,7 @@ import os
 import tempfile
 import weakref
 import zipfile
+from contextlib import nullcontext
 from importlib.abc import Traversable
 from typing import Any
 
@@ -25,13 +26,15 @@ def ship_package(spark: Any) -> None:
     owner = spark.sparkContext if is_classic else spark
     if owner in _shipped:
         return
-    path = os.path.join(tempfile.mkdtemp(prefix="pillarbox-"), f"pillarbox-{__version__}.zip")
-    with open(path, "wb") as file:
-        file.write(_zipped())
-    if is_classic:
-        owner.addPyFile(path)
-    else:
-        owner.addArtifacts(path, pyfile=True)
+    # Executors fetch it as long as the context lives, and no longer. A server gets it at once.
+    with tempfile.TemporaryDirectory() if not is_classic else nullcontext(owner._temp_dir) as at:
+        path = os.path.join(at, f"pillarbox-{__version__}.zip")
+        with open(path, "wb") as file:
+            file.write(_zipped())
+        if is_classic:
+            owner.addPyFile(path)
+        else:
+            owner.addArtifacts(path, pyfile=True)
     _shipped.add(owner)
 
 

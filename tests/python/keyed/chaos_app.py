@@ -209,6 +209,8 @@ def kill_a_task(spark: SparkSession) -> str | None:
 
 def session(settings: dict[str, Any]) -> SparkSession:
     builder = SparkSession.builder.master(settings["master"])
+    # Not where other sessions of this machine have their local folders.
+    builder = builder.config("spark.local.dir", f"{settings['folder']}/local")
     for key, value in settings["conf"].items():
         builder = builder.config(key, value)
     spark = pb.configure(builder).getOrCreate()
