@@ -215,6 +215,9 @@ class Waits(pb.KeyedProcessFunction):
             ctx.timers.register_event_time((1 << 63) - 1)
             ctx.timers.register_processing_time(1 << 62)
 
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        raise AssertionError("its timers are too far")
+
 
 def test_timers_beyond_all_calendars_go_through_read_state(
     spark: SparkSession, tmp_path: Path

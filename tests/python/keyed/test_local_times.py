@@ -17,6 +17,7 @@ from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
 import pillarbox as pb
+from pillarbox._fields import Place
 from pillarbox._keyed.memory import hashable
 from pillarbox._keyed.values import KeyType, ValueType
 from pillarbox.testing import Harness
@@ -40,15 +41,15 @@ def instants(values):
 
 @pytest.mark.parametrize("given", [SECOND, datetime(2024, 10, 27, 2, 30, 0, 5, fold=1)])
 def test_a_value_keeps_its_instant(given):
-    plain = ValueType(TimestampType(), "v").accept(given)
+    plain = ValueType(TimestampType(), Place("v")).accept(given)
     assert (plain.tzinfo, plain.fold) == (None, 1)
     assert instants([plain]) == [SECOND]
     struct = StructType([StructField("a", ArrayType(TimestampType()))])
-    assert ValueType(struct, "v").accept(([FIRST, given],)).a[1].fold == 1
+    assert ValueType(struct, Place("v")).accept(([FIRST, given],)).a[1].fold == 1
 
 
 def test_a_map_as_a_value_keeps_both():
-    kept = ValueType(MapType(TimestampType(), LongType()), "v").accept({FIRST: 1, SECOND: 2})
+    kept = ValueType(MapType(TimestampType(), LongType()), Place("v")).accept({FIRST: 1, SECOND: 2})
     assert dict(zip(instants(kept), kept.values(), strict=True)) == {FIRST: 1, SECOND: 2}
 
 
@@ -57,7 +58,7 @@ def test_the_instants_are_two_keys_of_a_map(wrap):
     data_type = TimestampType()
     if wrap(0) == (0,):
         data_type = StructType([StructField("at", data_type)])
-    accept = KeyType(data_type, "m").accept
+    accept = KeyType(data_type, Place("m")).accept
     first, second = accept(wrap(FIRST)), accept(wrap(SECOND))
     assert first != second
     assert {first: 1, second: 2}[accept(wrap(datetime(2024, 10, 27, 2, 30, 0, 5, fold=1)))] == 2
@@ -65,7 +66,7 @@ def test_the_instants_are_two_keys_of_a_map(wrap):
 
 
 def test_the_fold_of_a_time_without_a_zone_means_nothing():
-    accept = KeyType(TimestampNTZType(), "m").accept
+    accept = KeyType(TimestampNTZType(), Place("m")).accept
     first, second = (datetime(2024, 10, 27, 2, 30, fold=fold) for fold in (0, 1))
     assert accept(first) == accept(second)
     assert hashable(accept(first)) == hashable(accept(second))
