@@ -77,7 +77,7 @@ class KeyedSession:
             elif kind == keyed_frames.SCHEMAS:
                 self._on_schemas(keyed_frames.decode_schemas(body))
             elif kind == frames.END:
-                self._channel.send(frames.encode(frames.END, b"\x01"))
+                self._channel.send(frames.encode_end(True))
                 return True
             else:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")

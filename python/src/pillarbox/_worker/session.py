@@ -189,7 +189,7 @@ class Session:
             clean = await self._runner.drain(_STOP_LIMIT_S)
         except asyncio.CancelledError:
             clean = False  # by a call that cancels all there is when it is cancelled itself
-        self._channel.send(frames.encode(frames.END, bytes([clean])))
+        self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)
 

@@ -9,10 +9,13 @@ import java.nio.{ByteBuffer, ByteOrder}
 final class Frame(val kind: Byte, val body: ByteBuffer) {
 
   /** Reads a length-prefixed text at the body's position. */
-  def readText(): String = {
+  def readText(): String = new String(readBytes(), UTF_8)
+
+  /** Reads length-prefixed bytes at the body's position. */
+  def readBytes(): Array[Byte] = {
     val bytes = new Array[Byte](body.getInt)
     body.get(bytes)
-    new String(bytes, UTF_8)
+    bytes
   }
 }
 

@@ -105,15 +105,24 @@ final private class KeyedWorker(
   /** Ends the process. Any thread. */
   def abort(): Unit = if (worker != null) worker.destroy()
 
-  /** Gives the worker back if it is between frames, else ends it. */
-  override def close(): Unit =
-    if (isUsable && !context.isInterrupted() && endsInOrder()) worker.release() else abort()
+  /**
+   * Gives the worker back if it is between frames, else ends it.
+   *
+   * @throws PythonWorkerException
+   *   if what a task that has gone well added to accumulators can't be had
+   */
+  override def close(): Unit = if (worker != null) {
+    val end = if (isUsable && !context.isInterrupted()) lastFrame() else None
+    try if (end.exists(worker.ended)) worker.release()
+    catch { case _: PythonWorkerException if context.isFailed() => }
+    finally abort()
+  }
 
-  private def endsInOrder(): Boolean =
+  private def lastFrame(): Option[Frame] =
     try {
       Frame.write(worker.channel, Frame.End)
-      worker.next(Frame.End).body.get() == 1
-    } catch { case _: IOException | _: PythonFailure => false }
+      Some(worker.next(Frame.End))
+    } catch { case _: IOException | _: PythonFailure => None }
 }
 
 private object KeyedWorker {

@@ -193,8 +193,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   override def abort(): Unit = if (worker != null) worker.abort()
 
   override def close(): Unit = {
-    if (worker != null) worker.close()
-    (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
+    try if (worker != null) showingErrors(worker.close())
+    finally (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
   }
 
   private def exchange(flags: Int): Unit = {
