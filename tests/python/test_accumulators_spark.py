@@ -34,7 +34,7 @@ class ToList(AccumulatorParam[list[Any]]):
     def zero(self, value: list[Any]) -> list[Any]:
         return self.nothing
 
-    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:
         value1 += value2
         return value1
 
@@ -145,7 +145,7 @@ def test_a_value_that_cannot_be_sent_fails_the_task_by_name(spark: SparkSession)
         def zero(self, value: Any) -> Any:
             return None
 
-        def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802
+        def addInPlace(self, value1: Any, value2: Any) -> Any:
             return value2
 
     last = spark.sparkContext.accumulator(None, Anything())

@@ -58,8 +58,13 @@ def updates() -> list[bytes]:
     registry: dict[int, Any] = accumulators._accumulatorRegistry
     added = [(aid, one) for aid, one in list(registry.items()) if getattr(one, "is_touched", False)]
     try:
-        return [CPickleSerializer().dumps((aid, one._value)) for aid, one in added]
+        return [_pickled((aid, one._value)) for aid, one in added]
     except Exception as problem:
         raise error(
             "ACCUMULATOR_NOT_SENT", kind=kind_of(problem), reason=message_of(problem)
         ) from problem
+
+
+def _pickled(update: tuple[int, Any]) -> bytes:
+    data: bytes = CPickleSerializer().dumps(update)  # type: ignore[no-untyped-call]
+    return data
