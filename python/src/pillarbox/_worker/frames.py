@@ -16,7 +16,7 @@ from .._failures import Failure, message_of
 from ..errors import PillarboxError, error
 from . import accumulators
 
-INIT, CALLS, GROUP, CANCEL, GIVE_UP, END = b"ICGXUE"
+INIT, CALLS, GROUP, PART, CANCEL, GIVE_UP, END = b"ICGPXUE"
 READY, RESULTS, FAILURES, FATAL = b"ORFT"
 
 _HEADER = struct.Struct("<IB")

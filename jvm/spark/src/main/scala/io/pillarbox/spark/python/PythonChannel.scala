@@ -126,13 +126,15 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   }
 
   private def start(worker: WorkerSession): Unit = {
+    val frameSize = FrameSize.of(context)
     val label = s"${settings.name} task ${context.taskAttemptId()}"
     val writer = new ChannelWriter(
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      () => new CallEncoder(settings.inputSchema, settings.inputView()),
+      () => new CallEncoder(settings.inputSchema, settings.inputView(), frameSize),
       settings.maxRowsPerFrame,
+      (call, bytes) => listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
       fail
     )
     val reader = new ChannelReader(
