@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -206,7 +207,7 @@ def test_what_is_too_large_in_a_keyed_function_is_named_with_its_size(
             yield ("r" * 30_000 if what == "result" and row.id == 3 else "r",)
 
     df = texts(spark, [10, 10, 10, 30_000 if what == "row" else 10, 10])
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(PySparkException) as caught:
         df.transform(pb.process_keyed, Grows(), by="id", returns="y string").collect()
     message = str(caught.value)
     assert {"row": "ROW", "result": "RESULT", "state": "STATE"}[what] + "_TOO_LARGE" in message

@@ -11,8 +11,8 @@ import pyarrow as pa
 from ._failures import Failure, final_failure
 from ._functions import Command
 from ._options import AsyncOptions
-from ._python_operator import Element
 from ._pieces import FrameSize
+from ._python_operator import Element
 from ._results import NO_MATCH, Encoded, ResultEncoder
 from .errors import PillarboxError, error, shown
 

@@ -46,7 +46,7 @@ class BatchRunner:
         ]
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """What ``frame`` leads to. Raises ``CallFailed`` (KEYED_CALL_FAILED) for the user's errors."""
+        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
         if any(frame.kinds):
             raise error("PROTOCOL_ERROR", reason="a timer for the column form")
         try:

@@ -31,9 +31,9 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                of a map (at least one, if there is any)
                                Arrow blob: for op 1 one row of [map key struct], else empty;
                                state 0xFFFFFFFF, op 0: the timers of the key
-    P PART     both ways       u32 what: 0 rows, n the n-th state (from 1); then, up to its end, an Arrow
-                               batch of rows, cells or changes, which come before those in the next
-                               FRAME, ANSWER or UPDATE
+    P PART     both ways       u32 what: 0 rows, n the n-th state (from 1); then, up to its end, an
+                               Arrow batch of rows, cells or changes, which come before those in the
+                               next FRAME, ANSWER or UPDATE
     A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells;
                                for timers a blob of u8 kind, i64 time, one after the other
     U UPDATE   Python -> JVM   u64 frame id

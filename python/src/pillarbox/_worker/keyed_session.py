@@ -140,7 +140,7 @@ class RowRunner:
         self._size = FrameSize.of(init.spec)
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """What ``frame`` leads to. Raises ``CallFailed`` (KEYED_CALL_FAILED) for the user's errors."""
+        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
         runtime = self._runtime
         self._bind(frame)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class StateWire:
         self._has_ttl = declaration.ttl is not None
         self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
 
-    def bind(self, parts: list[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         """The state's cells are those of ``parts`` and ``last`` now, behind the ``held`` ones.
 
         Nothing is decoded before it is touched.
@@ -102,7 +102,7 @@ class StateWire:
             ts=pa.array(times[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: list[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
         values: list[Any] = []
         stamps: list[int] = []
         for batch in decode_batches([*parts, last], self._schema):
@@ -118,7 +118,7 @@ class ListWire(StateWire):
 
     state: ListState
 
-    def bind(self, parts: list[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
         self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
 
@@ -138,7 +138,7 @@ class ListWire(StateWire):
             ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: list[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
         cells = _cells(ListCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
             values, stamps = self._entries(batch)
@@ -174,7 +174,7 @@ class MapWire(StateWire):
         self._normalise = key_type.normalise
         self._keys = _Structs(key_type, schema.field(1).type)
 
-    def bind(self, parts: list[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
         self.state.fetch = lambda slot, key: self._fetched(
             ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
@@ -199,7 +199,7 @@ class MapWire(StateWire):
             ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: list[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
         cells = _cells(MapCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
             entries = self._entries(batch)

@@ -177,7 +177,8 @@ class Session:
 
     def _on_group(self, body: memoryview) -> None:
         self._on_part(body)
-        ids, attempts, rows = map(list, map(chain.from_iterable, zip(*self._group_parts)))
+        columns = zip(*self._group_parts, strict=True)
+        ids, attempts, rows = (list(chain.from_iterable(column)) for column in columns)
         self._group_parts.clear()
         if ids:
             self._runner.group(ids, attempts, rows)

@@ -19,7 +19,8 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap memory until
  * `close`.
  */
-final class ArrowBatchWriter(val schema: Schema, size: FrameSize = FrameSize.of(TaskContext.get())) extends AutoCloseable {
+final class ArrowBatchWriter(val schema: Schema, size: FrameSize = FrameSize.of(TaskContext.get()))
+    extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox writer")
   private var root: VectorSchemaRoot = _
   private var writer: ArrowWriter = _
@@ -41,6 +42,9 @@ final class ArrowBatchWriter(val schema: Schema, size: FrameSize = FrameSize.of(
     writer = ArrowWriter.create(root)
     unloader = new VectorUnloader(root)
   }
+
+  /** Off-heap. */
+  def allocatedBytes: Long = allocator.getAllocatedMemory
 
   /** Rows gathered so far. */
   def rows: Int = count

@@ -19,8 +19,11 @@ final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
  * @param view
  *   the columns of a row that are sent
  */
-final class CallEncoder(schema: Schema, view: InternalRow => InternalRow, size: FrameSize = FrameSize.of(null))
-    extends AutoCloseable {
+final class CallEncoder(
+    schema: Schema,
+    view: InternalRow => InternalRow,
+    size: FrameSize = FrameSize.of(null)
+) extends AutoCloseable {
   private val writer = new ArrowBatchWriter(schema, size)
 
   /**

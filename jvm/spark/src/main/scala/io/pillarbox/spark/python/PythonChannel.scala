@@ -134,7 +134,8 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       outbox,
       () => new CallEncoder(settings.inputSchema, settings.inputView(), frameSize),
       settings.maxRowsPerFrame,
-      (call, bytes) => listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
+      (call, bytes) =>
+        listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
       fail
     )
     val reader = new ChannelReader(

@@ -39,7 +39,12 @@ object PythonCallException {
 
   /** The row is too large to be sent. */
   def tooLarge(bytes: Long, size: FrameSize): PythonCallException =
-    new PythonCallException(FrameSize.RowTooLarge, size.refusal(FrameSize.RowTooLarge, bytes), "", retryable = false)
+    new PythonCallException(
+      FrameSize.RowTooLarge,
+      size.refusal(FrameSize.RowTooLarge, bytes),
+      "",
+      retryable = false
+    )
 
   /** Spark refuses what the function returned. */
   def notReadable(problem: Throwable): PythonCallException = {

@@ -147,7 +147,7 @@ final private class FrameEvents(
     head.position(head.position() + 4 * count)
     head.asLongBuffer().put(times, 0, count)
     head.position(head.position() + 8 * count)
-    frameKeys.foreachFrom(sentKeys){ key =>
+    frameKeys.foreachFrom(sentKeys) { key =>
       val found = keyWriter.write(key, key.getSizeInBytes.toLong)
       if (found > 0) throw tooLarge(found, FrameSize.of(TaskContext.get()))
     }
