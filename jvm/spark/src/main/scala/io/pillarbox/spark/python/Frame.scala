@@ -82,9 +82,12 @@ final class FrameReader(channel: SocketChannel) {
       if (storage.capacity - storage.position() < bytes) makeRoom(bytes)
       val end = storage.position() + bytes
       val start = storage.position()
-      storage.position(storage.limit()).limit(storage.capacity)
-      while (storage.position() < end)
+      storage.position(storage.limit())
+      while (storage.position() < end) {
+        val room = math.min(storage.capacity - storage.position(), FrameReader.ReadBytes)
+        storage.limit(storage.position() + room)
         if (channel.read(storage) < 0) throw new EOFException("The Python worker closed the channel")
+      }
       storage.limit(storage.position()).position(start)
     }
 
@@ -97,6 +100,9 @@ final class FrameReader(channel: SocketChannel) {
 }
 
 private[python] object FrameReader {
+
+  /** At a time: the JDK takes as much memory off the heap, and keeps it for the thread. */
+  private val ReadBytes = 1 << 20
 
   /** Memory that a larger frame needed is let go with it. */
   private val KeptBytes = 128 << 20
