@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 
 from ._converters import converter, null_mismatch, struct_fields
 from ._fields import Place
+from ._pieces import array_of
 from ._rows import Reader, _local_timestamps, _reader, row_type
 
 Writer = Callable[[list[Any]], pa.Array]
@@ -114,12 +115,12 @@ def list_writer(
     def write(values: list[Any]) -> pa.Array:
         if direct.issuperset(map(type, values)):
             try:
-                array = pa.array(values, type=arrow_type)
+                array = array_of(values, arrow_type)
                 if not (overflows and has_infinity(array)):
                     return array
             except (pa.ArrowException, ValueError, TypeError, OverflowError):
                 pass  # the strict way names the value that doesn't fit
-        return pa.array([convert(value) for value in values], type=arrow_type)
+        return array_of([convert(value) for value in values], arrow_type)
 
     return write
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from ._failures import Failure, final_failure
 from ._functions import Command
 from ._options import AsyncOptions
+from ._pieces import FrameSize
 from ._python_operator import Element
-from ._results import NO_MATCH, ResultEncoder
+from ._results import NO_MATCH, Encoded, ResultEncoder
 from .errors import PillarboxError, error, shown
 
 _ERROR = pa.struct(
@@ -37,6 +38,7 @@ class OutputBuilder:
         self._options = options
         self._names = names
         self._encoder = ResultEncoder(command.returns, result_schema, options.explode)
+        self._size = FrameSize()
 
     def build(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
         """One batch for each run of elements of one source batch.
@@ -47,10 +49,14 @@ class OutputBuilder:
             # Which source comes first does not matter, and fewer runs make larger batches.
             elements = sorted(elements, key=lambda element: element.id)
         for _, run in groupby(elements, key=lambda element: id(element.source)):
-            yield self._batch(list(run))
+            yield from self._batches(list(run))
 
-    def _batch(self, elements: list[Element]) -> pa.RecordBatch:
-        encoded = self._encoder.encode([element.answer for element in elements])
+    def _batches(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
+        answers = [element.answer for element in elements]
+        for first, last, encoded in self._encoder.pieces(answers, self._size):
+            yield self._batch(elements[first:last], encoded)
+
+    def _batch(self, elements: list[Element], encoded: Encoded) -> pa.RecordBatch:
         for index, mismatch in encoded.mismatches.items():
             elements[index].failure = final_failure(mismatch)
         sources: list[int] = []

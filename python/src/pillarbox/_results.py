@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -14,6 +15,7 @@ from ._converters import converter, mismatch, null_mismatch
 from ._failures import kind_of, message_of
 from ._fields import Place, as_mapping, fields_of
 from ._lists import list_writer
+from ._pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
 from .errors import EXITS, PillarboxError, error, shown
 
 NO_MATCH = -1
@@ -29,6 +31,12 @@ class Encoded:
     counts: list[int]
     batch: pa.RecordBatch
     mismatches: dict[int, PillarboxError]
+
+    def part(self, first: int, last: int, bounds: Sequence[int]) -> Encoded:
+        """The answers from ``first`` to ``last``; ``bounds`` are the rows where answers begin."""
+        kept = {i - first: error for i, error in self.mismatches.items() if first <= i < last}
+        batch = self.batch.slice(bounds[first], bounds[last] - bounds[first])
+        return Encoded(self.counts[first:last], batch, kept)
 
 
 class ResultEncoder:
@@ -52,7 +60,7 @@ class ResultEncoder:
         self.encode([])
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
-        """All ``answers`` as one batch.
+        """All ``answers`` as one batch. Raises ``TooMuch`` if one can't hold them.
 
         Whatever is raised while an answer is looked at is a mismatch of this answer.
         """
@@ -60,13 +68,48 @@ class ResultEncoder:
         rows, counts = self._rows(answers, mismatches)
         try:
             arrays = [column.array(list(values)) for column, values in self._transposed(rows)]
-        except EXITS:
+        except (TooMuch, *EXITS):
             raise
         except BaseException:
             rows, counts = self._fitting(answers, rows, counts, mismatches)
             arrays = [column.converted(values) for column, values in self._transposed(rows)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return Encoded(counts, batch, mismatches)
+
+    def pieces(self, answers: Sequence[Any], size: FrameSize) -> Iterator[tuple[int, int, Encoded]]:
+        """All ``answers``, those from one index to another a batch of bounded size.
+
+        An answer that is too large for any batch is a mismatch.
+        """
+        yield from self._pieces(answers, 0, len(answers), size)
+
+    def _pieces(
+        self, answers: Sequence[Any], start: int, stop: int, size: FrameSize
+    ) -> Iterator[tuple[int, int, Encoded]]:
+        try:
+            encoded = self.encode(answers[start:stop])
+        except TooMuch:
+            if stop - start == 1:
+                yield start, stop, self._too_large(ARROWS_MOST + 1, size)
+                return
+            middle = (start + stop) // 2
+            yield from self._pieces(answers, start, middle, size)
+            yield from self._pieces(answers, middle, stop, size)
+            return
+        if encoded.batch.nbytes <= size.cut:
+            yield start, stop, encoded
+            return
+        bounds = list(accumulate((max(count, 0) for count in encoded.counts), initial=0))
+        for first, last in spans(encoded.batch, bounds, size):
+            piece = encoded.part(first, last, bounds)
+            if piece.batch.nbytes > size.most:
+                piece = self._too_large(piece.batch.nbytes, size)
+            yield start + first, start + last, piece
+
+    def _too_large(self, found: int, size: FrameSize) -> Encoded:
+        nothing = self._schema.empty_table().to_batches()
+        batch = nothing[0] if nothing else pa.RecordBatch.from_pylist([], schema=self._schema)
+        return Encoded([0], batch, {0: too_large(found, size)})
 
     def _transposed(self, rows: list[Any]) -> list[tuple[_Column, Sequence[Any]]]:
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(self._columns)
@@ -158,12 +201,19 @@ class _Column:
             pa.array([converted], type=self._type)
         except EXITS:
             raise
+        except pa.ArrowCapacityError as refusal:
+            raise too_large(ARROWS_MOST + 1, FrameSize()) from refusal
         except BaseException as refusal:
             raise mismatch(self._place, self._expected, value) from refusal
         return converted
 
     def converted(self, values: Sequence[Any]) -> pa.Array:
-        return pa.array(list(values), type=self._type)
+        return array_of(list(values), self._type)
+
+
+def too_large(found: int, size: FrameSize) -> PillarboxError:
+    """RESULT_TOO_LARGE for an answer of ``found`` bytes."""
+    return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
 
 
 def _shape(expected: str, answer: object, advice: str) -> PillarboxError:

@@ -73,7 +73,7 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    own = ("blocked_loop_ms", "look_ahead", "threads")
+    own = ("blocked_loop_ms", "frame_bytes", "look_ahead", "threads")
     extra = {key: options.pop(key) for key in own if key in options}
     options.pop("resource", None)
     spec = parse_options(**{**OPTIONS, **options}).to_spec()

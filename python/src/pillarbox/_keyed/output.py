@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 
 from .._fields import Place
 from .._lists import list_writer
+from .._pieces import FrameSize, cut
 from .._results import row_shape
 from ..errors import ResultTypeMismatch
 from .values import ValueType
@@ -81,6 +82,18 @@ class RowsEncoder:
         if self._sides:
             arrays = self._with_sides(arrays, len(rows), side_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def batches(
+        self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]], size: FrameSize
+    ) -> list[pa.RecordBatch]:
+        """As ``encode``, in batches of bounded size. Raises ``TooLarge`` for a row beyond that."""
+        count = len(rows)
+
+        def build(start: int, stop: int) -> pa.RecordBatch:
+            sides = side_rows[max(0, start - count) : max(0, stop - count)]
+            return self.encode(rows[start:stop], sides)
+
+        return cut(count + len(side_rows), build, size)
 
     def bad_row(self, rows: list[Any]) -> int:
         """The first of ``rows`` that doesn't fit; for the message."""

@@ -12,10 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._failures import Failure
-from ..errors import error
+from .._failures import Failure, message_of
+from ..errors import PillarboxError, error
+from . import accumulators
 
-INIT, CALLS, GROUP, CANCEL, GIVE_UP, END = b"ICGXUE"
+INIT, CALLS, GROUP, PART, CANCEL, GIVE_UP, END = b"ICGPXUE"
 READY, RESULTS, FAILURES, FATAL = b"ORFT"
 
 _HEADER = struct.Struct("<IB")
@@ -152,6 +153,22 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(_texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)
+
+
+def encode_end(clean: bool) -> bytes:
+    """END: whether the worker may be used again, and what the task added to accumulators.
+
+    Then a text, which says why that could not be sent if it is not empty.
+    """
+    refusal = ""
+    try:
+        updates = accumulators.updates()
+    except PillarboxError as problem:
+        updates, refusal = [], message_of(problem)
+    parts = [bytes([clean]), len(updates).to_bytes(4, "little")]
+    for update in updates:
+        parts += [len(update).to_bytes(4, "little"), update]
+    return encode(END, *parts, _texts(refusal))
 
 
 def encode_fatal(kind: str, message: str, traceback: str) -> bytes:

@@ -16,9 +16,12 @@ from .._keyed.context import UNKNOWN
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import Declaration
 from .._keyed.whole_columns import BatchAcceptor, ColumnConverter
+from .._pieces import FrameSize, TooLarge, cut
+from .._results import too_large
 from ..errors import PillarboxError, error
 from .frames import Init
-from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, encode_update
+from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, decode_batches
+from .keyed_state import state_too_large
 
 
 class BatchRunner:
@@ -32,6 +35,7 @@ class BatchRunner:
         schemas: list[pa.Schema],
     ) -> None:
         self._name = init.spec["name"]
+        self._size = FrameSize.of(init.spec)
         self._function = runtime.function
         self._key_schema, self._row_schema = schemas[:2]
         self._accept = BatchAcceptor(command.returns, init.result_schema)
@@ -41,19 +45,19 @@ class BatchRunner:
             for state, schema in zip(states, schemas[2:], strict=True)
         ]
 
-    def run(self, frame: KeyedFrame) -> bytes:
-        """UPDATE for ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for the user's errors."""
+    def run(self, frame: KeyedFrame) -> KeyedUpdate:
+        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
         if any(frame.kinds):
             raise error("PROTOCOL_ERROR", reason="a timer for the column form")
         try:
             rows, states = self._process(frame)
         except Exception as problem:
             raise self._failed(frame, problem) from problem
-        return encode_update(KeyedUpdate(frame.id, rows, states, ()))
+        return KeyedUpdate(frame.id, rows, states, ())
 
     def _process(
         self, frame: KeyedFrame
-    ) -> tuple[pa.RecordBatch | None, list[pa.RecordBatch | None]]:
+    ) -> tuple[list[pa.RecordBatch], list[list[pa.RecordBatch]]]:
         index = np.array(frame.slots, np.int32)
         index.flags.writeable = False
         times = np.array(frame.times, np.int64)
@@ -68,17 +72,23 @@ class BatchRunner:
 
         keys = self._keys(frame)
         columns = {
-            wire.name: wire.column(blob, keys, context, latest)
-            for wire, blob in zip(self._columns, frame.states, strict=True)
+            wire.name: wire.column([*frame.parts.of(1 + i), blob], keys, context, latest)
+            for i, (wire, blob) in enumerate(zip(self._columns, frame.states, strict=True))
         }
-        rows = None
+        rows = []
         if len(index):
             state = BatchState(keys, index, columns)
-            batch = decode_batch(frame.rows, self._row_schema)
-            rows = self._accept.batch(self._function.process(batch, state, context))
+            batch = _one_batch(frame.row_blobs, self._row_schema)
+            rows = self._cut(self._accept.batch(self._function.process(batch, state, context)))
         for column in columns.values():
             column.changed[: frame.ended] = False
-        return rows, [wire.changes(columns[wire.name]) for wire in self._columns]
+        return rows, [wire.changes(columns[wire.name], self._size) for wire in self._columns]
+
+    def _cut(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        try:
+            return cut(batch.num_rows, lambda *span: _part(batch, *span), self._size)
+        except TooLarge as problem:
+            raise too_large(problem.size, self._size) from None
 
     def _keys(self, frame: KeyedFrame) -> pa.Array:
         keys = decode_batch(frame.keys, self._key_schema)
@@ -113,10 +123,14 @@ class _ColumnWire:
         self._converter = ColumnConverter(field, self._type, value.place)
 
     def column(
-        self, blob: memoryview, keys: pa.Array, context: BatchContext, latest: Callable[[], Any]
+        self,
+        blobs: list[memoryview],
+        keys: pa.Array,
+        context: BatchContext,
+        latest: Callable[[], Any],
     ) -> StateColumn:
         def load() -> tuple[pa.Array, Any]:
-            cells = decode_batch(blob, self._schema)
+            cells = _one_batch(blobs, self._schema)
             if not cells.num_rows:
                 return pa.nulls(len(keys), self._type), np.full(len(keys), UNKNOWN, np.int64)
             structs = cells.column(0)
@@ -125,15 +139,29 @@ class _ColumnWire:
 
         return StateColumn(self._declaration, self._converter, load, context, latest, keys)
 
-    def changes(self, column: StateColumn) -> pa.RecordBatch | None:
+    def changes(self, column: StateColumn, size: FrameSize) -> list[pa.RecordBatch]:
         changed = column.changes()
         if changed is None:
-            return None
+            return []
         positions, values, stamps = changed
         if self._plain:
             mask = values.is_null() if values.null_count else None
             values = pa.StructArray.from_arrays([values], fields=list(self._struct), mask=mask)
-        return pa.RecordBatch.from_arrays(
+        batch = pa.RecordBatch.from_arrays(
             [pa.array(positions, pa.int32()), values, pa.array(stamps, pa.int64())],
             names=["key", "value", "ts"],
         )
+        try:
+            return cut(batch.num_rows, lambda *span: _part(batch, *span), size)
+        except TooLarge as problem:
+            raise state_too_large(self.name, problem, size) from None
+
+
+def _one_batch(blobs: list[memoryview], schema: pa.Schema) -> pa.RecordBatch:
+    """The function wants all in one batch."""
+    batches = list(decode_batches(blobs, schema))
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _part(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    return batch.slice(start, stop - start)

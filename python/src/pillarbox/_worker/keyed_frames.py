@@ -31,6 +31,9 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                of a map (at least one, if there is any)
                                Arrow blob: for op 1 one row of [map key struct], else empty;
                                state 0xFFFFFFFF, op 0: the timers of the key
+    P PART     both ways       u32 what: 0 rows, n the n-th state (from 1); then, up to its end, an
+                               Arrow batch of rows, cells or changes, which come before those in the
+                               next FRAME, ANSWER or UPDATE
     A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells;
                                for timers a blob of u8 kind, i64 time, one after the other
     U UPDATE   Python -> JVM   u64 frame id
@@ -91,8 +94,10 @@ Rules:
 - Ended keys (batch): no rows follow of the first so many; after the events all their timers fire,
   event time first, no other can be set, and their state and timers are forgotten. The JVM sends
   what the last key keeps if that goes on.
-- Several frames may be under way; they must not share keys, nor follow one with keep. They are
-  answered in order.
+- Several frames may be under way; they must not share keys, nor follow one with keep, nor have
+  parts. They are answered in order.
+- A batch that has more than a number of bytes (INIT's ``frame_bytes``) goes ahead in parts, and no
+  row, value or entry is larger than a frame may be.
 """
 
 from __future__ import annotations
@@ -106,9 +111,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from .frames import READY, _numbers, _packed, encode
+from .frames import PART, READY, _numbers, _packed, encode
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
+ROWS = 0
 
 BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 TIMERS = 0xFFFFFFFF
@@ -139,6 +145,12 @@ class KeyedFrame:
     rows: memoryview
     states: list[memoryview]
     timers: list[tuple[int, int, int]]
+    parts: Parts
+
+    @property
+    def row_blobs(self) -> list[memoryview]:
+        """The rows, in order."""
+        return [*self.parts.of(ROWS), self.rows]
 
     @property
     def key_count(self) -> int:
@@ -149,6 +161,21 @@ class KeyedFrame:
     def keeps(self) -> bool:
         """Whether the next frame goes on with the keys of this one."""
         return bool(self.flags & KEEP)
+
+
+class Parts:
+    """The batches that have come ahead of a frame, by what they are of."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[int, list[memoryview]] = {}
+
+    def add(self, body: memoryview) -> None:
+        """Takes the body of a PART."""
+        self._blobs.setdefault(int.from_bytes(body[:4], "little"), []).append(body[4:])
+
+    def of(self, what: int) -> list[memoryview]:
+        """Those of rows (0) or of a state (from 1), in order."""
+        return self._blobs.get(what, [])
 
 
 class _Reader:
@@ -186,8 +213,8 @@ def decode_schemas(body: memoryview) -> list[pa.Schema]:
     return [pa.ipc.read_schema(pa.py_buffer(reader.blob())) for _ in range(reader.u32())]
 
 
-def decode_frame(body: memoryview) -> KeyedFrame:
-    """The parts of FRAME; nothing of Arrow is decoded yet."""
+def decode_frame(body: memoryview, parts: Parts) -> KeyedFrame:
+    """FRAME with the parts that came before it; nothing of Arrow is decoded yet."""
     reader = _Reader(body)
     *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
     frame_id, watermark, horizon, processing = clocks
@@ -202,7 +229,7 @@ def decode_frame(body: memoryview) -> KeyedFrame:
     timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
     return KeyedFrame(
         frame_id, watermark, horizon, processing, flags, held, keys, ended, kinds, slots, times,
-        key_blob, row_blob, states, timers,
+        key_blob, row_blob, states, timers, parts,
     )  # fmt: skip
 
 
@@ -212,6 +239,13 @@ def decode_batch(blob: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
         return _no_rows(schema)
     # Arrow wants its buffers aligned; a copy of the message is.
     return pa.ipc.read_record_batch(pa.py_buffer(bytes(blob)), schema)
+
+
+def decode_batches(
+    blobs: Sequence[bytes | memoryview], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Arrow blobs of one kind, one after the other."""
+    return (decode_batch(blob, schema) for blob in blobs)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
@@ -241,22 +275,25 @@ class KeyedUpdate:
     """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
 
     id: int
-    rows: pa.RecordBatch | None
-    states: Sequence[pa.RecordBatch | None]
+    rows: Sequence[pa.RecordBatch]
+    states: Sequence[Sequence[pa.RecordBatch]]
     timers: Sequence[tuple[int, int, int, int]]
     fired: tuple[int, int] = (0, 0)
 
 
-def encode_update(update: KeyedUpdate) -> bytes:
-    """UPDATE."""
+def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
+    """UPDATE, behind parts for all batches of rows or of a state but the last one."""
+    for what, batches in enumerate([update.rows, *update.states]):
+        for batch in batches[:-1]:
+            yield encode(PART, _u32(what), memoryview(batch.serialize()))
     timers = update.timers
     slots, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
-    return encode(
+    yield encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
-        arrow_blob(update.rows),
+        arrow_blob(_last(update.rows)),
         _u32(len(update.states)),
-        *map(arrow_blob, update.states),
+        *(arrow_blob(_last(batches)) for batches in update.states),
         _u32(len(timers)),
         _packed("I", slots),
         bytes(kinds),
@@ -264,6 +301,10 @@ def encode_update(update: KeyedUpdate) -> bytes:
         _packed("q", times),
         *map(_u32, update.fired),
     )
+
+
+def _last(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return batches[-1] if batches else None
 
 
 def arrow_blob(batch: pa.RecordBatch | None) -> bytes:

@@ -14,6 +14,8 @@ from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
 from .._lists import struct_reader
+from .._pieces import FrameSize, TooLarge
+from .._results import too_large
 from ..errors import PillarboxError, ResultTypeMismatch, error, shown
 from . import frames, keyed_frames
 from .channel import Channel
@@ -33,19 +35,30 @@ class FrameChannel:
         self._infile = infile
         self._channel = channel
         self._kept: deque[tuple[int, memoryview]] = deque()
+        self._parts = keyed_frames.Parts()
 
     def send(self, frame: bytes) -> None:
         self._channel.send(frame)
         self._channel.flush(_NO_LIMIT_S)
 
     def next(self) -> tuple[int, memoryview]:
-        """The next frame. ``EOFError`` if the JVM went away."""
-        return self._kept.popleft() if self._kept else frames.read_frame(self._infile)
+        """The next frame that is no part. ``EOFError`` if the JVM went away."""
+        return self._kept.popleft() if self._kept else self._read()
+
+    def _read(self) -> tuple[int, memoryview]:
+        while (frame := frames.read_frame(self._infile))[0] == frames.PART:
+            self._parts.add(frame[1])
+        return frame
+
+    def parts(self) -> keyed_frames.Parts:
+        """What has come ahead of the frame that was read last."""
+        parts, self._parts = self._parts, keyed_frames.Parts()
+        return parts
 
     def answer(self, frame_id: int) -> memoryview:
         """The answer to a query, which may stand behind frames to come."""
         while True:
-            kind, body = frames.read_frame(self._infile)
+            kind, body = self._read()
             if kind == keyed_frames.ANSWER:
                 answered, blob = keyed_frames.decode_answer(body)
                 if answered == frame_id:
@@ -61,7 +74,7 @@ class KeyedSession:
         self._init = init
         self._opened = opened
         self._name = init.spec["name"]
-        self._run_frame: Callable[[KeyedFrame], bytes] = self._before_schemas
+        self._run_frame: Callable[[KeyedFrame], KeyedUpdate] = self._before_schemas
 
     def run(self) -> bool:
         """Serves frames until END; whether the worker may be used again.
@@ -73,16 +86,18 @@ class KeyedSession:
         while True:
             kind, body = self._channel.next()
             if kind == keyed_frames.FRAME:
-                self._channel.send(self._run_frame(keyed_frames.decode_frame(body)))
+                frame = keyed_frames.decode_frame(body, self._channel.parts())
+                for part in keyed_frames.encode_update(self._run_frame(frame)):
+                    self._channel.send(part)
             elif kind == keyed_frames.SCHEMAS:
                 self._on_schemas(keyed_frames.decode_schemas(body))
             elif kind == frames.END:
-                self._channel.send(frames.encode(frames.END, b"\x01"))
+                self._channel.send(frames.encode_end(True))
                 return True
             else:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
 
-    def _before_schemas(self, frame: KeyedFrame) -> bytes:
+    def _before_schemas(self, frame: KeyedFrame) -> KeyedUpdate:
         raise error("PROTOCOL_ERROR", reason="FRAME came before SCHEMAS")
 
     def _on_schemas(self, schemas: list[pa.Schema]) -> None:
@@ -92,12 +107,13 @@ class KeyedSession:
         runner = self._opened.runner(self._init, schemas, self._query)
         self._run_frame = runner.run
 
-    def _query(self, frame_id: int, state: int, slot: int, op: int, key: Any) -> memoryview:
+    def _query(self, frame_id: int, state: int, slot: int, op: int, key: Any) -> list[memoryview]:
         self._channel.send(keyed_frames.encode_query(frame_id, state, slot, op, key))
-        return self._channel.answer(frame_id)
+        last = self._channel.answer(frame_id)
+        return [*self._channel.parts().of(1 + state), last]
 
 
-Query = Callable[[int, int, int, int, Any], memoryview]
+Query = Callable[[int, int, int, int, Any], list[memoryview]]
 
 
 class RowRunner:
@@ -121,9 +137,10 @@ class RowRunner:
         self._keys = _HeldKeys(self._load_keys)
         self._held = 0
         self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
+        self._size = FrameSize.of(init.spec)
 
-    def run(self, frame: KeyedFrame) -> bytes:
-        """UPDATE for ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for the user's errors."""
+    def run(self, frame: KeyedFrame) -> KeyedUpdate:
+        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
         runtime = self._runtime
         self._bind(frame)
         try:
@@ -151,14 +168,15 @@ class RowRunner:
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
             # A copy, where the next frames may still want it: the frame's own memory is free again.
             cells = bytes(blob) if frame.keeps else blob
-            wire.bind(cells, frame.held, frame.new_keys, self._asker(frame.id, index))
+            asker = self._asker(frame.id, index)
+            wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
 
-    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], memoryview]:
+    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], list[memoryview]]:
         return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
 
     def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
         return lambda slot: keyed_frames.decode_timers(
-            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)
+            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)[-1]
         )
 
     def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
@@ -174,28 +192,33 @@ class RowRunner:
         runtime.finish_keys(range(frame.ended))
 
     def _rows(self, frame: KeyedFrame) -> list[Any]:
-        batch = keyed_frames.decode_batch(frame.rows, self._row_schema)
-        if not batch.num_rows:
-            return [()] * frame.kinds.count(0)
-        return self._read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
+        rows: list[Any] = []
+        for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
+            if batch.num_rows:
+                read = self._read_rows(
+                    pa.StructArray.from_arrays(batch.columns, batch.schema.names)
+                )
+                rows = rows + read if rows else read
+        return rows or [()] * frame.kinds.count(0)
 
-    def _update(self, frame: KeyedFrame) -> bytes:
+    def _update(self, frame: KeyedFrame) -> KeyedUpdate:
         runtime = self._runtime
         rows, ends = without_none(runtime.rows, runtime.ends)
         side_rows = runtime.context.side_rows
         try:
-            batch = self._encoder.encode(rows, side_rows)
+            batches = self._encoder.batches(rows, side_rows, self._size)
         except ResultTypeMismatch:
-            self._blame(rows, ends)
+            self._blame(self._encoder.bad_row(rows), ends)
             raise
+        except TooLarge as problem:
+            self._blame(problem.index, ends)
+            raise too_large(problem.size, self._size) from None
         if frame.ended:
             for state in runtime.registry.states.values():
                 state.changed[: frame.ended] = bytes(frame.ended)
-        states = [None if frame.keeps else wire.changes() for wire in self._wires]
+        states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
         timers = [change for change in runtime.timers.changes() if change.slot >= frame.ended]
-        return keyed_frames.encode_update(
-            KeyedUpdate(frame.id, batch, states, timers, runtime.timers.fired)
-        )
+        return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
 
     def _release(self) -> None:
         """Frees what was held: the function may wait for its next task for long."""
@@ -203,9 +226,9 @@ class RowRunner:
             state.bind(0, lambda: ([], []))
         self._keys.clear()
 
-    def _blame(self, rows: list[Any], ends: list[int]) -> None:
+    def _blame(self, row: int, ends: list[int]) -> None:
         """Makes the event whose row doesn't fit the current one, for the message."""
-        self._runtime.go_back_to(bisect_right(ends, self._encoder.bad_row(rows)))
+        self._runtime.go_back_to(bisect_right(ends, row))
 
     def _failed(self, problem: Exception) -> PillarboxError:
         context = self._runtime.context

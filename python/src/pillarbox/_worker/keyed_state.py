@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,18 @@ from .._keyed.map_state import MapCell, MapState
 from .._keyed.state import State
 from .._keyed.values import ValueType
 from .._lists import list_reader, list_writer, struct_reader, struct_writer
-from .keyed_frames import ALL, ONE, SOME, decode_batch
+from .._pieces import FrameSize, TooLarge, cut
+from ..errors import PillarboxError, error
+from .keyed_frames import ALL, ONE, SOME, decode_batches
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
 
-# Sends a query for a key index, op and key batch; gives the blob of the answer.
-Ask = Callable[[int, int, "pa.RecordBatch | None"], memoryview]
+Blob = bytes | memoryview
+# Lays out the rows of changes from one index to another.
+Build = Callable[[int, int], "pa.RecordBatch"]
+
+# Sends a query for a key index, op and key batch; gives the blobs of the answer.
+Ask = Callable[[int, int, "pa.RecordBatch | None"], list[memoryview]]
 
 
 class _Structs:
@@ -57,20 +63,28 @@ class StateWire:
         self._has_ttl = declaration.ttl is not None
         self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
 
-    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
-        """The state's cells are those of ``blob`` now, behind the ``held`` ones that are known.
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+        """The state's cells are those of ``parts`` and ``last`` now, behind the ``held`` ones.
 
         Nothing is decoded before it is touched.
         """
         if not held:
-            self.state.bind(count, lambda: self._load(blob, count))
+            self.state.bind(count, lambda: self._load(parts, last, count))
         elif count:
-            self.state.extend(count, lambda: self._load(blob, count))
+            self.state.extend(count, lambda: self._load(parts, last, count))
 
-    def changes(self) -> pa.RecordBatch | None:
-        """What the function changed, encoded. None if nothing."""
+    def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
+        """What the function changed, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
         if 1 not in self.state.changed:
-            return None
+            return []
+        count, build = self._changes()
+        try:
+            return cut(count, build, size)
+        except TooLarge as problem:
+            raise state_too_large(self.state.declaration.name, problem, size) from None
+
+    def _changes(self) -> tuple[int, Build]:
+        """How many rows of changes there are, and what lays out those from one to another."""
         slots = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
         positions = slots.tolist()
@@ -82,18 +96,21 @@ class StateWire:
             ]
         else:
             times = np.zeros(len(positions), np.int64)
-        return _batch(
-            key=pa.array(slots.astype(np.int32)),
-            value=self._values.write(values),
-            ts=pa.array(times, pa.int64()),
+        return len(positions), lambda start, stop: _batch(
+            key=pa.array(slots[start:stop].astype(np.int32)),
+            value=self._values.write(values[start:stop]),
+            ts=pa.array(times[start:stop], pa.int64()),
         )
 
-    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
-        batch = decode_batch(blob, self._schema)
-        if not batch.num_rows:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+        values: list[Any] = []
+        stamps: list[int] = []
+        for batch in decode_batches([*parts, last], self._schema):
+            values += self._values.read(batch.column(0)) if batch.num_rows else []
+            stamps += _longs(batch.column(1)) if self._has_ttl and batch.num_rows else []
+        if not values:
             return [None] * count, [0] * count
-        values = self._values.read(batch.column(0))
-        return values, _longs(batch.column(1)) if self._has_ttl else [0] * count
+        return values, stamps if self._has_ttl else [0] * count
 
 
 class ListWire(StateWire):
@@ -101,13 +118,11 @@ class ListWire(StateWire):
 
     state: ListState
 
-    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
-        super().bind(blob, held, count, ask)
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+        super().bind(parts, last, held, count, ask)
         self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
 
-    def changes(self) -> pa.RecordBatch | None:
-        if 1 not in self.state.changed:
-            return None
+    def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
         slots, ops, values, stamps = [], [], [], []
         for slot in _positions(self.state.changed):
@@ -116,27 +131,32 @@ class ListWire(StateWire):
                 ops.append(op)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return _batch(
-            key=pa.array(slots, pa.int32()),
-            op=pa.array(ops, pa.int8()),
-            value=self._values.write(values),
-            ts=pa.array(stamps, pa.int64()),
+        return len(slots), lambda start, stop: _batch(
+            key=pa.array(slots[start:stop], pa.int32()),
+            op=pa.array(ops[start:stop], pa.int8()),
+            value=self._values.write(values[start:stop]),
+            ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
-        cells = _cells(ListCell, blob, count)
-        batch = decode_batch(blob[count:], self._schema)
-        values, stamps = self._entries(batch)
-        for slot, value, stamp in zip(_longs(batch.column(0)), values, stamps, strict=True):
-            cell = cells[slot]
-            if cell is None:
-                cell = cells[slot] = ListCell()
-            cell.values.append(value)
-            cell.stamps.append(stamp)
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+        cells = _cells(ListCell, last, count)
+        for batch in decode_batches([*parts, last[count:]], self._schema):
+            values, stamps = self._entries(batch)
+            for slot, value, stamp in zip(_longs(batch.column(0)), values, stamps, strict=True):
+                cell = cells[slot]
+                if cell is None:
+                    cell = cells[slot] = ListCell()
+                cell.values.append(value)
+                cell.stamps.append(stamp)
         return cells, []
 
-    def _fetched(self, blob: bytes | memoryview) -> tuple[list[Any], list[int]]:
-        return self._entries(decode_batch(blob, self._schema))
+    def _fetched(self, blobs: list[memoryview]) -> tuple[list[Any], list[int]]:
+        values: list[Any] = []
+        stamps: list[int] = []
+        for batch in decode_batches(blobs, self._schema):
+            for known, new in zip((values, stamps), self._entries(batch), strict=True):
+                known += new
+        return values, stamps
 
     def _entries(self, batch: pa.RecordBatch) -> tuple[list[Any], list[int]]:
         return self._values.read(batch.column(1)), _longs(batch.column(2))
@@ -154,16 +174,14 @@ class MapWire(StateWire):
         self._normalise = key_type.normalise
         self._keys = _Structs(key_type, schema.field(1).type)
 
-    def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
-        super().bind(blob, held, count, ask)
+    def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
+        super().bind(parts, last, held, count, ask)
         self.state.fetch = lambda slot, key: self._fetched(
             ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
         )
         self.state.some = lambda slot: self._fetched(ask(slot, SOME, None))
 
-    def changes(self) -> pa.RecordBatch | None:
-        if 1 not in self.state.changed:
-            return None
+    def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
         slots, ops, keys, values, stamps = [], [], [], [], []
         for slot in _positions(self.state.changed):
@@ -173,28 +191,29 @@ class MapWire(StateWire):
                 keys.append(key)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return _batch(
-            key=pa.array(slots, pa.int32()),
-            op=pa.array(ops, pa.int8()),
-            map_key=self._keys.write(keys),
-            value=self._values.write(values),
-            ts=pa.array(stamps, pa.int64()),
+        return len(slots), lambda start, stop: _batch(
+            key=pa.array(slots[start:stop], pa.int32()),
+            op=pa.array(ops[start:stop], pa.int8()),
+            map_key=self._keys.write(keys[start:stop]),
+            value=self._values.write(values[start:stop]),
+            ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, blob: bytes | memoryview, count: int) -> tuple[Any, Any]:
-        cells = _cells(MapCell, blob, count)
-        batch = decode_batch(blob[count:], self._schema)
-        entries = self._entries(batch)
-        for slot, (key, value, stamp) in zip(_longs(batch.column(0)), entries, strict=True):
-            cell = cells[slot]
-            if cell is None:
-                cell = cells[slot] = MapCell()
-            cell.values[key] = value
-            cell.stamps[key] = stamp
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+        cells = _cells(MapCell, last, count)
+        for batch in decode_batches([*parts, last[count:]], self._schema):
+            entries = self._entries(batch)
+            for slot, (key, value, stamp) in zip(_longs(batch.column(0)), entries, strict=True):
+                cell = cells[slot]
+                if cell is None:
+                    cell = cells[slot] = MapCell()
+                cell.values[key] = value
+                cell.stamps[key] = stamp
         return cells, []
 
-    def _fetched(self, blob: bytes | memoryview) -> Iterable[tuple[Any, Any, int]]:
-        return self._entries(decode_batch(blob, self._schema))
+    def _fetched(self, blobs: list[memoryview]) -> Iterable[tuple[Any, Any, int]]:
+        batches = decode_batches(blobs, self._schema)
+        return [entry for batch in batches for entry in self._entries(batch)]
 
     def _entries(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, Any, int]]:
         keys = self._keys.read(batch.column(1))
@@ -205,6 +224,12 @@ class MapWire(StateWire):
 
     def _key_batch(self, key: Any) -> pa.RecordBatch:
         return _batch(key=self._keys.write([key]))
+
+
+def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:
+    """STATE_TOO_LARGE for a value or entry of one key."""
+    sizes = {"size": f"{problem.size:,} bytes", "limit": f"{size.most:,} bytes"}
+    return error("STATE_TOO_LARGE", state=name, **sizes)
 
 
 def wire_for(state: State, schema: pa.Schema) -> StateWire:
@@ -236,7 +261,7 @@ def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:
             yield _REMOVE, key, None, 0
 
 
-def _cells(make: Any, blob: bytes | memoryview, count: int) -> list[Any]:
+def _cells(make: Any, blob: Blob, count: int) -> list[Any]:
     flags = bytes(blob[:count])
     cells: list[Any] = [None] * count
     if 1 in flags:

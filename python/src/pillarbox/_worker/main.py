@@ -18,7 +18,7 @@ from pyspark.worker_util import (
 from .._failures import message_of
 from .._keyed.command import KeyedCommand
 from ..errors import error
-from . import stderr
+from . import accumulators, stderr
 from .channel import Channel
 from .frames import Init, read_init
 from .kept import FunctionKey
@@ -57,6 +57,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
     try:
         _read_preamble(infile)
         init = read_init(infile)
+        accumulators.begin_task()
         _set_task_context(init.spec["task"])
         if init.spec.get("kind") == "keyed":
             return _serve_keyed(infile, process, channel, init)

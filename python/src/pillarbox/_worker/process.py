@@ -14,7 +14,7 @@ from .._failures import message_of
 from .._functions import Command
 from .._keyed.command import KeyedCommand
 from ..errors import error
-from . import stderr
+from . import accumulators, stderr
 from .event_loop import abandon_tasks, new_event_loop
 from .kept import FunctionKey, Kept
 from .keyed_functions import FunctionCache
@@ -127,6 +127,7 @@ def load(pickled: bytes) -> Command | KeyedCommand:
         ) from problem
     if not isinstance(command, (Command, KeyedCommand)):
         raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
+    accumulators.note_loaded()
     return command
 
 

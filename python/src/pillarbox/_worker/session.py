@@ -8,11 +8,13 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .._failures import Failure, final_failure, kind_of, message_of, users_traceback
 from .._functions import Command
-from .._results import ResultEncoder
+from .._pieces import FrameSize
+from .._results import Encoded, ResultEncoder
 from .._rows import RowReader
 from ..errors import EXITS, PillarboxError, error, shown
 from . import frames
@@ -52,6 +54,8 @@ class Session:
         self._reader = RowReader(command.input_schema)
         self._encoder = ResultEncoder(command.returns, init.result_schema, init.spec["explode"])
         self._frames = frames.FrameBuffer()
+        self._size = FrameSize.of(init.spec)
+        self._group_parts: list[tuple[Any, Any, list[Any]]] = []
         self._ids = array("q")
         self._attempts = array("i")
         self._answers: list[Any] = []
@@ -64,6 +68,7 @@ class Session:
         self._places: Places
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
+            frames.PART: self._on_part,
             frames.GROUP: self._on_group,
             frames.CANCEL: self._on_cancel,
             frames.GIVE_UP: self._on_give_up,
@@ -165,9 +170,18 @@ class Session:
         rows = self._reader.read_each(calls.rows)
         self._places.call(zip(calls.ids, calls.attempts, rows, strict=True))
 
-    def _on_group(self, body: memoryview) -> None:
+    def _on_part(self, body: memoryview) -> None:
         calls = frames.decode_calls(body, self._input_schema)
-        self._runner.group(calls.ids, calls.attempts, self._reader.read_each(calls.rows))
+        part = calls.ids, calls.attempts, self._reader.read_each(calls.rows)
+        self._group_parts.append(part)
+
+    def _on_group(self, body: memoryview) -> None:
+        self._on_part(body)
+        columns = zip(*self._group_parts, strict=True)
+        ids, attempts, rows = (list(chain.from_iterable(column)) for column in columns)
+        self._group_parts.clear()
+        if ids:
+            self._runner.group(ids, attempts, rows)
 
     def _on_cancel(self, body: memoryview) -> None:
         ids, attempts, _ = frames.decode_ids(body)
@@ -189,7 +203,7 @@ class Session:
             clean = await self._runner.drain(_STOP_LIMIT_S)
         except asyncio.CancelledError:
             clean = False  # by a call that cancels all there is when it is cancelled itself
-        self._channel.send(frames.encode(frames.END, bytes([clean])))
+        self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)
 
@@ -228,7 +242,10 @@ class Session:
         if self._has_places:
             # Not where a call ends: one that ends at once would start the next inside itself.
             self._places.leave(zip(ids, attempts, strict=True))
-        encoded = self._encoder.encode(answers)
+        for first, last, encoded in self._encoder.pieces(answers, self._size):
+            self._send_answers(ids[first:last], attempts[first:last], encoded)
+
+    def _send_answers(self, ids: array[int], attempts: array[int], encoded: Encoded) -> None:
         counts = encoded.counts
         if encoded.mismatches:
             for index, mismatch in encoded.mismatches.items():

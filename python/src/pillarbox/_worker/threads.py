@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from .._accumulators import make_thread_safe
+
 _Work = tuple["Future[Any]", Callable[[], Any]]
 
 
@@ -22,6 +24,7 @@ class CallThreads:
     """
 
     def __init__(self, most: int) -> None:
+        make_thread_safe()
         self._most = most
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
         self._lock = threading.Lock()

@@ -52,10 +52,15 @@ class CallCodecSuite extends AnyFunSuite {
   /** What a worker that echoes its rows answers: ids, attempts, a count of one each, the same record batch. */
   private def answer(encoder: CallEncoder, rows: Seq[InternalRow]): Frame = {
     val calls = rows.zipWithIndex.map { case (row, i) => PythonCall(i.toLong, 1, row) }
-    val Array(header, batch) = encoder.encode(JArrays.asList(calls: _*))
     val counts = Frame.buffer(4 * rows.size)
     rows.foreach(_ => counts.putInt(1))
-    new Frame(Frame.Results, joined(header, counts.flip(), batch))
+    var frame: Frame = null
+    encoder.encode(
+      JArrays.asList(calls: _*),
+      (body, _) => frame = new Frame(Frame.Results, joined(body.head +: counts.flip() +: body.tail: _*)),
+      (_, bytes) => fail(s"a row of $bytes bytes")
+    )
+    frame
   }
 
   private def joined(parts: ByteBuffer*): ByteBuffer = {

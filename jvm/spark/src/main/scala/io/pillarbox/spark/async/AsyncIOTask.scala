@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
 import io.pillarbox.spark.plan.AsyncIOFunction
-import io.pillarbox.spark.python.ChannelSettings
+import io.pillarbox.spark.python.{ChannelSettings, FrameSize}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -122,6 +122,7 @@ final case class AsyncIOTask(
     init.put("call_id_prefix", callScope)
     init.put("input_schema", inputSchema.json)
     init.put("look_ahead", lookAhead)
+    FrameSize.of(context).addTo(init)
     init
       .putObject("task")
       .put("partition", context.partitionId())

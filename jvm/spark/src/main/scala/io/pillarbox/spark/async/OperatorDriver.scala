@@ -122,7 +122,7 @@ final private class OperatorDriver(
   override def close(): Unit = if (!closed) {
     closed = true
     timers.close()
-    try operator.close()
+    try translating(operator.close())
     finally {
       calls.close()
       TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics)

@@ -6,7 +6,7 @@ final private[python] class ChannelReader(
     frames: FrameReader,
     newDecoder: () => ResultDecoder,
     listener: ChannelListener,
-    onEnd: Boolean => Unit,
+    onEnd: Frame => Unit,
     onError: Throwable => Unit
 ) extends Thread(name) {
   setDaemon(true)
@@ -27,7 +27,7 @@ final private[python] class ChannelReader(
       failures(frame)
       true
     case Frame.End =>
-      onEnd(frame.body.get() == 1)
+      onEnd(frame)
       false
     case Frame.Fatal => throw ChannelReader.fatal(frame)
     case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")

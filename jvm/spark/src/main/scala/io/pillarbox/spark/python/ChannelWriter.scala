@@ -1,7 +1,7 @@
 package io.pillarbox.spark.python
 
 import java.nio.channels.SocketChannel
-import java.util.{ArrayList => JArrayList}
+import java.util.{ArrayList => JArrayList, List => JList}
 
 /** The thread that turns calls into frames and writes them, so that the mailbox thread never waits for a socket. */
 final private[python] class ChannelWriter(
@@ -10,6 +10,7 @@ final private[python] class ChannelWriter(
     outbox: CallOutbox,
     newEncoder: () => CallEncoder,
     maxRowsPerFrame: Int,
+    onTooLarge: (PythonCall, Long) => Unit,
     onError: Throwable => Unit
 ) extends Thread(name) {
   setDaemon(true)
@@ -43,7 +44,7 @@ final private[python] class ChannelWriter(
         if (calls.size == maxRowsPerFrame) flushCalls(encoder)
       case Outgoing.Group(group) =>
         flush(encoder)
-        Frame.write(channel, Frame.Group, encoder.encode(group).toSeq: _*)
+        send(encoder, group, Frame.Part, Frame.Group)
       case Outgoing.Cancel(call) =>
         flushCalls(encoder)
         cancels.add(call)
@@ -64,9 +65,16 @@ final private[python] class ChannelWriter(
 
   private def flushCalls(encoder: CallEncoder): Unit =
     if (!calls.isEmpty) {
-      Frame.write(channel, Frame.Calls, encoder.encode(calls).toSeq: _*)
+      send(encoder, calls, Frame.Calls, Frame.Calls)
       calls.clear()
     }
+
+  private def send(encoder: CallEncoder, calls: JList[PythonCall], part: Byte, last: Byte): Unit =
+    encoder.encode(
+      calls,
+      (body, isLast) => Frame.write(channel, if (isLast) last else part, body: _*),
+      onTooLarge
+    )
 
   private def flushCancels(): Unit =
     if (!cancels.isEmpty) {

@@ -9,10 +9,13 @@ import java.nio.{ByteBuffer, ByteOrder}
 final class Frame(val kind: Byte, val body: ByteBuffer) {
 
   /** Reads a length-prefixed text at the body's position. */
-  def readText(): String = {
+  def readText(): String = new String(readBytes(), UTF_8)
+
+  /** Reads length-prefixed bytes at the body's position. */
+  def readBytes(): Array[Byte] = {
     val bytes = new Array[Byte](body.getInt)
     body.get(bytes)
-    new String(bytes, UTF_8)
+    bytes
   }
 }
 
@@ -21,6 +24,7 @@ object Frame {
   val Init: Byte = 'I'
   val Calls: Byte = 'C'
   val Group: Byte = 'G'
+
   val Cancel: Byte = 'X'
   val GiveUp: Byte = 'U'
   // Python to JVM
@@ -29,6 +33,9 @@ object Frame {
   val Failures: Byte = 'F'
   val Fatal: Byte = 'T'
   // both ways
+
+  /** What comes before that in the next frame, for which it would be too many bytes. */
+  val Part: Byte = 'P'
   val End: Byte = 'E'
 
   /** Bytes before the body: a length (of kind and body) and the kind. */
@@ -39,7 +46,7 @@ object Frame {
   /** Writes a whole frame; blocks while the peer does not read. One thread at a time. */
   def write(channel: SocketChannel, kind: Byte, parts: ByteBuffer*): Unit = {
     val header = buffer(HeaderBytes)
-    header.putInt(1 + parts.map(_.remaining).sum).put(kind).flip()
+    header.putInt(Math.toIntExact(1 + parts.map(_.remaining.toLong).sum)).put(kind).flip()
     val all = (header +: parts).toArray
     while (all(all.length - 1).hasRemaining || all.exists(_.hasRemaining)) channel.write(all)
   }
@@ -56,8 +63,12 @@ final class FrameReader(channel: SocketChannel) {
    *   if the peer closed the channel
    */
   def read(): Frame = {
+    if (storage.capacity > FrameReader.KeptBytes && !storage.hasRemaining)
+      storage = Frame.buffer(1 << 16).limit(0)
     require(5)
     val length = storage.getInt
+    if (length < 1)
+      throw new IllegalStateException(s"A frame of ${Integer.toUnsignedLong(length)} bytes can't be read")
     val kind = storage.get()
     require(length - 1)
     val body = storage.slice(storage.position(), length - 1).order(ByteOrder.LITTLE_ENDIAN)
@@ -71,16 +82,35 @@ final class FrameReader(channel: SocketChannel) {
       if (storage.capacity - storage.position() < bytes) makeRoom(bytes)
       val end = storage.position() + bytes
       val start = storage.position()
-      storage.position(storage.limit()).limit(storage.capacity)
-      while (storage.position() < end)
+      storage.position(storage.limit())
+      while (storage.position() < end) {
+        val room = math.min(storage.capacity - storage.position(), FrameReader.ReadBytes)
+        storage.limit(storage.position() + room)
         if (channel.read(storage) < 0) throw new EOFException("The Python worker closed the channel")
+      }
       storage.limit(storage.position()).position(start)
     }
 
   private def makeRoom(bytes: Int): Unit =
     if (storage.capacity >= bytes) storage.compact().flip()
     else {
-      val larger = Frame.buffer(Integer.highestOneBit(bytes - 1) * 2)
+      val larger = Frame.buffer(FrameReader.capacityFor(bytes))
       storage = larger.put(storage).flip()
     }
+}
+
+private[python] object FrameReader {
+
+  /** At a time: the JDK takes as much memory off the heap, and keeps it for the thread. */
+  private val ReadBytes = 1 << 20
+
+  /** Memory that a larger frame needed is let go with it. */
+  private val KeptBytes = 128 << 20
+
+  /** The longest array of this JVM. */
+  private val Longest = Int.MaxValue - 8
+
+  /** The next power of two, or what there may be. */
+  def capacityFor(bytes: Int): Int =
+    math.max(bytes.toLong, math.min(Integer.highestOneBit(bytes - 1) * 2L, Longest.toLong)).toInt
 }

@@ -55,6 +55,9 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   @volatile private var opening = false
   @volatile private var clean = false
 
+  /** Why what the task added to accumulators did not arrive, or null. */
+  @volatile private var refused: PythonWorkerException = _
+
   /**
    * Starts or takes over a worker, sends the function, and waits until its resource is open.
    *
@@ -82,7 +85,12 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
 
   override def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
 
-  /** Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent. */
+  /**
+   * Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent.
+   *
+   * @throws PythonWorkerException
+   *   if what a task that has gone well added to accumulators can't be had
+   */
   override def close(): Unit =
     if (closed.compareAndSet(false, true) && worker != null) {
       closing.set(true)
@@ -91,6 +99,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
       outbox.close()
       if (inTime && clean) worker.release() else destroyWorker()
       joinThreads()
+      if (refused != null && !context.isFailed()) throw refused
     }
 
   /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
@@ -117,13 +126,16 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
   }
 
   private def start(worker: WorkerSession): Unit = {
+    val frameSize = FrameSize.of(context)
     val label = s"${settings.name} task ${context.taskAttemptId()}"
     val writer = new ChannelWriter(
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      () => new CallEncoder(settings.inputSchema, settings.inputView()),
+      () => new CallEncoder(settings.inputSchema, settings.inputView(), frameSize),
       settings.maxRowsPerFrame,
+      (call, bytes) =>
+        listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
       fail
     )
     val reader = new ChannelReader(
@@ -138,10 +150,10 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     threads.foreach(_.start())
   }
 
-  private def onEnd(wasClean: Boolean): Unit = {
-    clean = wasClean
-    ended.countDown()
-  }
+  private def onEnd(frame: Frame): Unit =
+    try clean = worker.ended(frame)
+    catch { case refusal: PythonWorkerException => refused = refusal }
+    finally ended.countDown()
 
   private def fail(cause: Throwable): Unit =
     if (failed.compareAndSet(false, true)) {

@@ -37,6 +37,15 @@ class PythonCallException(kind: String, text: String, traceback: String, val ret
 object PythonCallException {
   private val NotReadable = "RESULT_NOT_READABLE"
 
+  /** The row is too large to be sent. */
+  def tooLarge(bytes: Long, size: FrameSize): PythonCallException =
+    new PythonCallException(
+      FrameSize.RowTooLarge,
+      size.refusal(FrameSize.RowTooLarge, bytes),
+      "",
+      retryable = false
+    )
+
   /** Spark refuses what the function returned. */
   def notReadable(problem: Throwable): PythonCallException = {
     val text = ErrorCatalogue.text(NotReadable, "reason" -> String.valueOf(problem))

@@ -50,6 +50,21 @@ final private[spark] class WorkerSession(
     frame
   }
 
+  /**
+   * Reads the worker's END: whether it may be used again. Takes what the task added to accumulators.
+   *
+   * @throws PythonWorkerException
+   *   if that could not be sent
+   */
+  def ended(end: Frame): Boolean = {
+    val clean = end.body.get() == 1
+    val updates = Seq.fill(end.body.getInt)(end.readBytes())
+    val refusal = end.readText()
+    if (refusal.nonEmpty) throw new PythonWorkerException("ACCUMULATOR_NOT_SENT", refusal, "")
+    updates.foreach(function.accumulate)
+    clean
+  }
+
   /** Runs `exchange`; a connection that breaks, but not because the task is killed, is the end of the worker. */
   def orDied[T](exchange: => T): T =
     try exchange

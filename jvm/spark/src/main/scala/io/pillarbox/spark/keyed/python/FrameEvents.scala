@@ -2,18 +2,29 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
-import io.pillarbox.spark.python.{ArrowBatchWriter, Frame}
+import io.pillarbox.spark.python.{ArrowBatchWriter, Frame, FrameSize, PythonFailure, PythonWorkerException}
 import io.pillarbox.timer.TimerKind
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * The events of the frame under construction, and the keys that the worker holds: those of this frame, and of frames
  * before it since [[clear]]. Task thread only.
+ *
+ * @param sendAhead
+ *   takes rows that come before those of the frame, as an Arrow batch that is valid until it returns
+ * @param refused
+ *   the error to throw for a row or key that is too large
  */
-final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: FrameLimits)
-    extends AutoCloseable {
+final private class FrameEvents(
+    keySchema: Schema,
+    rowSchema: Schema,
+    limits: FrameLimits,
+    sendAhead: Seq[ByteBuffer] => Unit,
+    refused: PythonFailure => Throwable
+) extends AutoCloseable {
   private val keyWriter = new ArrowBatchWriter(keySchema)
   private val rowWriter = new ArrowBatchWriter(rowSchema)
   private val frameKeys = new FrameKeys
@@ -32,13 +43,16 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   /** Timers of the frame's keys that are not among the events: what the keys have. */
   private var listedTimers = List.empty[(Int, Byte, Long)]
 
+  /** Of the frame's rows, those that were sent ahead. */
+  private var rowsAhead = 0
+
   def isEmpty: Boolean = count == 0 && keys == 0
 
   /** Whether no event is in the frame yet. */
   def isStarting: Boolean = count == 0
 
   /** Whether a frame is worth sending: many events or keys, or large ones. */
-  def isFull: Boolean = count >= limits.events || rowWriter.rows >= limits.rows || isHeldFull
+  def isFull: Boolean = count >= limits.events || rowsAhead + rowWriter.rows >= limits.rows || isHeldFull
 
   /** Whether the worker holds so much that it had better give the state back. */
   def isHeldFull: Boolean =
@@ -64,8 +78,18 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
   /** Adds a row of the key that has this number. */
   def addRow(slot: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
     add(FrameEvents.Row, slot, timestamp)
-    rowWriter.write(row)
+    rowWriter.writeBounded(row, size.toLong, ahead)(tooLarge)
     bytes += size
+  }
+
+  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) => {
+    val text = size.refusal(FrameSize.RowTooLarge, bytes)
+    refused(new PythonWorkerException(FrameSize.RowTooLarge, text, ""))
+  }
+
+  private val ahead: (Int, Seq[ByteBuffer]) => Unit = (rows, parts) => {
+    rowsAhead += rows
+    sendAhead(parts)
   }
 
   /** Adds a row of a key of one column of eight bytes; the number of the key is found later, when many are. */
@@ -123,7 +147,11 @@ final private class FrameEvents(keySchema: Schema, rowSchema: Schema, limits: Fr
     head.position(head.position() + 4 * count)
     head.asLongBuffer().put(times, 0, count)
     head.position(head.position() + 8 * count)
-    frameKeys.foreachFrom(sentKeys)(key => keyWriter.write(key))
+    frameKeys.foreachFrom(sentKeys) { key =>
+      val found = keyWriter.write(key, key.getSizeInBytes.toLong)
+      if (found > 0) throw tooLarge(found, FrameSize.of(TaskContext.get()))
+    }
+    rowsAhead = 0
     head.flip() +: (FrameEvents.blob(keyWriter.finishParts()) ++ FrameEvents.blob(rowWriter.finishParts()))
   }
 

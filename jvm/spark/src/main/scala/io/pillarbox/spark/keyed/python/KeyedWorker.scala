@@ -60,15 +60,21 @@ final private class KeyedWorker(
    *
    * @param onQuery
    *   answers: state, slot, op, key blob to the entries
+   * @param onPart
+   *   takes the body of a part of the update
    */
-  def exchange(parts: Seq[ByteBuffer], onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Frame =
+  def exchange(
+      parts: Seq[ByteBuffer],
+      onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer],
+      onPart: ByteBuffer => Unit
+  ): Frame =
     worker.orDied {
       isUsable = false
       val start = System.nanoTime
       write(KeyedWorker.KeyedFrame, parts)
       var frame = next()
-      while (frame.kind == KeyedWorker.Query) {
-        answer(frame.body, onQuery)
+      while (frame.kind != KeyedWorker.Update) {
+        if (frame.kind == KeyedWorker.Query) answer(frame.body, onQuery) else onPart(frame.body)
         frame = next()
       }
       countTime(System.nanoTime - start)
@@ -76,13 +82,18 @@ final private class KeyedWorker(
       frame
     }
 
+  /** Sends what comes before that of the next frame or answer: rows (0) or cells of a state (from 1). */
+  def sendPart(what: Int, batch: Seq[ByteBuffer]): Unit = worker.orDied {
+    write(Frame.Part, Frame.buffer(4).putInt(what).flip() +: batch)
+  }
+
   private def write(kind: Byte, parts: Seq[ByteBuffer]): Unit = {
     count(KeyedMetrics.PythonBytesSent, parts.map(_.remaining.toLong).sum)
     Frame.write(worker.channel, kind, parts: _*)
   }
 
   private def next(): Frame = {
-    val frame = worker.next(KeyedWorker.Update, KeyedWorker.Query)
+    val frame = worker.next(KeyedWorker.Update, KeyedWorker.Query, Frame.Part)
     count(KeyedMetrics.PythonBytesReceived, frame.body.remaining.toLong)
     frame
   }
@@ -93,27 +104,36 @@ final private class KeyedWorker(
     uncountedNanos %= KeyedWorker.NanosPerMs
   }
 
-  private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => ByteBuffer): Unit = {
+  private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer]): Unit = {
     val frameId = query.getLong
     val (state, slot, op) = (query.getInt, query.getInt, query.get().toInt)
     query.getInt // the length of what is left, the key's blob
     val entries = onQuery(state, slot, op, query)
-    val head = Frame.buffer(12).putLong(frameId).putInt(entries.remaining).flip()
-    write(KeyedWorker.Answer, Seq(head, entries))
+    val head = Frame.buffer(12).putLong(frameId).putInt(entries.map(_.remaining).sum).flip()
+    write(KeyedWorker.Answer, head +: entries)
   }
 
   /** Ends the process. Any thread. */
   def abort(): Unit = if (worker != null) worker.destroy()
 
-  /** Gives the worker back if it is between frames, else ends it. */
-  override def close(): Unit =
-    if (isUsable && !context.isInterrupted() && endsInOrder()) worker.release() else abort()
+  /**
+   * Gives the worker back if it is between frames, else ends it.
+   *
+   * @throws PythonWorkerException
+   *   if what a task that has gone well added to accumulators can't be had
+   */
+  override def close(): Unit = if (worker != null) {
+    val end = if (isUsable && !context.isInterrupted()) lastFrame() else None
+    try if (end.exists(worker.ended)) worker.release()
+    catch { case _: PythonWorkerException if context.isFailed() => }
+    finally abort()
+  }
 
-  private def endsInOrder(): Boolean =
+  private def lastFrame(): Option[Frame] =
     try {
       Frame.write(worker.channel, Frame.End)
-      worker.next(Frame.End).body.get() == 1
-    } catch { case _: IOException | _: PythonFailure => false }
+      Some(worker.next(Frame.End))
+    } catch { case _: IOException | _: PythonFailure => None }
 }
 
 private object KeyedWorker {

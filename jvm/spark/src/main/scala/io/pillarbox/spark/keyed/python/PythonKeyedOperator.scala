@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed._
-import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
+import io.pillarbox.spark.python.{ArrowBatchReader, Frame, FrameSize, PythonFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -64,8 +64,9 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
     val declared = DeclaredState.fromReady(ready)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits)
+    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, worker.sendPart(0, _), shown)
     states = declared.map(stateOf).toArray
+    states.zipWithIndex.foreach { case (state, i) => state.onMany(worker.sendPart(1 + i, _), shown) }
     worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
   }
 
@@ -193,8 +194,8 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   override def abort(): Unit = if (worker != null) worker.abort()
 
   override def close(): Unit = {
-    if (worker != null) worker.close()
-    (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
+    try if (worker != null) showingErrors(worker.close())
+    finally (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
   }
 
   private def exchange(flags: Int): Unit = {
@@ -205,7 +206,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     try {
       frameId += 1
       val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
-      val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer))
+      val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
       clock.restore()
       applyUpdate(frame.body)
     } finally clock.restore()
@@ -226,21 +227,28 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     PythonKeyedOperator.Kinds.flatMap(context.timers.timersOfCurrentKey).filter(_.namespace.isVoid)
   }
 
-  private def timersAnswer(slot: Int): ByteBuffer = {
+  private def timersAnswer(slot: Int): Seq[ByteBuffer] = {
     val timers = timersOf(slot)
     val bytes = Frame.buffer(9 * timers.size)
     timers.foreach(timer => bytes.put(FrameEvents.codeOf(timer.kind)).putLong(timer.timestamp))
-    bytes.flip()
+    Seq(bytes.flip())
   }
 
-  private def answer(state: Int, slot: Int, op: Int, key: ByteBuffer): ByteBuffer = {
+  private def answer(state: Int, slot: Int, op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     if (state == PythonKeyedOperator.TimersState) timersAnswer(slot)
     else {
       select(slot)
       val entries = states(state).answer(op, key)
-      events.addBytes(entries.remaining.toLong)
+      events.addBytes(entries.map(_.remaining.toLong).sum)
       entries
     }
+  }
+
+  /** Rows or changes that come before those of the update. */
+  private def part(body: ByteBuffer): Unit = {
+    clock.restore()
+    val what = body.getInt
+    if (what == 0) collect(body) else states(what - 1).applyChanges(body, select)
   }
 
   private def applyUpdate(body: ByteBuffer): Unit = {
@@ -325,6 +333,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
       .put("kind", "keyed")
       .put("event_time", context.hasEventTime)
       .put("time_sorted", context.spec.timeSorted)
+    FrameSize.of(context.taskContext).addTo(init)
     val task = context.taskContext
     init
       .putObject("task")
@@ -338,14 +347,13 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   /** Errors of the user's function reach the driver by their own message. */
   private def showingErrors[T](body: => T): T =
     try body
-    catch {
-      case failure: PythonFailure =>
-        throw UserErrors.failure(
-          failure.condition,
-          s"process_keyed(${context.spec.name}): ${failure.getMessage}",
-          null
-        )
-    }
+    catch { case failure: PythonFailure => throw shown(failure) }
+
+  private def shown(failure: PythonFailure): Throwable = UserErrors.failure(
+    failure.condition,
+    s"process_keyed(${context.spec.name}): ${failure.getMessage}",
+    null
+  )
 }
 
 object PythonKeyedOperator {

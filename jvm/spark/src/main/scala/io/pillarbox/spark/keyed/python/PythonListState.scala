@@ -48,7 +48,7 @@ final private class PythonListState(
     perKey +: writer.finishParts()
   }
 
-  override def answer(op: Int, key: ByteBuffer): ByteBuffer = {
+  override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     writeAll(0, state.get())
     message()
   }
@@ -69,7 +69,7 @@ final private class PythonListState(
     cell.update(0, index)
     cell.update(1, element)
     cell.update(2, stamp)
-    writer.write(cell)
+    writeCell(element.getSizeInBytes.toLong)
   }
 
   override protected def change(row: InternalRow): Unit = {

@@ -62,7 +62,7 @@ final private class PythonMapState(
     perKey +: writer.finishParts()
   }
 
-  override def answer(op: Int, key: ByteBuffer): ByteBuffer = {
+  override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     op match {
       case PythonMapState.All => state.entries.foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
       case PythonMapState.One =>
@@ -87,7 +87,7 @@ final private class PythonMapState(
     cell.update(1, key)
     cell.update(2, value)
     cell.update(3, if (declared.ttl.isEmpty) 0L else stamped.timestampOf(key))
-    writer.write(cell)
+    writeCell(key.getSizeInBytes.toLong + value.getSizeInBytes)
   }
 
   private def keyOf(row: InternalRow, ordinal: Int): UnsafeRow =

@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.{InitialKind, InitialTarget, UnsafeRowSerializer}
-import io.pillarbox.spark.python.{ArrowBatchReader, ArrowBatchWriter}
+import io.pillarbox.spark.python.{ArrowBatchReader, ArrowBatchWriter, FrameSize, PythonFailure, PythonWorkerException}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -26,11 +26,36 @@ abstract private class PythonState(
 
   /** The row that is written next; the writer copies it. */
   protected val cell = new GenericInternalRow(cells.length)
+
+  /** Takes cells that come before those of the frame. */
+  private var sendAhead: (Int, Seq[ByteBuffer]) => Unit = _
   private val reader = new ArrowBatchReader(arrow(changes))
   private val toValue = UnsafeProjection.create(declared.valueType)
 
   /** Of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
+
+  private var refused: PythonFailure => Throwable = identity
+
+  /**
+   * @param send
+   *   takes cells that come before those of the next message, as an Arrow batch that is valid until it returns
+   * @param refuse
+   *   the error to throw for a value or entry that is too large
+   */
+  def onMany(send: Seq[ByteBuffer] => Unit, refuse: PythonFailure => Throwable): Unit = {
+    sendAhead = (_, parts) => send(parts)
+    refused = refuse
+  }
+
+  /** Writes `cell`, whose values have so many bytes. */
+  protected def writeCell(bytes: Long): Unit =
+    writer.writeBounded(cell, PythonState.CellBytes + bytes, sendAhead)(tooLarge)
+
+  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) => {
+    val text = size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)
+    refused(new PythonWorkerException(FrameSize.StateTooLarge, text, ""))
+  }
 
   /** Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the bytes of it. */
   def addCells(slot: Int, index: Int): Long
@@ -54,7 +79,7 @@ abstract private class PythonState(
   }
 
   /** The entries of the current key that a QUERY asks for. */
-  def answer(op: Int, key: ByteBuffer): ByteBuffer =
+  def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
   /** The state, as values that a query starts with get into it. */
@@ -78,7 +103,7 @@ abstract private class PythonState(
   protected def change(row: InternalRow): Unit
 
   /** An answer. */
-  protected def message(): ByteBuffer = if (writer.rows == 0) ByteBuffer.allocate(0) else writer.finish()
+  protected def message(): Seq[ByteBuffer] = writer.finishParts()
 
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
@@ -95,6 +120,9 @@ private object PythonState {
 
   /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
   val InlineEntries = 256
+
+  /** Key index, operation and time, which a cell has beside its values. */
+  private val CellBytes = 16L
 
   def schema(fields: (String, DataType)*): StructType =
     StructType(fields.map { case (name, dataType) => StructField(name, dataType) })

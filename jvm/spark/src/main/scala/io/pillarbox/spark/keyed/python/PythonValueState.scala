@@ -51,7 +51,7 @@ final private class PythonValueState(
   private def write(value: UnsafeRow, stamp: Long): Unit = {
     cell.update(0, value)
     cell.update(1, stamp)
-    writer.write(cell)
+    writeCell(if (value == null) 0L else value.getSizeInBytes.toLong)
   }
 
   override def initialTarget: InitialTarget =

@@ -22,6 +22,9 @@ final class UserFunction private (private[pillarbox] val function: PythonFunctio
 
   override def hashCode: Int = function.command.hashCode
 
+  /** Takes what a task has added to an accumulator of Python; Spark drops it if the task fails. */
+  def accumulate(update: Array[Byte]): Unit = Option(function.accumulator).foreach(_.add(update))
+
   private[pillarbox] def environment: Map[String, String] = function.envVars.asScala.toMap
 }
 

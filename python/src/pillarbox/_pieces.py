@@ -1,0 +1,102 @@
+"""Arrow batches of bounded size: what goes into one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+# Where Arrow's offsets end.
+ARROWS_MOST = 2**31 - 2
+
+
+@dataclass(frozen=True)
+class FrameSize:
+    """The bounds that the JVM sends in INIT, in bytes.
+
+    A batch larger than ``cut`` has one row; ``most`` is the most that one row may have.
+    """
+
+    cut: int = 64 << 20
+    most: int = 1 << 30
+
+    @staticmethod
+    def of(spec: dict[str, Any]) -> FrameSize:
+        """The bounds of a spec."""
+        return FrameSize(**spec["frame_bytes"]) if "frame_bytes" in spec else FrameSize()
+
+
+class TooMuch(Exception):
+    """One Arrow array can't hold the values."""
+
+
+class TooLarge(Exception):
+    """The item at ``index`` is larger than a frame may be."""
+
+    def __init__(self, index: int, size: int) -> None:
+        super().__init__(index, size)
+        self.index = index
+        self.size = size
+
+
+def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    """``pa.array``, which gives several arrays where one can't hold all. Raises ``TooMuch``."""
+    try:
+        array = pa.array(values, type=arrow_type)
+    except pa.ArrowCapacityError as overflow:
+        raise TooMuch from overflow
+    if isinstance(array, pa.ChunkedArray):
+        raise TooMuch
+    return array
+
+
+def cut(
+    count: int, build: Callable[[int, int], pa.RecordBatch], size: FrameSize
+) -> list[pa.RecordBatch]:
+    """What ``build(0, count)`` lays out, a row an item, in batches of bounded size; none for none.
+
+    Raises ``TooLarge`` if an item is larger than a batch may be.
+    """
+    return list(_cut(0, count, build, size)) if count else []
+
+
+def _cut(
+    start: int, stop: int, build: Callable[[int, int], pa.RecordBatch], size: FrameSize
+) -> Iterator[pa.RecordBatch]:
+    try:
+        batch = build(start, stop)
+    except TooMuch:
+        if stop - start == 1:
+            raise TooLarge(start, ARROWS_MOST + 1) from None
+        middle = (start + stop) // 2
+        yield from _cut(start, middle, build, size)
+        yield from _cut(middle, stop, build, size)
+    else:
+        for first, last in spans(batch, range(len(batch) + 1), size):
+            piece = batch.slice(first, last - first)
+            if piece.nbytes > size.most:
+                raise TooLarge(start + first, piece.nbytes)
+            yield piece
+
+
+def spans(
+    batch: pa.RecordBatch, bounds: Sequence[int], size: FrameSize
+) -> Iterator[tuple[int, int]]:
+    """From where to where in ``bounds`` a batch goes into one frame.
+
+    ``bounds[i]`` to ``bounds[i + 1]`` are the rows of item i, which stay together.
+    """
+    first, last = 0, len(bounds) - 1
+    if last < 1:
+        return
+    waiting = [(first, last)]
+    while waiting:
+        first, last = waiting.pop()
+        rows = bounds[last] - bounds[first]
+        if last - first == 1 or batch.slice(bounds[first], rows).nbytes <= size.cut:
+            yield first, last
+        else:
+            middle = (first + last) // 2
+            waiting += [(middle, last), (first, middle)]

@@ -1,0 +1,70 @@
+"""Spark's accumulators in a worker that keeps functions from task to task.
+
+Spark's own worker makes them anew for each task, with the function. Here they start each task at
+their zero, and what a task has added is sent once, when it ends.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import Any
+
+from pyspark import accumulators
+from pyspark.serializers import CPickleSerializer
+
+from .._accumulators import make_thread_safe
+from .._failures import kind_of, message_of
+from ..errors import error
+
+# The value and the parameter as they came: a parameter may give out one object as every zero.
+_zeros: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def begin_task() -> None:
+    """Sets all accumulators to zero, and forgets those that no function has any more."""
+    make_thread_safe()
+    registry: dict[int, Any] = accumulators._accumulatorRegistry
+    held = {aid: weakref.ref(accumulator) for aid, accumulator in registry.items()}
+    registry.clear()
+    for aid, reference in held.items():
+        accumulator = reference()
+        if accumulator is not None:
+            registry[aid] = accumulator
+            _reset(accumulator)
+
+
+def note_loaded() -> None:
+    """Keeps the zeros of accumulators that came with a function, before it is called."""
+    for accumulator in accumulators._accumulatorRegistry.values():
+        if accumulator not in _zeros:
+            _zeros[accumulator] = copy.deepcopy((accumulator._value, accumulator.accum_param))
+
+
+def _reset(accumulator: Any) -> None:
+    accumulator.is_touched = False
+    zero = _zeros.get(accumulator)
+    if zero is None:  # loaded by the function itself, out of a broadcast for instance
+        accumulator._value = accumulator.accum_param.zero(accumulator._value)
+    else:
+        accumulator._value, accumulator.accum_param = copy.deepcopy(zero)
+
+
+def updates() -> list[bytes]:
+    """What this task has added, as Spark's driver takes it.
+
+    Raises ``WorkerFailed`` (ACCUMULATOR_NOT_SENT) for a value that can't be pickled.
+    """
+    registry: dict[int, Any] = accumulators._accumulatorRegistry
+    added = [(aid, one) for aid, one in list(registry.items()) if getattr(one, "is_touched", False)]
+    try:
+        return [_pickled((aid, one._value)) for aid, one in added]
+    except Exception as problem:
+        raise error(
+            "ACCUMULATOR_NOT_SENT", kind=kind_of(problem), reason=message_of(problem)
+        ) from problem
+
+
+def _pickled(update: tuple[int, Any]) -> bytes:
+    data: bytes = CPickleSerializer().dumps(update)  # type: ignore[no-untyped-call]
+    return data
