@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed._
-import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonFailure}
+import io.pillarbox.spark.python.{ArrowBatchReader, Frame, PythonTaskFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -339,12 +339,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   private def showingErrors[T](body: => T): T =
     try body
     catch {
-      case failure: PythonFailure =>
-        throw UserErrors.failure(
-          failure.condition,
-          s"process_keyed(${context.spec.name}): ${failure.getMessage}",
-          null
-        )
+      case failure: PythonTaskFailure => throw UserErrors.failure(failure.report(context.spec.operator))
     }
 }
 
