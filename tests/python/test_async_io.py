@@ -338,7 +338,7 @@ def test_a_coroutine_that_never_returns_meets_its_timeout(numbers, call):
     ).collect()
     assert [row.y for row in out] == [None if i == 3 else i for i in range(40)]
     why = out[3].error
-    assert (why.kind, why.attempts) == ("TimeoutError", 1)
+    assert (why.kind, why.attempts) == ("TIMEOUT", 1)
     assert "total timeout" in why.message
     assert 290 <= why.elapsed_ms < 5000
 
@@ -349,7 +349,7 @@ def test_an_attempt_timeout_is_retried_and_then_told(numbers, call):
         retry=pb.Retry(2, "1ms"),
     ).collect()  # fmt: skip
     why = out[3].error
-    assert (why.kind, why.attempts) == ("TimeoutError", 2)
+    assert (why.kind, why.attempts) == ("TIMEOUT", 2)
     assert "attempt timeout" in why.message
 
 

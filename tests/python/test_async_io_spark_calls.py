@@ -101,7 +101,7 @@ def test_the_total_timeout_covers_all_attempts(spark: SparkSession) -> None:
         on_error="column",
     )
     problem = df.collect()[0].error
-    assert problem.kind == "TimeoutError"
+    assert problem.kind == "TIMEOUT"
     assert 2 <= problem.attempts <= 4
     assert 350 <= problem.elapsed_ms < 5000
 

@@ -71,6 +71,49 @@ SOURCES = {
           }
         }
     """,
+    "Keyed": """
+        package com.acme;
+
+        import io.pillarbox.operator.Collector;
+        import io.pillarbox.operator.KeyedProcessFunction;
+        import io.pillarbox.operator.OutputTag;
+        import java.util.Map;
+        import java.util.concurrent.CompletionException;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        /** Fails in the way that its option says. */
+        public class Keyed extends KeyedProcessFunction<Row, Row, Row> {
+          private final String how;
+
+          public Keyed(Map<String, String> options) {
+            how = options.get("how");
+            if (how.equals("constructor")) throw new IllegalStateException("no url");
+          }
+
+          @Override public void open(KeyedProcessFunction.OpenContext context) {
+            if (how.equals("open")) throw new IllegalStateException("no port");
+          }
+
+          @Override public void processElement(
+              Row row, KeyedProcessFunction.Context<Row> context, Collector<Row> out) {
+            if (row.getLong(0) != 3) return;
+            if (how.equals("process")) throw new IllegalStateException("no such row:\\n3");
+            if (how.equals("wrapped")) {
+              throw new CompletionException(new java.io.IOException("gone"));
+            }
+            if (how.equals("timer")) context.timerService().registerEventTimeTimer(77);
+            if (how.equals("result")) out.collect(RowFactory.create("x"));
+          }
+
+          @Override public void onTimer(
+              long timestamp,
+              KeyedProcessFunction.OnTimerContext<Row> context,
+              Collector<Row> out) {
+            throw new IllegalStateException("nothing at " + timestamp);
+          }
+        }
+    """,
     "NoFunction": "package com.acme; public class NoFunction {}",
     "NeedsNumber": """
         package com.acme;
@@ -116,8 +159,45 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         except Exception as problem:
             return [type(problem).__name__, str(problem)]
 
+    def found(error):
+        failure = pb.failure_of(error)
+        told = {} if failure is None else {**vars(failure), "name": failure.name}
+        return [type(error).__name__, type(failure).__name__, {**told, "text": str(failure)}]
+
+    def keyed(df, how):
+        function = pb.jvm_function("com.acme.Keyed", {"how": how})
+        return pb.process_keyed(df, function, by="id", returns="x long")
+
+    def raised(action):
+        try:
+            action()
+        except Exception as problem:
+            return found(problem)
+
+    def in_stream(how):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            rows.write.parquet(folder + "/in")
+            source = spark.readStream.schema("id long").parquet(folder + "/in")
+            query = keyed(source, how).writeStream.format("noop").trigger(availableNow=True)
+            query = query.option("checkpointLocation", folder + "/checkpoint").start()
+            return [raised(query.awaitTermination), found(query.exception())]
+
+    ways = ("constructor", "open", "process", "wrapped", "timer", "result")
+    failures = {how: raised(keyed(rows, how).collect) for how in ways}
     factor = {"factor": "1.5"}
     return {
+        "failures": failures,
+        "stream failures": in_stream("process"),
+        "call failures": {
+            name: raised(lambda name=name, options=options: call(name, options))
+            for name, options in {
+                "Price": factor,
+                "WrongType": None,
+                "Missing": None,
+            }.items()
+        },
         "keyed": {
             name: keyed_refusal(name)
             for name in ("java.lang.String", "com.acme.Missing", "com.acme.Price")
@@ -175,9 +255,9 @@ def test_its_failures_are_rows_or_errors_as_those_of_python_are(answers: Any) ->
         ("missing", "JVM_CLASS_NOT_FOUND", "com.acme.Missing is not on the executors' class path"),
         ("no function", "JVM_CLASS_UNSUITABLE", "does not implement io.pillarbox.async"),
         ("constructor", "JVM_CLASS_UNSUITABLE", "com.acme.NeedsNumber has no such constructor"),
-        ("options", "NumberFormatException", 'For input string: "much"'),
-        ("wrong type", "ASYNC_CALL_FAILED", "does not fit returns"),
-        ("too few columns", "ASYNC_CALL_FAILED", "a row of 2 columns, but returns has 1"),
+        ("options", "FUNCTION_OPEN_FAILED", 'NumberFormatException: For input string: "much"'),
+        ("wrong type", "JVM_RESULT_MISMATCH", "does not fit returns"),
+        ("too few columns", "JVM_RESULT_MISMATCH", "a row of 2 columns, but returns has 1"),
     ],
     ids=lambda value: value.split(":")[0],
 )
@@ -214,3 +294,53 @@ def test_options_that_are_not_strings_are_refused_at_once(options: Any) -> None:
 def test_a_class_name_must_be_a_name(name: Any) -> None:
     with pytest.raises(pb.InvalidOption, match="class_name"):
         pb.jvm_function(name)
+
+
+@pytest.mark.parametrize(
+    ("how", "ours", "name", "kind", "message"),
+    [
+        ("constructor", "WorkerFailed", "FUNCTION_OPEN_FAILED", "IllegalStateException", "no url"),
+        ("open", "WorkerFailed", "FUNCTION_OPEN_FAILED", "IllegalStateException", "no port"),
+        ("process", "CallFailed", "KEYED_CALL_FAILED", "IllegalStateException", "no such row:\n3"),
+        ("wrapped", "CallFailed", "KEYED_CALL_FAILED", "IOException", "gone"),
+        ("timer", "CallFailed", "KEYED_CALL_FAILED", "IllegalStateException", "nothing at 77"),
+        ("result", "ResultTypeMismatch", "JVM_RESULT_MISMATCH", "JVM_RESULT_MISMATCH", None),
+    ],
+)
+def test_failure_of_tells_how_a_keyed_function_failed(
+    answers: Any, how: str, ours: str, name: str, kind: str, message: str | None
+) -> None:
+    raised, found_type, found = answers["failures"][how]
+    assert (raised, found_type) == ("PythonException", ours)
+    assert (found["name"], found["kind"]) == (name, kind)
+    assert found["operator"] == "process_keyed(com.acme.Keyed)"
+    if message is not None:
+        assert found["message"] == message
+        assert "com.acme.Keyed." in found["traceback"]
+    rows = {"process": "id=3", "wrapped": "id=3", "result": "id=3"}
+    assert found["row"] == rows.get(how)
+    assert found["key"] == (None if how in ("constructor", "open") else "3")
+    assert found["timer"] == ("77 in event time" if how == "timer" else None)
+
+
+def test_failure_of_tells_it_of_a_stream_too(answers: Any) -> None:
+    for raised, ours, found in answers["stream failures"]:
+        assert (raised, ours) == ("StreamingQueryException", "CallFailed")
+        assert (found["name"], found["key"], found["row"]) == ("KEYED_CALL_FAILED", "3", "id=3")
+        assert found["message"] == "no such row:\n3"
+
+
+def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:
+    failures = answers["call failures"]
+    raised, ours, found = failures["Price"]
+    assert (raised, ours) == ("PythonException", "CallFailed")
+    assert found["name"] == "ASYNC_CALL_FAILED"
+    assert found["row"] in ("id=0", "id=21")  # the first of each partition
+    assert (found["kind"], found["message"]) == ("IllegalStateException", "busy")
+    assert "com.acme.Price." in found["traceback"]
+    raised, ours, found = failures["WrongType"]
+    assert (raised, ours) == ("PythonException", "ResultTypeMismatch")
+    assert found["name"] == "JVM_RESULT_MISMATCH"
+    assert found["row"] in ("id=0", "id=20")
+    raised, ours, found = failures["Missing"]
+    assert (raised, ours, found["name"]) == ("PythonException", "CallFailed", "JVM_CLASS_NOT_FOUND")

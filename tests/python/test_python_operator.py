@@ -182,7 +182,7 @@ def test_a_total_timeout_ends_the_element_and_cancels_its_coroutine():
             raise
 
     result = run(never, [[1, 2]], timeout="5s")
-    assert result.outcomes == [(1, "TimeoutError"), (2, "TimeoutError")]
+    assert result.outcomes == [(1, "TIMEOUT"), (2, "TIMEOUT")]
     assert "total timeout: 5000 ms" in result.elements[0].failure.message
     assert cancelled == [1, 2]
     assert result.ended == pytest.approx(5)
@@ -196,7 +196,7 @@ def test_an_answer_after_the_timeout_is_dropped():
             return "late"
 
     result = run(stubborn, [[1]], timeout="5s")
-    assert result.outcomes == [(1, "TimeoutError")]
+    assert result.outcomes == [(1, "TIMEOUT")]
 
 
 def test_an_attempt_timeout_starts_another_attempt():
@@ -220,7 +220,7 @@ def test_an_attempt_timeout_without_retry_is_a_failure_of_its_own_message():
         await asyncio.sleep(3600)
 
     result = run(never, [[7]], attempt_timeout="2s")
-    assert result.outcomes == [(7, "TimeoutError")]
+    assert result.outcomes == [(7, "TIMEOUT")]
     assert "Attempt 1 of the call" in result.elements[0].failure.message
 
 
@@ -233,7 +233,7 @@ def test_a_total_timeout_during_the_backoff_ends_the_element_without_another_att
 
     retry = pb.Retry(10, backoff="4s", multiplier=1, jitter=0)
     result = run(fails, [[1]], timeout="5s", retry=retry)
-    assert result.outcomes == [(1, "TimeoutError")]
+    assert result.outcomes == [(1, "TIMEOUT")]
     assert calls == pytest.approx([0, 4])
     assert result.ended == pytest.approx(5)
     assert (result.elements[0].attempt, result.elements[0].elapsed_ms) == (2, 5000)
@@ -387,7 +387,7 @@ def test_a_group_that_waits_for_a_retry_leaves_when_the_retry_can_come_no_more()
     result = run(
         batch, [[0, 1]], batch_size=1, batch_wait="5000s", retry=retry, timeout="5s", capacity=2
     )
-    assert result.outcomes == [(0, "TimeoutError"), (1, 1)]
+    assert result.outcomes == [(0, "TIMEOUT"), (1, 1)]
     assert result.ended == pytest.approx(5)
 
 
@@ -435,7 +435,7 @@ def test_a_member_that_timed_out_leaves_its_group_alone():
     )  # fmt: skip
     # 0 is tried again beside 2, and its deadline comes a second before their answer.
     assert groups[1] == (pytest.approx(6), [2, 0])
-    assert result.outcomes == [(1, "ok"), (0, "TimeoutError"), (2, "ok"), (3, "ok")]
+    assert result.outcomes == [(1, "ok"), (0, "TIMEOUT"), (2, "ok"), (3, "ok")]
 
 
 def test_a_function_that_cancels_itself_fails_its_own_element_only():
@@ -489,7 +489,7 @@ class Model:
             if ends > now + self.attempt_timeout:
                 ends, how = now + self.attempt_timeout, "timeout"
             if ends > self.timeout:
-                return "TimeoutError", self.timeout
+                return "TIMEOUT", self.timeout
             now = ends
             last = attempt == self.attempts
             if how == "ok" or (how == "refuse" and last):
@@ -498,12 +498,12 @@ class Model:
                 kinds = {
                     "fail": "ValueError",
                     "after": "RetryAfter",
-                    "timeout": "TimeoutError",
+                    "timeout": "TIMEOUT",
                 }
                 return kinds[how], now
             now += 7 if how == "after" else 2
             if now > self.timeout:
-                return "TimeoutError", self.timeout
+                return "TIMEOUT", self.timeout
         raise AssertionError
 
 

@@ -46,6 +46,20 @@ def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
         [row.id, row.scaled] for row in enrich(rows, "python", on_error="null").collect()
     ]
 
+    async def text(row):
+        return "x"
+
+    def failure(error):
+        found = pb.failure_of(error)
+        kinds = [type(error).__name__, type(error).__module__, type(found).__name__]
+        return kinds, {name: value for name, value in vars(found).items() if name != "elapsed_ms"}
+
+    def failures(action):
+        try:
+            action()
+        except Exception as problem:
+            return failure(problem)
+
     def refusal(action):
         try:
             action()
@@ -58,8 +72,20 @@ def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
     function = pb.jvm_function("com.acme.F")
     answers["jvm function"] = refusal(lambda: pb.async_io(rows, function, returns="x long"))
 
+    three = rows.where("id = 3")
+    answers["batch failure"] = failures(lambda: enrich(three).collect())
+    misfit = pb.async_io(three, text, returns="x long")
+    answers["misfit failure"] = failures(misfit.collect)
+    spark.conf.set("spark.sql.connect.enrichError.enabled", "false")
+    answers["cut failure"] = failures(lambda: enrich(three).collect())
+    spark.conf.set("spark.sql.connect.enrichError.enabled", "true")
+
     rows.write.parquet(folder + "/in")
     stream = spark.readStream.schema("id long").parquet(folder + "/in")
+    failing = enrich(stream).writeStream.trigger(availableNow=True).format("noop")
+    failing = failing.option("checkpointLocation", folder + "/failing").start()
+    answers["stream failure"] = failures(failing.awaitTermination)
+    answers["exception() failure"] = failure(failing.exception())
     query = enrich(stream, on_error="null").writeStream.trigger(availableNow=True)
     query = query.option("checkpointLocation", folder + "/checkpoint").format("parquet")
     query.start(folder + "/out").awaitTermination()
@@ -92,6 +118,25 @@ def test_an_error_of_the_function_reaches_the_client(answers: Any) -> None:
     kind, text = answers["raised"]
     assert kind == "PythonException"
     assert "LookupError" in text
+
+
+@pytest.mark.parametrize("way", ["batch", "cut", "stream", "exception()"])
+def test_failure_of_finds_ours_in_what_the_client_raises(answers: Any, way: str) -> None:
+    (kind, module, ours), found = answers[f"{way} failure"]
+    raised = "PythonException" if way in ("batch", "cut") else "StreamingQueryException"
+    assert (kind, module) == (raised, "pyspark.errors.exceptions.connect")
+    assert (ours, found["_name"]) == ("CallFailed", "ASYNC_CALL_FAILED")
+    assert found["operator"].startswith("async_io(")
+    assert found["row"] in ("id=3", "id=13", "id=23", "id=33")
+    assert (found["kind"], found["attempts"]) == ("LookupError", 1)
+    assert found["message"] == found["row"].removeprefix("id=")
+    assert found["traceback"].endswith(f"LookupError: {found['message']}")
+
+
+def test_failure_of_finds_an_answer_that_does_not_fit(answers: Any) -> None:
+    (kind, _, ours), found = answers["misfit failure"]
+    assert (kind, ours) == ("PythonException", "ResultTypeMismatch")
+    assert (found["_name"], found["row"]) == ("RESULT_TYPE_MISMATCH", "id=3")
 
 
 def test_what_needs_the_jvm_is_refused_and_says_why(answers: Any) -> None:

@@ -15,6 +15,7 @@ from types import ModuleType
 from ._async_io import async_io
 from ._calls import call_id, call_ids
 from ._configure import configure
+from ._failure_of import failure_of
 from ._functions import JvmFunction, jvm_function
 from ._keyed.api import main_output, process_keyed, side_output
 from ._keyed.function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
@@ -63,6 +64,7 @@ __all__ = [
     "call_id",
     "call_ids",
     "configure",
+    "failure_of",
     "jvm_function",
     "main_output",
     "process_keyed",

@@ -18,8 +18,11 @@ from itertools import dropwhile
 from types import CodeType
 from typing import Any
 
-from .errors import EXITS, PillarboxError, error
+from .errors import EXITS, PillarboxError, error, shown
 from .retry import Retry, RetryAfter
+
+# The kinds of failures that are no exceptions. A refused result is always tried again.
+TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
 
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 30_000  # characters
 
@@ -28,10 +31,10 @@ LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 30_000  # characters
 class Failure:
     """Why an attempt failed.
 
-    ``kind`` is the exception's class name, or a name of ``errors.json``; ``traceback`` shows the
-    user's frames only; ``retry_after_ms`` is -1 where the function asked for no delay of its own.
-    ``on_result`` marks an answer that ``retry_if_result`` refused. The texts are valid Unicode of
-    bounded length.
+    ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
+    ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
+    for no delay of its own. ``on_result`` marks an answer that ``retry_if_result`` refused. The
+    texts are valid Unicode of bounded length.
     """
 
     kind: str
@@ -124,10 +127,22 @@ def _failure(problem: BaseException, retryable: bool) -> Failure:
     return Failure(kind_of(problem), message_of(problem), users_traceback(problem), retryable)
 
 
+def exit_error(problem: BaseException) -> PillarboxError:
+    """FUNCTION_EXITED for a SystemExit or KeyboardInterrupt out of user code."""
+    code = problem.code if isinstance(problem, SystemExit) else message_of(problem)
+    reason = str(code) if isinstance(code, (str, int, type(None))) else shown(code)
+    return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=reason)
+
+
 def refused_result(shown_result: str) -> Failure:
     """An answer that ``retry_if_result`` did not accept."""
     message = f"retry_if_result refused the result {shown_result}"
-    return Failure("RetryOnResult", message, retryable=True, on_result=True)
+    return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
+
+
+def timed_out(message: str) -> Failure:
+    """A deadline that has passed without an answer."""
+    return Failure(TIMEOUT, message, retryable=True)
 
 
 def kind_of(problem: BaseException) -> str:

@@ -24,14 +24,14 @@ from ._identity import Identity
 from ._options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
 from ._python_operator import AsyncOperator
 from ._python_output import OutputBuffer, OutputBuilder
+from ._report import Report, Reported, report_of
 from ._rows import RowReader
 from ._schema import check_type
 from ._worker.event_loop import abandon_tasks, new_event_loop
 from ._worker.resources import OpenResource
 from ._worker.runner import CallRunner
-from ._worker.session import exit_error, stopped_loop
+from ._worker.session import stopped_loop
 from ._worker.watchdog import Watchdog
-from .errors import EXITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -210,7 +210,7 @@ class PythonTask:
                 elif kind == "want":
                     self._answer(next(batches, None))
                 elif kind == "failed":
-                    raise value
+                    raise self._report(value).to_raise()
                 else:
                     return
         finally:
@@ -230,6 +230,11 @@ class PythonTask:
         self._hangs = True
         self._fail(problem)
 
+    def _report(self, problem: BaseException) -> Report:
+        if isinstance(problem, Reported):
+            return problem.report
+        return report_of(problem, f"async_io({self._options.name})")
+
     def _notify(self, kind: str, value: Any = None) -> None:
         self._notices.put((kind, value))
 
@@ -240,7 +245,7 @@ class PythonTask:
             try:
                 await work
             except BaseException as problem:
-                self._exited(problem)
+                self._fail(problem)
 
         asyncio.run_coroutine_threadsafe(guarded(), self._loop)
 
@@ -263,7 +268,7 @@ class PythonTask:
             emit=buffer.add,
             want_input=lambda: self._notify("want"),
             finished=finished,
-            exited=self._exited,
+            exited=self._fail,
         )
         self._runner = CallRunner(
             self._command,
@@ -285,17 +290,14 @@ class PythonTask:
         send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731
         return OutputBuffer(self._loop, builder, raises, send, self._fail)
 
-    def _exited(self, problem: BaseException) -> None:
-        self._fail(exit_error(problem) if isinstance(problem, EXITS) else problem)
-
     def _run_loop(self) -> None:
         while not self._stopping:
             try:
                 self._loop.run_forever()
                 if not self._stopping:
-                    self._exited(stopped_loop())
+                    self._fail(stopped_loop())
             except BaseException as problem:  # sys.exit in a task that the function itself started
-                self._exited(problem)  # and the loop goes on, so that it can be shut down
+                self._fail(problem)  # and the loop goes on, so that it can be shut down
         self._loop.close()
 
     def _stop(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ._failures import Failure
+from ._failures import Failure, timed_out
 from ._options import MOST_THREADS, AsyncOptions
 from ._rows import RowReader
 from ._worker.places import SLICE_S
@@ -330,11 +330,11 @@ class AsyncOperator:
             f"{element.attempt}. Raise the timeout, or look at why the service is slow."
         )
         self._end_back_off(element)
-        self._fail(element, _timed_out(message))
+        self._fail(element, timed_out(message))
 
     def _on_attempt_deadline(self, element: Element) -> None:
         self._abandon(element)
-        failure = _timed_out(
+        failure = timed_out(
             f"Attempt {element.attempt} of the call was not answered within its attempt timeout: "
             f"{self._ms_since(element.attempt_started)} ms. "
             "Raise the attempt timeout, or look at why the service is slow."
@@ -366,10 +366,6 @@ class AsyncOperator:
             self._emit(self._order.popleft())
         self._start_calls()
         self._fill()
-
-
-def _timed_out(message: str) -> Failure:
-    return Failure("TimeoutError", message, retryable=True)
 
 
 def _undecided(elements: list[Element]) -> list[Element]:

@@ -13,8 +13,8 @@ from ._functions import Command
 from ._options import AsyncOptions
 from ._pieces import FrameSize
 from ._python_operator import Element
+from ._report import Reported, report_of_call, row_text
 from ._results import NO_MATCH, Encoded, ResultEncoder
-from .errors import PillarboxError, error, shown
 
 _ERROR = pa.struct(
     [
@@ -43,7 +43,7 @@ class OutputBuilder:
     def build(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
         """One batch for each run of elements of one source batch.
 
-        Raises ``CallFailed`` (ASYNC_CALL_FAILED) under on_error="raise" if an element failed.
+        Raises ``Reported`` under on_error="raise" if an element failed.
         """
         if not self._options.ordered:
             # Which source comes first does not matter, and fewer runs make larger batches.
@@ -100,18 +100,10 @@ class OutputBuilder:
             "elapsed_ms": element.elapsed_ms,
         }
 
-    def raised(self, element: Element, failure: Failure) -> PillarboxError:
+    def raised(self, element: Element, failure: Failure) -> Reported:
         """What fails the task under on_error="raise"."""
-        return error(
-            "ASYNC_CALL_FAILED",
-            function=self._options.name,
-            row=shown(element.row, 200),
-            attempts=element.attempt,
-            elapsed_ms=element.elapsed_ms,
-            kind=failure.kind,
-            reason=failure.message,
-            traceback=failure.traceback,
-        )
+        operator, row = f"async_io({self._options.name})", row_text(element.row)
+        return Reported(report_of_call(failure, operator, row, element.attempt, element.elapsed_ms))
 
 
 class OutputBuffer:

@@ -27,17 +27,72 @@ EXITS = (SystemExit, KeyboardInterrupt)
 
 
 class PillarboxError(Exception):
-    """An error with a stable ``name`` (a key of ``errors.json``) and its ``parameters``."""
+    """An error with a stable ``name`` (a key of ``errors.json``) and its ``parameters``.
+
+    One that :func:`failure_of` has found in an error of Spark also tells the following, as far as
+    it is known; None, or an empty traceback, otherwise. Values of data are shown as text, and
+    shortened.
+
+    Attributes:
+        operator: what failed, such as ``async_io(weather)`` or ``process_keyed(Session)``.
+        row: the row that was being processed.
+        key: the key, of a keyed function.
+        timer: the timer that was firing, of a keyed function.
+        attempts: how many calls were made for the row.
+        elapsed_ms: from the first of these calls to the end.
+        kind: the class name of the user's exception, ``TIMEOUT`` for a deadline, else ``name``.
+        message: of the user's exception.
+        traceback: of the user's code, as text.
+    """
+
+    operator: str | None = None
+    row: str | None = None
+    key: str | None = None
+    timer: str | None = None
+    attempts: int | None = None
+    elapsed_ms: int | None = None
+    kind: str | None = None
+    message: str | None = None
+    traceback: str = ""
 
     def __init__(self, name: str, parameters: dict[str, Any]) -> None:
-        self.name = name
+        self._name = name
         self.parameters = parameters
         template = CATALOGUE[name]
         text = f"[{name}] {template['message']} {template['remedy']}"
         super().__init__(text.format(**parameters))
 
+    @property
+    def name(self) -> str:
+        """A key of ``errors.json``."""
+        return self._name
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.parameters)
+        return _remade, (type(self), self.args, self.__dict__)
+
+    @staticmethod
+    def reported(
+        type_name: str, report: dict[str, Any], layout: str | None = None
+    ) -> PillarboxError:
+        """The error of the class ``type_name`` that a worker's report is about."""
+        kind = globals().get(type_name)
+        if not (isinstance(kind, type) and issubclass(kind, PillarboxError)):
+            kind = PillarboxError  # of a worker that is newer than this package
+        hidden = ("type", "name", "text")
+        told = {name: value for name, value in report.items() if name not in hidden}
+        place = f"{report['operator']}: " if report["operator"] else ""
+        text = f"[{report['name']}] {place}{report['text']}"
+        state = {**told, "_name": report["name"], "parameters": {}}
+        return _remade(kind, (text if layout is None else layout,), state)
+
+
+def _remade(
+    kind: type[PillarboxError], arguments: tuple[Any, ...], state: dict[str, Any]
+) -> PillarboxError:
+    made = kind.__new__(kind)
+    Exception.__init__(made, *arguments)
+    made.__dict__.update(state)
+    return made
 
 
 class InvalidOption(PillarboxError, ValueError):
@@ -68,8 +123,17 @@ class ResultTypeMismatch(PillarboxError, TypeError):
     """A function's answer does not fit ``returns``; never retried."""
 
 
-class NoSuchColumn(PillarboxError, AttributeError, ValueError):  # type: ignore[misc]
+class NoSuchColumn(PillarboxError, AttributeError, ValueError):
     """A row was asked for a column that it does not have."""
+
+    @property
+    def name(self) -> str:
+        """A key of ``errors.json``."""
+        return self._name
+
+    @name.setter
+    def name(self, attribute: str) -> None:
+        """The interpreter gives an AttributeError the attribute that was asked for; not ours."""
 
 
 class CallFailed(PillarboxError, RuntimeError):

@@ -167,7 +167,7 @@ def test_an_exception_in_on_timer_shows_its_traceback_key_and_operator(
 ) -> None:
     fn = Does(lambda self, row, ctx: ctx.timers.register_event_time(row.v + 1))
     for message in (failure(df, fn), run_stream(spark, tmp_path, fn, timed=True)):
-        assert "Does failed for the key 'a' in on_timer" in message
+        assert "process_keyed(Does): The function failed for the key 'a' in on_timer" in message
         assert "LookupError: nothing at " in message
         assert 'raise LookupError(f"nothing at {timestamp}")' in message
         assert "at io.pillarbox" not in message.split("JVM stacktrace")[0]
@@ -202,7 +202,7 @@ def test_a_worker_that_needs_more_memory_than_it_may_have(how: str) -> None:
     """The limit refuses memory to Python, or the system ends the process: either is told."""
     message = run_app(grows_without_end, how)
     if how == "refused":
-        assert "Greedy failed for the key 0 in process" in message
+        assert "process_keyed(Greedy): The function failed for the key 0 in process" in message
         assert "MemoryError" in message
     else:
         assert "process_keyed(Greedy): The Python worker" in message
@@ -229,7 +229,7 @@ def test_the_row_that_failed_is_shown_wherever_it_is_in_its_frame(
     rows = [("a", v, "n" * 500 if v == 3 else "") for v in range(10)] + [("b", 8, "")]
     df = spark.createDataFrame(rows, SHOWN).coalesce(1)
     message = failure(df, Does(do), order_by="v")
-    assert "Does failed for the key 'a' in process(Row(k='a', v=3, note='nnn" in message
+    assert "for the key 'a' in process(Row(k='a', v=3, note='nnn" in message
     assert "n" * 300 not in message
 
 
@@ -243,7 +243,7 @@ def test_a_timer_whose_row_does_not_fit_is_shown(df: DataFrame) -> None:
             ctx.timers.register_event_time(time)
 
     message = failure(df, Late(sets))
-    assert "failed for the key 'a' in on_timer(7) in event time with ResultTypeMismatch" in message
+    assert "It came for the key 'a' in on_timer(7) in event time." in message
 
 
 def test_nothing_comes_out_of_an_empty_tuple(df: DataFrame) -> None:

@@ -295,7 +295,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
     failures = []
     for _ in range(count):
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
-        texts, at = _texts(body, at + 21)
+        texts, at = _texts(body, at + 21, 3)
         failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
         failure.update(retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay)
         failures.append((element, attempt, failure))
@@ -303,15 +303,16 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
     return failures
 
 
-def _fatal(body: bytes) -> dict[str, str]:
-    texts, at = _texts(body, 0)
+def _fatal(body: bytes) -> dict[str, Any]:
+    (told,), at = _texts(body, 0, 1)
     assert at == len(body)
-    return dict(zip(("kind", "message", "traceback"), texts, strict=True))
+    report: dict[str, Any] = json.loads(told)
+    return report
 
 
-def _texts(body: bytes, at: int) -> tuple[list[str], int]:
+def _texts(body: bytes, at: int, count: int) -> tuple[list[str], int]:
     texts = []
-    for _ in range(3):
+    for _ in range(count):
         (size,) = struct.unpack_from("<I", body, at)
         texts.append(body[at + 4 : at + 4 + size].decode())
         at += 4 + size

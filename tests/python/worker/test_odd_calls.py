@@ -254,8 +254,8 @@ def test_stopping_the_loop_is_fatal_and_says_so(worker, where):
     worker.start(stops)
     worker.call(1)
     kind, fatal = worker.receive()
-    assert (kind, fatal["kind"]) == ("T", "FUNCTION_EXITED")
-    assert "loop.stop()" in fatal["message"]
+    assert (kind, fatal["name"]) == ("T", "FUNCTION_EXITED")
+    assert "loop.stop()" in fatal["text"]
     assert worker.join() == -1
 
 

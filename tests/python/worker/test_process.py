@@ -28,10 +28,10 @@ def test_a_blocked_event_loop_is_reported_with_its_stack_and_ends_the_process(pr
     process.start(hogs, blocked_loop_ms=500)
     process.call(1)
     kind, fatal = process.receive()
-    assert (kind, fatal["kind"]) == ("T", "EVENT_LOOP_BLOCKED")
-    assert "held for 500 ms by one callback" in fatal["message"]
-    assert "in hogs" in fatal["message"]
-    assert fatal["message"].count("  File ") == 1
+    assert (kind, fatal["name"]) == ("T", "EVENT_LOOP_BLOCKED")
+    assert "held for 500 ms by one callback" in fatal["text"]
+    assert "in hogs" in fatal["text"]
+    assert fatal["text"].count("  File ") == 1
     assert process.join()[0] == 1
 
 
@@ -101,7 +101,7 @@ def test_sys_exit_is_fatal_and_names_itself(process, how):
     process.call(1)
     kind, fatal = process.receive()
     assert (kind, fatal["kind"]) == ("T", "SystemExit")
-    assert "ended the worker with SystemExit: 3" in fatal["message"]
+    assert "ended the worker with SystemExit: 3" in fatal["text"]
     assert "in leaves" in fatal["traceback"]
     code, _ = process.join()
     assert code != 0

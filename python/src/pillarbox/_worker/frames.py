@@ -171,9 +171,9 @@ def encode_end(clean: bool) -> bytes:
     return encode(END, *parts, _texts(refusal))
 
 
-def encode_fatal(kind: str, message: str, traceback: str) -> bytes:
-    """FATAL: the task can't go on."""
-    return encode(FATAL, _texts(kind, message, traceback))
+def encode_fatal(report: str) -> bytes:
+    """FATAL: the task can't go on; ``report`` is the JSON of a ``Report``."""
+    return encode(FATAL, _texts(report))
 
 
 def _texts(*texts: str) -> bytes:

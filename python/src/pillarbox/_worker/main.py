@@ -17,13 +17,14 @@ from pyspark.worker_util import (
 
 from .._failures import message_of
 from .._keyed.command import KeyedCommand
+from .._report import Reported
 from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
 from .frames import Init, read_init
 from .kept import FunctionKey
 from .process import WorkerProcess, current, load
-from .session import Reported, Session, send_fatal
+from .session import Session, send_fatal
 from .surroundings import Surroundings
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .._failures import Failure, final_failure, kind_of, message_of, users_traceback
+from .._failures import Failure, final_failure
 from .._functions import Command
 from .._pieces import FrameSize
+from .._report import Reported, report_of
 from .._results import Encoded, ResultEncoder
 from .._rows import RowReader
-from ..errors import EXITS, PillarboxError, error, shown
+from ..errors import EXITS, PillarboxError, error
 from . import frames
 from .channel import Channel
 from .places import Places
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
 _MOST_ANSWERS = 1024
-
-
-class Reported(Exception):
-    """The task can't go on, and the JVM has been told why."""
 
 
 class Session:
@@ -281,19 +278,10 @@ class Session:
 
 def send_fatal(channel: Channel, problem: BaseException) -> Reported:
     """Sends FATAL for ``problem`` and waits until it is on its way."""
-    told = exit_error(problem) if isinstance(problem, EXITS) else problem
-    # The kind of an exit says more than that the function has ended the worker.
-    kind, message = kind_of(problem), message_of(told)
-    channel.send(frames.encode_fatal(kind, message, users_traceback(problem)))
+    report = report_of(problem)
+    channel.send(frames.encode_fatal(report.to_json()))
     channel.flush(_SEND_LIMIT_S)
-    return Reported(message)
-
-
-def exit_error(problem: BaseException) -> PillarboxError:
-    """FUNCTION_EXITED for a SystemExit or KeyboardInterrupt out of user code."""
-    code = problem.code if isinstance(problem, SystemExit) else message_of(problem)
-    reason = str(code) if isinstance(code, (str, int, type(None))) else shown(code)
-    return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=reason)
+    return Reported(report)
 
 
 def stopped_loop() -> PillarboxError:

@@ -45,11 +45,12 @@ class UserClassesSuite extends AnyFunSuite {
     assert(reason(classOf[UserClassesSuite.Half]).contains("is abstract"))
   }
 
-  test("an exception of the constructor comes out as it is") {
-    val error = intercept[IllegalStateException](
-      classes.instantiate(classOf[Refuses].getName, Map.empty, Async)
+  test("an exception of the constructor is told with its class and message") {
+    val message = refusal("FUNCTION_OPEN_FAILED", classOf[Refuses].getName, Async)
+    assert(
+      message.contains("op: The function failed in its constructor or in open with IllegalStateException: ")
     )
-    assert(error.getMessage == "the url is missing")
+    assert(message.contains("the url is missing"))
   }
 
   private def classes = new UserClasses("op")

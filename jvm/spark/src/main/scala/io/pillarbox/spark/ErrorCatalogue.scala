@@ -12,6 +12,12 @@ object ErrorCatalogue {
   private lazy val errors: JsonNode =
     Using.resource(getClass.getResourceAsStream("/pillarbox/errors.json"))(new ObjectMapper().readTree(_))
 
+  /** Whether it is one of ours. */
+  def has(name: String): Boolean = errors.has(name)
+
+  /** The class of the Python package that the error is. */
+  def typeOf(name: String): String = errors.path(name).path("type").asText
+
   /**
    * What was wrong and what to do, without the name.
    *

@@ -17,10 +17,10 @@ final private[spark] class UserClasses(operator: String) {
 
   /**
    * An object made by the public constructor that takes a `java.util.Map` of options, else by that without parameters.
-   * What the constructor throws comes out as it is.
    *
    * @throws org.apache.spark.api.python.PythonException
-   *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor (JVM_CLASS_UNSUITABLE)
+   *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor
+   *   (JVM_CLASS_UNSUITABLE), or the constructor throws (FUNCTION_OPEN_FAILED)
    */
   def instantiate[T](className: String, options: Map[String, String], wanted: Class[T]): T = {
     val cls = find(className)
@@ -30,7 +30,7 @@ final private[spark] class UserClasses(operator: String) {
     }
     try wanted.cast(construct(cls, options.asJava, wanted))
     catch {
-      case thrown: InvocationTargetException => throw thrown.getCause
+      case thrown: InvocationTargetException => throw UserClasses.openFailed(operator, thrown.getCause)
       case _: InstantiationException => throw unsuitable(className, "is abstract", wanted)
       case _: IllegalAccessException => throw unsuitable(className, "is not public", wanted)
     }
@@ -58,5 +58,18 @@ final private[spark] class UserClasses(operator: String) {
     failure("JVM_CLASS_UNSUITABLE", "class_name" -> className, "reason" -> reason, "wanted" -> wanted.getName)
 
   private def failure(name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(name, s"$operator: ${ErrorCatalogue.text(name, parameters: _*)}", null)
+    UserErrors.failure(FailureReport.of(name, operator, parameters: _*))
+}
+
+private[spark] object UserClasses {
+
+  /** The user's function can't be made, or threw `problem` in its `open`. */
+  def openFailed(operator: String, problem: Throwable): RuntimeException = {
+    val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
+    val parameters = Seq("kind" -> kind, "reason" -> message.stripSuffix("."))
+    val report = FailureReport.of("FUNCTION_OPEN_FAILED", operator, parameters: _*)
+    UserErrors.failure(
+      report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
+    )
+  }
 }

@@ -5,7 +5,9 @@ import java.net.{ConnectException, SocketException}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
 import io.pillarbox.async.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.spark.FailureReport
 import io.pillarbox.spark.python.PythonCallException
+import org.apache.spark.sql.pillarbox.UserErrors
 import org.scalatest.funsuite.AnyFunSuite
 
 class RetryableFailuresSuite extends AnyFunSuite {
@@ -36,6 +38,13 @@ class RetryableFailuresSuite extends AnyFunSuite {
     assert(named(classOf[IOException]).test(wrapped))
     assert(!named(classOf[CompletionException]).test(wrapped))
     assert(named(classOf[CompletionException]).test(new CompletionException("alone", null)))
+  }
+
+  test("an answer that does not fit is not worth another attempt") {
+    val misfit =
+      UserErrors.failure(FailureReport.of("JVM_RESULT_MISMATCH", "async_io(f)", "reason" -> "too long"))
+    assert(!named().test(misfit))
+    assert(!named(classOf[RuntimeException]).test(misfit))
   }
 
   test("deadlines, and exceptions that say when to come back, are always worth it; Python says so itself") {

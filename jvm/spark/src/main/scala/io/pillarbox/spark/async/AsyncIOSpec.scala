@@ -82,6 +82,9 @@ final case class AsyncIOSpec(
     json: String
 ) {
 
+  /** What messages call it. */
+  def operator: String = s"async_io($name)"
+
   /** Whether calls of all tasks of an executor are limited together. */
   def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
 

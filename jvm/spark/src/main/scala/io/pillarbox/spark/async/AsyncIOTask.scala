@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
+import io.pillarbox.spark.PythonText
 import io.pillarbox.spark.plan.AsyncIOFunction
 import io.pillarbox.spark.python.{ChannelSettings, FrameSize}
 import org.apache.spark.TaskContext
@@ -62,7 +63,6 @@ final case class AsyncIOTask(
 
   /** The core operator's options. */
   def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
-    val text = new RowText(inputSchema)
     val view = inputView()
     AsyncOptions(
       spec.ordered,
@@ -70,7 +70,7 @@ final case class AsyncIOTask(
       spec.timeoutMs,
       spec.attemptTimeoutMs,
       retryStrategy,
-      new RowFailurePolicy(spec, row => text.of(view(row))),
+      new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
       gate,
       lookAhead,
       spec.batchSize.map(Batching(_, spec.batchWaitMs))

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.python.PythonFailure
+import io.pillarbox.spark.python.PythonTaskFailure
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -105,7 +105,7 @@ final private class OperatorDriver(
   private def translating[T](body: => T): T =
     try body
     catch {
-      case failure: PythonFailure => throw named(failure)
+      case failure: PythonTaskFailure => throw named(failure)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
@@ -113,8 +113,7 @@ final private class OperatorDriver(
 
   /** Operators of one thread run each other's mail, so an error says by itself whose it is. */
   private def named(error: Throwable): Throwable = error match {
-    case failure: PythonFailure =>
-      UserErrors.failure(failure.condition, s"async_io(${task.spec.name}): ${failure.getMessage}", null)
+    case failure: PythonTaskFailure => UserErrors.failure(failure.report(task.spec.operator))
     case other => other
   }
 

@@ -3,28 +3,34 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
-import io.pillarbox.spark.UserRows
+import io.pillarbox.spark.{FailureReport, UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.pillarbox.UserErrors
 import org.apache.spark.sql.types.StructType
 
 /**
  * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
  *
+ * @param operator
+ *   whose function it is, as messages call it
  * @param returns
  *   the columns that the function's rows must have
  * @param resultSchema
  *   these, and the columns after them that the function does not know, which are null
  */
 final class RowAsyncFunction(
+    operator: String,
     function: AsyncFunction[Row, Row],
     inputSchema: StructType,
     returns: StructType,
     resultSchema: StructType,
     inputOf: InternalRow => InternalRow
 ) extends AsyncFunction[InternalRow, InternalRow] {
+  import RowAsyncFunction._
 
   private val toScala = CatalystTypeConverters.createToScalaConverter(inputSchema)
 
@@ -37,7 +43,9 @@ final class RowAsyncFunction(
     }
   }
 
-  override def open(): Unit = function.open()
+  override def open(): Unit =
+    try function.open()
+    catch { case NonFatal(problem) => throw UserClasses.openFailed(operator, problem) }
 
   override def close(): Unit = function.close()
 
@@ -52,7 +60,12 @@ final class RowAsyncFunction(
 
   private def external(input: InternalRow): Row = toScala(inputOf(input)).asInstanceOf[Row]
 
-  private def internal(row: Row): InternalRow = rows.synchronized(rows.toInternal(row).copy())
+  private def internal(row: Row): InternalRow =
+    try rows.synchronized(rows.toInternal(row).copy())
+    catch {
+      case misfit: IllegalArgumentException =>
+        throw UserErrors.failure(FailureReport.of(Mismatch, operator, "reason" -> misfit.getMessage))
+    }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
     override def elementId: Long = future.elementId
@@ -68,6 +81,10 @@ final class RowAsyncFunction(
     /** A row that does not fit the schema fails its own element, not the thread that completes it. */
     private def convert(complete: => Unit): Unit =
       try complete
-      catch { case mismatch: RuntimeException => future.completeExceptionally(mismatch) }
+      catch { case problem: RuntimeException => future.completeExceptionally(problem) }
   }
+}
+
+private object RowAsyncFunction {
+  private final val Mismatch = "JVM_RESULT_MISMATCH"
 }

@@ -4,9 +4,10 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.async.{AsyncTimeoutException, FailurePolicy}
 import io.pillarbox.spark.python.PythonFailure
+import io.pillarbox.spark.{ErrorCatalogue, FailureReport, JvmExceptions}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.pillarbox.UserErrors
+import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -17,6 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     extends FailurePolicy[InternalRow, InternalRow] {
+  import RowFailurePolicy._
 
   override def onFailure(
       input: InternalRow,
@@ -24,43 +26,69 @@ final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
       attempts: Int,
       elapsedMs: Long
   ): JCollection[InternalRow] = spec.onError match {
-    case OnError.Raise => throw failure(input, cause, attempts, elapsedMs)
+    case OnError.Raise => throw failure(input, Failure.of(cause), attempts, elapsedMs)
     case OnError.Null => JCollections.singletonList(new GenericInternalRow(spec.returns.length))
-    case OnError.Column => JCollections.singletonList(errorRow(cause, attempts, elapsedMs))
+    case OnError.Column => JCollections.singletonList(errorRow(Failure.of(cause), attempts, elapsedMs))
   }
 
-  private def errorRow(cause: Throwable, attempts: Int, elapsedMs: Long): InternalRow = {
+  private def errorRow(failure: Failure, attempts: Int, elapsedMs: Long): InternalRow = {
     val row = new GenericInternalRow(spec.returns.length + 1)
-    val (kind, message) = RowFailurePolicy.describe(cause)
-    val error = Array[Any](UTF8String.fromString(kind), UTF8String.fromString(message), attempts, elapsedMs)
-    row.update(spec.returns.length, new GenericInternalRow(error))
+    val (kind, message) = (UTF8String.fromString(failure.kind), UTF8String.fromString(failure.message))
+    row.update(spec.returns.length, new GenericInternalRow(Array[Any](kind, message, attempts, elapsedMs)))
     row
   }
 
-  private def failure(input: InternalRow, cause: Throwable, attempts: Int, elapsedMs: Long): Throwable = {
-    val times = if (attempts == 1) "1 attempt" else s"$attempts attempts"
+  private def failure(input: InternalRow, failure: Failure, attempts: Int, elapsedMs: Long): Throwable = {
+    val row = show(input)
+    val report =
+      if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, attempts, elapsedMs)
     UserErrors.failure(
-      "ASYNC_CALL_FAILED",
-      s"async_io(${spec.name}): the call failed after $times in $elapsedMs ms for the row " +
-        s"(${show(input)}). To go on without such rows use on_error=\"null\" or on_error=\"column\".\n\n" +
-        RowFailurePolicy.details(cause),
-      null
+      report.copy(
+        kind = failure.kind,
+        message = failure.message.stripPrefix(s"[${failure.kind}] "),
+        traceback = failure.traceback,
+        row = Some(row),
+        attempts = Some(attempts),
+        elapsedMs = Some(elapsedMs)
+      )
     )
   }
+
+  /** An error of ours, which keeps its name. */
+  private def found(failure: Failure, row: String): FailureReport = {
+    val text = failure.message.stripPrefix(s"[${failure.kind}] ")
+    FailureReport.titled(failure.kind, s"$text It came for the row ($row).", spec.operator)
+  }
+
+  private def called(failure: Failure, row: String, attempts: Int, elapsedMs: Long): FailureReport =
+    FailureReport.of(
+      CallFailed,
+      spec.operator,
+      "attempts" -> (if (attempts == 1) "1 attempt" else s"$attempts attempts"),
+      "elapsed_ms" -> elapsedMs,
+      "row" -> row,
+      "kind" -> failure.kind,
+      "reason" -> failure.message.stripSuffix(".")
+    )
 }
 
 object RowFailurePolicy {
+  private final val CallFailed = "ASYNC_CALL_FAILED"
 
-  /** Kind and message of a failure, as the error column shows them. */
-  private def describe(cause: Throwable): (String, String) = cause match {
-    case python: PythonFailure => (python.kind, python.text)
-    case timeout: AsyncTimeoutException => ("TimeoutError", timeout.getMessage)
-    case other => (other.getClass.getSimpleName, String.valueOf(other.getMessage))
-  }
+  /** Of a call that had no answer in time; the Python engine has the same. */
+  private final val Timeout = "TIMEOUT"
 
-  private def details(cause: Throwable): String = cause match {
-    case python: PythonFailure => python.getMessage
-    case timeout: AsyncTimeoutException => s"TimeoutError: ${timeout.getMessage}"
-    case other => other.getStackTrace.take(10).mkString(s"$other\n  at ", "\n  at ", "")
+  /** The failure of a call as the error column, and the one who catches the error, see it. */
+  private final case class Failure(kind: String, message: String, traceback: String)
+
+  private object Failure {
+    def of(cause: Throwable): Failure = cause match {
+      case python: PythonFailure => Failure(python.kind, python.text, python.traceback)
+      case ours: ReportedException =>
+        Failure(ours.report.name, s"[${ours.report.name}] ${ours.report.text}", ours.report.traceback)
+      case timeout: AsyncTimeoutException => Failure(Timeout, timeout.getMessage, "")
+      case other =>
+        Failure(JvmExceptions.kindOf(other), JvmExceptions.messageOf(other), JvmExceptions.traceOf(other))
+    }
   }
 }

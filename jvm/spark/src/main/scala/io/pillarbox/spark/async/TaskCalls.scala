@@ -42,7 +42,8 @@ private object TaskCalls {
   final private class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
       extends TaskCalls {
     override val function: RowAsyncFunction = new RowAsyncFunction(
-      new UserClasses(s"async_io(${task.spec.name})")
+      task.spec.operator,
+      new UserClasses(task.spec.operator)
         .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
       task.inputSchema,
       task.spec.returns,

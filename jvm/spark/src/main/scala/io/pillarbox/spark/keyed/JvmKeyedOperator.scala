@@ -21,14 +21,17 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
       case opened: OpenedFunction => opened
       case _ => openFunction()
     }
-    rows = new FunctionTarget(
-      opened.function,
-      opened.states,
-      context.backend,
-      context.timers,
-      context.clock,
-      new RowOutput(context),
-      new RowView(context)
+    rows = new FunctionErrors(
+      new FunctionTarget(
+        opened.function,
+        opened.states,
+        context.backend,
+        context.timers,
+        context.clock,
+        new RowOutput(context),
+        new RowView(context)
+      ),
+      context
     )
   }
 
@@ -39,12 +42,12 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
   override def close(): Unit = ()
 
   private def openFunction(): OpenedFunction = {
-    val function = new UserClasses(s"process_keyed(${context.spec.name})")
+    val function = new UserClasses(context.spec.operator)
       .instantiate(className, options, classOf[KeyedProcessFunction[Row, Row, Row]])
     val states = new FunctionStates(context.backend)
     val opened = new OpenedFunction(function, states)
     context.kept = opened
-    function.open(states)
+    FunctionErrors.opening(context.spec.operator)(function.open(states))
     opened
   }
 }

@@ -1,17 +1,56 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.ErrorCatalogue
+import io.pillarbox.spark.{FailureReport, JvmExceptions}
 import io.pillarbox.state.StateException
-import org.apache.spark.sql.pillarbox.UserErrors
+import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}
 
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
 object KeyedErrors {
 
-  def withoutWatermark(operator: String): RuntimeException = UserErrors.failure(
-    "TIMER_WITHOUT_WATERMARK",
-    ErrorCatalogue.text("TIMER_WITHOUT_WATERMARK", "operator" -> operator),
-    null
-  )
+  /** What messages call the operator of this name. */
+  def operator(name: String): String = s"process_keyed($name)"
+
+  def withoutWatermark(operator: String): RuntimeException =
+    named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
+
+  /**
+   * The user's function, or what it asked for, failed for a key.
+   *
+   * @param row
+   *   that was being processed, unless it was a timer
+   */
+  def callFailed(
+      name: String,
+      key: String,
+      row: Option[String],
+      timer: Option[String],
+      problem: Throwable
+  ): RuntimeException = {
+    val event = row.fold(s"on_timer(${timer.getOrElse("")})")(shown => s"process($shown)")
+    val report = problem match {
+      case ours: ReportedException => found(ours.report, key, event)
+      case ours: StateException => found(stateReport(name, ours), key, event)
+      case other => thrown(name, key, event, other)
+    }
+    UserErrors.failure(report.copy(key = Some(key), row = row, timer = timer))
+  }
+
+  private def found(report: FailureReport, key: String, event: String): FailureReport =
+    report.copy(text = s"${report.text} It came for the key $key in $event.")
+
+  private def thrown(name: String, key: String, event: String, problem: Throwable): FailureReport = {
+    val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
+    val report = FailureReport.of(
+      "KEYED_CALL_FAILED",
+      operator(name),
+      "key" -> key,
+      "event" -> event,
+      "kind" -> kind,
+      "reason" -> message.stripSuffix("."),
+      "hint" -> ""
+    )
+    report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
+  }
 
   def sortedWithoutTime(operator: String): IllegalArgumentException =
     refused("TIME_SORTED_WITHOUT_TIMESTAMP", operator)
@@ -93,11 +132,13 @@ object KeyedErrors {
     named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 
   /** States that don't fit what a checkpoint has, or each other. */
-  def stateMisfit(operator: String, error: StateException): RuntimeException = UserErrors.failure(
-    error.condition,
-    s"$operator: ${error.getMessage.stripPrefix(s"[${error.condition}] ")}",
-    error
-  )
+  def stateMisfit(name: String, error: StateException): RuntimeException =
+    UserErrors.failure(stateReport(name, error), error)
+
+  private def stateReport(name: String, error: StateException): FailureReport = {
+    val text = error.getMessage.stripPrefix(s"[${error.condition}] ")
+    FailureReport("StateError", error.condition, text, operator(name), error.condition, text)
+  }
 
   /** @param what in it is none of a row's values */
   def scanExpression(
@@ -127,26 +168,25 @@ object KeyedErrors {
 
   def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
     new IllegalStateException(
-      "[KEYED_CHECKPOINT_MISMATCH] " + ErrorCatalogue.text(
-        "KEYED_CHECKPOINT_MISMATCH",
-        "path" -> path,
-        "what" -> what,
-        "found" -> found,
-        "wanted" -> wanted
-      )
+      FailureReport
+        .of(
+          "KEYED_CHECKPOINT_MISMATCH",
+          "process_keyed",
+          "path" -> path,
+          "what" -> what,
+          "found" -> found,
+          "wanted" -> wanted
+        )
+        .layout
     )
 
   /** Of a task, for what user code or data caused. */
-  private def named(name: String, operator: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(name, s"$operator: ${ErrorCatalogue.text(name, parameters: _*)}", null)
+  private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
+    UserErrors.failure(FailureReport.of(error, operator(name), parameters: _*))
 
   /** On the driver, before anything runs. */
-  private def refused(
-      name: String,
-      operator: String,
-      parameters: (String, Any)*
-  ): IllegalArgumentException =
-    new IllegalArgumentException(s"[$name] $operator: ${ErrorCatalogue.text(name, parameters: _*)}")
+  private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
+    new IllegalArgumentException(FailureReport.of(error, operator(name), parameters: _*).layout)
 
   private def quoted(names: Seq[String]): String =
     if (names.isEmpty) "none" else names.mkString("'", "', '", "'")

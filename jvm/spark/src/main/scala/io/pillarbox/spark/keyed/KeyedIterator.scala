@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.task.{LaneResource, TaskLanes}
+import io.pillarbox.state.StateException
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -48,7 +49,8 @@ final class KeyedIterator(
       if (!ready.isEmpty) ensureEnd()
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
-    } finally lane.leave()
+    } catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
+    finally lane.leave()
     !ready.isEmpty
   }
 

@@ -60,6 +60,9 @@ final case class KeyedSpec(
     json: String
 ) {
 
+  /** What messages call it. */
+  def operator: String = KeyedErrors.operator(name)
+
   /** The columns of the rows that go out: those of one output are null in rows of the others. */
   def output: StructType =
     if (tags.isEmpty) returns else StructType(returns.head +: returns.tail.map(_.copy(nullable = true)))

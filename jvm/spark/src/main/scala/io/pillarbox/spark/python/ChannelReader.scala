@@ -1,5 +1,8 @@
 package io.pillarbox.spark.python
 
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.spark.FailureReport
+
 /** The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel. */
 final private[python] class ChannelReader(
     name: String,
@@ -48,6 +51,7 @@ final private[python] class ChannelReader(
 }
 
 private[python] object ChannelReader {
+  private val mapper = new ObjectMapper
 
   private def failure(frame: Frame, retryable: Boolean, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
@@ -55,6 +59,24 @@ private[python] object ChannelReader {
     else new PythonCallException(kind, text, traceback, retryable)
   }
 
-  def fatal(frame: Frame): PythonWorkerException =
-    new PythonWorkerException(frame.readText(), frame.readText(), frame.readText())
+  def fatal(frame: Frame): PythonWorkerException = {
+    val told = mapper.readTree(frame.readText())
+    def text(field: String): String = told.path(field).asText
+    def option(field: String): Option[String] =
+      Option(told.get(field)).filterNot(_.isNull).map(_.asText)
+    new PythonWorkerException(
+      FailureReport(
+        errorType = text("type"),
+        name = text("name"),
+        text = text("text"),
+        operator = "",
+        kind = text("kind"),
+        message = text("message"),
+        traceback = text("traceback"),
+        key = option("key"),
+        row = option("row"),
+        timer = option("timer")
+      )
+    )
+  }
 }

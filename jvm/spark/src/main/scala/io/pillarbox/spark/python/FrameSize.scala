@@ -1,7 +1,7 @@
 package io.pillarbox.spark.python
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.spark.ErrorCatalogue
+import io.pillarbox.spark.FailureReport
 import org.apache.spark.TaskContext
 
 /**
@@ -22,9 +22,9 @@ final private[spark] case class FrameSize(cut: Long, most: Long) {
   }
 
   /** What is said of something that has so many bytes. */
-  def refusal(name: String, bytes: Long, parameters: (String, Any)*): String = {
+  def refusal(name: String, bytes: Long, parameters: (String, Any)*): FailureReport = {
     val sizes = Seq("size" -> FrameSize.shown(bytes), "limit" -> FrameSize.shown(most))
-    s"[$name] ${ErrorCatalogue.text(name, sizes ++ parameters: _*)}"
+    FailureReport.of(name, "", sizes ++ parameters: _*)
   }
 }
 

@@ -1,23 +1,16 @@
 package io.pillarbox.spark.python
 
 import io.pillarbox.async.HasRetryDelay
-import io.pillarbox.spark.ErrorCatalogue
+import io.pillarbox.spark.{ErrorCatalogue, FailureReport}
 
 /**
  * A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
  *
- * @param condition
- *   the error's name
  * @param kind
- *   the Python exception's class name
+ *   the Python exception's class name, or a name of ours
  */
-sealed abstract class PythonFailure(
-    val condition: String,
-    val kind: String,
-    val text: String,
-    val traceback: String,
-    message: String
-) extends RuntimeException(message, null, false, false)
+sealed abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
+    extends RuntimeException(s"$kind: $text", null, false, false)
 
 /**
  * A call of the user's function that failed.
@@ -26,31 +19,21 @@ sealed abstract class PythonFailure(
  *   what the user's retry predicate says of it
  */
 class PythonCallException(kind: String, text: String, traceback: String, val retryable: Boolean)
-    extends PythonFailure(
-      "ASYNC_CALL_FAILED",
-      kind,
-      text,
-      traceback,
-      PythonFailure.message(kind, text, traceback)
-    )
+    extends PythonFailure(kind, text, traceback)
 
 object PythonCallException {
   private val NotReadable = "RESULT_NOT_READABLE"
 
   /** The row is too large to be sent. */
   def tooLarge(bytes: Long, size: FrameSize): PythonCallException =
-    new PythonCallException(
-      FrameSize.RowTooLarge,
-      size.refusal(FrameSize.RowTooLarge, bytes),
-      "",
-      retryable = false
-    )
+    ours(size.refusal(FrameSize.RowTooLarge, bytes))
 
   /** Spark refuses what the function returned. */
-  def notReadable(problem: Throwable): PythonCallException = {
-    val text = ErrorCatalogue.text(NotReadable, "reason" -> String.valueOf(problem))
-    new PythonCallException(NotReadable, s"[$NotReadable] $text", "", retryable = false)
-  }
+  def notReadable(problem: Throwable): PythonCallException =
+    ours(FailureReport.of(NotReadable, "", "reason" -> String.valueOf(problem)))
+
+  private def ours(report: FailureReport): PythonCallException =
+    new PythonCallException(report.name, s"[${report.name}] ${report.text}", "", retryable = false)
 }
 
 /**
@@ -63,15 +46,27 @@ final class PythonRetryAfterException(kind: String, text: String, traceback: Str
     extends PythonCallException(kind, text, traceback, retryable = true)
     with HasRetryDelay
 
-/** The worker can't serve this task any more: the function does not unpickle, a resource does not open, ... */
-final class PythonWorkerException(kind: String, text: String, traceback: String)
-    extends PythonFailure(
-      "PYTHON_WORKER_FAILED",
-      kind,
-      text,
-      traceback,
-      PythonFailure.message(kind, text, traceback)
-    )
+/**
+ * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the worker
+ * died, ...
+ */
+sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
+    extends PythonFailure(kind, text, traceback) {
+
+  /** @param operator the one whose task it is, as messages call it */
+  def report(operator: String): FailureReport
+}
+
+/**
+ * The worker said so.
+ *
+ * @param told
+ *   all but the operator
+ */
+final class PythonWorkerException(told: FailureReport)
+    extends PythonTaskFailure(told.kind, told.text, told.traceback) {
+  override def report(operator: String): FailureReport = told.copy(operator = operator)
+}
 
 /**
  * The worker process ended without a word.
@@ -82,23 +77,22 @@ final class PythonWorkerException(kind: String, text: String, traceback: String)
  *   the end of its stderr
  */
 final class PythonWorkerDiedException(pid: Long, memoryLimitMib: Option[String], tail: String)
-    extends PythonFailure(
-      "PYTHON_WORKER_DIED",
-      "PYTHON_WORKER_DIED",
-      "",
-      "",
-      s"The Python worker (process $pid) ended while it served this task: killed from outside, for its use of " +
-        s"memory${memoryLimitMib.fold("")(mib => s" (spark.executor.pyspark.memory allows it $mib MiB)")}, or by a " +
-        "crash in native code. Spark tries the task again, spark.task.maxFailures times at most." +
-        (if (tail.isEmpty) "" else s"\nThe end of its stderr:\n$tail")
-    )
+    extends PythonTaskFailure(
+      PythonWorkerDiedException.Name,
+      PythonWorkerDiedException.text(pid, memoryLimitMib, tail),
+      ""
+    ) {
+  override def report(operator: String): FailureReport =
+    FailureReport.titled(PythonWorkerDiedException.Name, text, operator)
+}
 
-object PythonFailure {
+private object PythonWorkerDiedException {
+  private val Name = "PYTHON_WORKER_DIED"
 
-  private[python] def message(kind: String, text: String, traceback: String): String =
-    if (traceback.nonEmpty && traceback.contains(text)) traceback.stripTrailing
-    else {
-      val head = if (text.isEmpty) kind else s"$kind: $text"
-      if (traceback.isEmpty) head else s"$head\n\n${traceback.stripTrailing}"
-    }
+  private def text(pid: Long, memoryLimitMib: Option[String], tail: String): String = ErrorCatalogue.text(
+    Name,
+    "pid" -> pid,
+    "limit" -> memoryLimitMib.fold("")(mib => s" (spark.executor.pyspark.memory allows it $mib MiB)"),
+    "stderr" -> (if (tail.isEmpty) "" else s"\nThe end of its stderr:\n$tail")
+  )
 }

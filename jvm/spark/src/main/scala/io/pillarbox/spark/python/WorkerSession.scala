@@ -3,6 +3,7 @@ package io.pillarbox.spark.python
 import java.io.IOException
 import java.util.concurrent.atomic.AtomicBoolean
 
+import io.pillarbox.spark.FailureReport
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
@@ -60,7 +61,9 @@ final private[spark] class WorkerSession(
     val clean = end.body.get() == 1
     val updates = Seq.fill(end.body.getInt)(end.readBytes())
     val refusal = end.readText()
-    if (refusal.nonEmpty) throw new PythonWorkerException("ACCUMULATOR_NOT_SENT", refusal, "")
+    val name = "ACCUMULATOR_NOT_SENT"
+    if (refusal.nonEmpty)
+      throw new PythonWorkerException(FailureReport.titled(name, refusal.stripPrefix(s"[$name] "), ""))
     updates.foreach(function.accumulate)
     clean
   }

@@ -2,7 +2,13 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
-import io.pillarbox.spark.python.{ArrowBatchWriter, Frame, FrameSize, PythonFailure, PythonWorkerException}
+import io.pillarbox.spark.python.{
+  ArrowBatchWriter,
+  Frame,
+  FrameSize,
+  PythonTaskFailure,
+  PythonWorkerException
+}
 import io.pillarbox.timer.TimerKind
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
@@ -23,7 +29,7 @@ final private class FrameEvents(
     rowSchema: Schema,
     limits: FrameLimits,
     sendAhead: Seq[ByteBuffer] => Unit,
-    refused: PythonFailure => Throwable
+    refused: PythonTaskFailure => Throwable
 ) extends AutoCloseable {
   private val keyWriter = new ArrowBatchWriter(keySchema)
   private val rowWriter = new ArrowBatchWriter(rowSchema)
@@ -82,10 +88,8 @@ final private class FrameEvents(
     bytes += size
   }
 
-  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) => {
-    val text = size.refusal(FrameSize.RowTooLarge, bytes)
-    refused(new PythonWorkerException(FrameSize.RowTooLarge, text, ""))
-  }
+  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
+    refused(new PythonWorkerException(size.refusal(FrameSize.RowTooLarge, bytes)))
 
   private val ahead: (Int, Seq[ByteBuffer]) => Unit = (rows, parts) => {
     rowsAhead += rows

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed._
-import io.pillarbox.spark.python.{ArrowBatchReader, Frame, FrameSize, PythonFailure}
+import io.pillarbox.spark.python.{ArrowBatchReader, Frame, FrameSize, PythonTaskFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -347,13 +347,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   /** Errors of the user's function reach the driver by their own message. */
   private def showingErrors[T](body: => T): T =
     try body
-    catch { case failure: PythonFailure => throw shown(failure) }
+    catch { case failure: PythonTaskFailure => throw shown(failure) }
 
-  private def shown(failure: PythonFailure): Throwable = UserErrors.failure(
-    failure.condition,
-    s"process_keyed(${context.spec.name}): ${failure.getMessage}",
-    null
-  )
+  private def shown(failure: PythonTaskFailure): Throwable =
+    UserErrors.failure(failure.report(context.spec.operator))
 }
 
 object PythonKeyedOperator {

@@ -3,7 +3,13 @@ package io.pillarbox.spark.keyed.python
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.{InitialKind, InitialTarget, UnsafeRowSerializer}
-import io.pillarbox.spark.python.{ArrowBatchReader, ArrowBatchWriter, FrameSize, PythonFailure, PythonWorkerException}
+import io.pillarbox.spark.python.{
+  ArrowBatchReader,
+  ArrowBatchWriter,
+  FrameSize,
+  PythonTaskFailure,
+  PythonWorkerException
+}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -35,7 +41,7 @@ abstract private class PythonState(
   /** Of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
 
-  private var refused: PythonFailure => Throwable = identity
+  private var refused: PythonTaskFailure => Throwable = identity
 
   /**
    * @param send
@@ -43,7 +49,7 @@ abstract private class PythonState(
    * @param refuse
    *   the error to throw for a value or entry that is too large
    */
-  def onMany(send: Seq[ByteBuffer] => Unit, refuse: PythonFailure => Throwable): Unit = {
+  def onMany(send: Seq[ByteBuffer] => Unit, refuse: PythonTaskFailure => Throwable): Unit = {
     sendAhead = (_, parts) => send(parts)
     refused = refuse
   }
@@ -52,10 +58,8 @@ abstract private class PythonState(
   protected def writeCell(bytes: Long): Unit =
     writer.writeBounded(cell, PythonState.CellBytes + bytes, sendAhead)(tooLarge)
 
-  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) => {
-    val text = size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)
-    refused(new PythonWorkerException(FrameSize.StateTooLarge, text, ""))
-  }
+  private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
+    refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
   /** Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the bytes of it. */
   def addCells(slot: Int, index: Int): Long

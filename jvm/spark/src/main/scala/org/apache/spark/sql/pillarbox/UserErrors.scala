@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
+import io.pillarbox.spark.FailureReport
 import org.apache.spark.QueryContext
 import org.apache.spark.api.python.PythonException
 
@@ -10,18 +11,17 @@ import org.apache.spark.api.python.PythonException
  */
 object UserErrors {
 
-  /**
-   * An error that the user's code or data caused. Fails the task; the driver raises it with the same message.
-   *
-   * @param condition
-   *   its name, in capitals
-   */
-  def failure(condition: String, message: String, cause: Throwable): RuntimeException =
-    new PythonException(
-      s"[$condition] $message",
+  /** An error that the user's code or data caused. Fails the task; the driver raises it with the same message. */
+  def failure(report: FailureReport, cause: Throwable = null): ReportedException =
+    new ReportedException(report, report.layout, cause)
+}
+
+/** What fails a task, with the report that its message is made of. */
+final class ReportedException(val report: FailureReport, message: String, cause: Throwable)
+    extends PythonException(
+      message,
       cause,
-      Some(condition),
+      Some(report.name),
       Map("msg" -> message),
       Array.empty[QueryContext]
     )
-}
