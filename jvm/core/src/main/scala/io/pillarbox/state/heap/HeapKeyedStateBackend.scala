@@ -22,7 +22,7 @@ final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,
-    clock: StateClock = StateClock.System,
+    clock: StateClock,
     val tracksChanges: Boolean = true,
     private[heap] val sweeps: Boolean = true
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
