@@ -1,10 +1,11 @@
 package io.pillarbox.async
 
 import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.atomic.AtomicReference
 
 import scala.annotation.tailrec
 
-import io.pillarbox.mailbox.{ContendedReference, MailboxExecutor, ThrowingRunnable}
+import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
 
 /**
  * Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
@@ -17,7 +18,7 @@ import io.pillarbox.mailbox.{ContendedReference, MailboxExecutor, ThrowingRunnab
  *   what the mail runs; it is to call `takeAll`, and `handled` at its end
  */
 private[async] final class CompletionInbox(executor: MailboxExecutor, handler: ThrowingRunnable)
-    extends ContendedReference {
+    extends AtomicReference[AnyRef] {
   import CompletionInbox._
 
   /** Any thread. */

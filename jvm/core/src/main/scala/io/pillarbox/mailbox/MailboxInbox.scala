@@ -1,5 +1,6 @@
 package io.pillarbox.mailbox
 
+import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.annotation.tailrec
@@ -14,7 +15,7 @@ import io.pillarbox.mailbox.MailboxInbox._
  * section that hides one of these. So the check of the state and the put are one compare-and-set, and only the push
  * that replaces a sleeper pays for a wake-up.
  */
-private[mailbox] final class MailboxInbox extends ContendedReference {
+private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
   private[this] val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */
