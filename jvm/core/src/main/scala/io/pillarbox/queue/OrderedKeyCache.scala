@@ -26,9 +26,6 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
 
   def isOverLimit: Boolean = count > limit
 
-  /** How many keys the store does not have. */
-  def unstoredCount: Int = unstored
-
   def first: Array[Byte] = keys(start)
 
   def last: Array[Byte] = keys(start + count - 1)

@@ -55,8 +55,6 @@ final class HeapKeyedStateBackend[K](
 
   override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
 
-  override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
-
   override def numEntries(stateName: String): Long = find(stateName).numEntries
 
   private[this] def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]

@@ -30,9 +30,6 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def nextSequence: Long = sequence
 
-  /** Every list has one head. */
-  override def holdsKey(userKeyLength: Int): Boolean = userKeyLength == 0
-
   override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
   override def add(value: T): Unit = {
