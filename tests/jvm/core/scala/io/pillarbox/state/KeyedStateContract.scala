@@ -258,27 +258,6 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("namespaces merge into a target, and the sources are empty afterwards") {
-    withBackend() { backend =>
-      val (total, all) = (backend.getOrCreate(sum), backend.getOrCreate(list))
-      val spaces = (1 to 3).map(i => Namespace.of(Array(i.toByte)))
-      backend.setCurrentKey("a")
-      spaces.zipWithIndex.foreach { case (space, i) =>
-        backend.setCurrentNamespace(space)
-        total.add(i + 1L)
-        all.add(i.toString)
-      }
-      backend.setCurrentNamespace(Namespace.Void)
-      total.mergeNamespaces(spaces.head, spaces.tail)
-      all.mergeNamespaces(spaces.head, spaces)
-      assert((total: ReducingState[_]).get() == null)
-      backend.setCurrentNamespace(spaces.head)
-      assert(total.get() == 6L && all.get().toSeq == Seq("0", "1", "2"))
-      backend.setCurrentNamespace(spaces(1))
-      assert((total: ReducingState[_]).get() == null && all.get().isEmpty)
-    }
-  }
-
   test("null is not a value") {
     withBackend() { backend =>
       val (l, m, r) = (backend.getOrCreate(list), backend.getOrCreate(map), backend.getOrCreate(sum))

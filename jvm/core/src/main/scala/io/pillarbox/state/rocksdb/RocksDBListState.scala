@@ -93,12 +93,6 @@ private[rocksdb] final class RocksDBListState[K, T](
     found.iterator
   }
 
-  override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
-    NamespaceMerge(backend, target, sources)(
-      () => { val all = get().toVector; clear(); if (all.isEmpty) null else all },
-      (all: Seq[Vector[T]]) => all.foreach(addAll)
-    )
-
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 
