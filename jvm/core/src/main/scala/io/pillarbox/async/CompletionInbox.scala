@@ -12,7 +12,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
  *
  * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or an
  * attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one is under way
- * however many attempts complete, also while it runs.
+ * however many attempts complete, also while it runs. A queue of the JDK doesn't tell who has to send it.
  *
  * @param handler
  *   what the mail runs; it is to call `takeAll`, and `handled` at its end
