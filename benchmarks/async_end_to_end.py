@@ -155,7 +155,8 @@ def document(
         "by a semaphore. Medians of interleaved repeats. PyFlink runs with bundles of "
         f"{pyflink_peer.BUNDLE:,} rows, faster here than its default.",
         f"From {LARGE:,} rows on, only the ways that come near the schedule take part. asyncio "
-        "rounds the timers of its loop up to whole milliseconds, half a millisecond a call in all ways.",
+        "rounds the timers of its loop up to whole milliseconds: half a millisecond a call, which "
+        "all ways but the perfect schedule lose.",
         *remarks,
         "![Speed of each way, of the perfect schedule](async.png)",
     ]
