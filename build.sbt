@@ -79,7 +79,9 @@ lazy val core = (project in file("jvm/core"))
     name := "pillarbox-core",
     libraryDependencies ++= Seq(
       "org.rocksdb" % "rocksdbjni" % "9.8.4" % Provided,
-      "org.slf4j" % "slf4j-api" % "2.0.17" % Provided
+      "org.slf4j" % "slf4j-api" % "2.0.17" % Provided,
+      // Spark's own library of metrics, in the version that it brings.
+      "io.dropwizard.metrics" % "metrics-core" % "4.2.37" % Provided
     ),
     libraryDependencies ++= flinkPeers.map(_ % Test),
     libraryDependencies ++= Seq(
@@ -113,6 +115,7 @@ lazy val bench = (project in file("jvm/bench"))
     libraryDependencies ++= flinkPeers ++ Seq(
       "org.rocksdb" % "rocksdbjni" % "9.8.4",
       "org.slf4j" % "slf4j-nop" % "2.0.17",
+      "io.dropwizard.metrics" % "metrics-core" % "4.2.37",
       "com.ververica" % "frocksdbjni" % "8.10.0-ververica-1.0" % FlinkRocksDB
     ),
     javaOptions ++= moduleOpens :+ "-Djmh.ignoreLock=true",

@@ -154,9 +154,9 @@ def document(
         "begins the moment a slot is free, at no cost. asyncio.gather is held to the same capacity "
         "by a semaphore. Medians of interleaved repeats. PyFlink runs with bundles of "
         f"{pyflink_peer.BUNDLE:,} rows, faster here than its default.",
-        f"From {LARGE:,} rows on, only the ways that come near the schedule take part. What the "
-        "window by hand loses is mostly the rounding of asyncio's timers up to whole milliseconds, "
-        "half a millisecond a call; our worker's loop is exact to microseconds (not with uvloop).",
+        f"From {LARGE:,} rows on, only the ways that come near the schedule take part. asyncio "
+        "rounds the timers of its loop up to whole milliseconds: half a millisecond a call, which "
+        "all ways but the perfect schedule lose.",
         *remarks,
         "![Speed of each way, of the perfect schedule](async.png)",
     ]

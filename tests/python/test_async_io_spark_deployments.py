@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,38 @@ def test_workers_that_serve_one_task_close_their_resource(
 
     eventually(lambda: workers("closed") == workers("opened"), "resources to be closed")
     assert len(workers("opened")) == 8
+
+
+def pages_of_a_second_frame(settings):  # type: ignore[no-untyped-def]
+    spark = pb.configure(build({"spark.master": "local[1]", **settings})).getOrCreate()
+
+    async def pages(row):
+        import resource
+
+        def frame():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            blocks = [bytearray(size << 20) for size in (4, 12, 20)]
+            del blocks
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        frame()
+        return frame()
+
+    df = spark.range(1).transform(pb.async_io, pages, returns="pages long", engine="jvm")
+    return df.head().pages
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to")
+@pytest.mark.parametrize(
+    ("settings", "is_kept"),
+    [({}, True), ({"spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "131072"}, False)],
+    ids=["by default", "not where the user says otherwise"],
+)
+def test_memory_that_a_frame_freed_is_there_for_the_next(
+    settings: dict[str, str], is_kept: bool
+) -> None:
+    whole = (36 << 20) // resource.getpagesize()
+    assert (run_app(pages_of_a_second_frame, settings) < whole / 4) == is_kept
 
 
 def without_a_jar():  # type: ignore[no-untyped-def]

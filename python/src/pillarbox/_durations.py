@@ -1,4 +1,7 @@
-"""Durations as users write them (Spark's interval strings or ``timedelta``), in milliseconds."""
+"""Durations as users write them (Spark's interval strings or ``timedelta``), in milliseconds.
+
+Spark's own parser of intervals is in the JVM, which the harness and the Python engine may lack.
+"""
 
 from __future__ import annotations
 

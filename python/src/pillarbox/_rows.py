@@ -111,6 +111,8 @@ class RowReader:
     """Reads record batches with the columns of ``schema``, in this order, as lists of rows.
 
     Timestamps come as naive datetimes in the local zone of the worker, as in every PySpark UDF.
+    PySpark's converter makes a call for each value, and fails all rows for one that Python can't
+    represent.
     """
 
     def __init__(self, schema: StructType) -> None:

@@ -31,9 +31,6 @@ class Largest(pb.AggregateFunction):
     def get_result(self, acc: Any) -> Any:
         return acc[1]
 
-    def merge(self, left: Any, right: Any) -> Any:
-        return (left[0] + right[0], max(left[1], right[1]))
-
 
 class Everything(pb.KeyedProcessFunction):
     """One state of each kind, and timers of both."""

@@ -74,7 +74,3 @@ class AggregateFunction:
     def get_result(self, accumulator: Any) -> Any:
         """What ``get()`` of the state gives."""
         raise NotImplementedError(f"{type(self).__name__}.get_result")
-
-    def merge(self, left: Any, right: Any) -> Any:
-        """Both accumulators as one."""
-        raise NotImplementedError(f"{type(self).__name__}.merge")

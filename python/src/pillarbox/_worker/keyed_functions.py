@@ -13,7 +13,6 @@ from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from ..errors import error
-from .freed_memory import keep_freed_memory
 from .kept import FunctionKey, Kept
 
 _KEPT = 16
@@ -84,7 +83,6 @@ class FunctionCache:
             opened.open()
             self._open.put(key, function, pickled_bytes, opened)
             _collect_less_often()
-            keep_freed_memory()
         return opened
 
     def close_surplus(self) -> None:

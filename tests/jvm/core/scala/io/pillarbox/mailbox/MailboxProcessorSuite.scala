@@ -297,7 +297,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
       processor.runMailboxLoop()
       val metrics = processor.mailbox.metrics
       assert(metrics.mailsProcessed == 1000)
-      assert(metrics.mailboxLatency.count >= 1 && metrics.mailboxLatency.max > 0)
+      assert(metrics.mailboxLatency.getCount >= 1 && metrics.mailboxLatency.getSnapshot.getMax > 0)
       assert(processor.mailbox.tryTake(MinPriority) eq null)
     }
   }

@@ -62,7 +62,7 @@ class OperatorStateBackendSuite extends AnyFunSuite {
       restored(snapshotOf(backend)).getListState("a", Serializers.boolean)
     )
     assertThrows[IllegalStateException](backend.restore(new ByteArrayInputStream(snapshotOf(backend)), "x"))
-    val keyed = new heap.HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127))
+    val keyed = new heap.HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock)
     val out = new ByteArrayOutputStream
     keyed.snapshot(out)
     val error = intercept[StateRestoreException](restored(out.toByteArray))

@@ -50,7 +50,5 @@ object StateFixture {
     override def createAccumulator(): (Long, Long) = (0L, 0L)
     override def add(value: Long, acc: (Long, Long)): (Long, Long) = (acc._1 + value, acc._2 + 1)
     override def getResult(acc: (Long, Long)): Double = acc._1.toDouble / acc._2
-    override def merge(left: (Long, Long), right: (Long, Long)): (Long, Long) =
-      (left._1 + right._1, left._2 + right._2)
   }
 }

@@ -300,27 +300,6 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       }
   }
 
-  test("merged namespaces are renewed, expired ones don't take part") {
-    run { (backend, clock) =>
-      val total = backend.getOrCreate(sum.copy(ttl = ttl()))
-      val spaces = (1 to 3).map(i => Namespace.of(Array(i.toByte)))
-      spaces.zip(Seq(1L, 2L, 4L)).foreach { case (space, n) =>
-        backend.setCurrentNamespace(space)
-        total.add(n)
-        clock.processingTime += 40
-      }
-      total.mergeNamespaces(spaces(0), spaces.tail)
-      backend.setCurrentNamespace(spaces(0))
-      assert(total.get() == 6L)
-      clock.processingTime = 1219L
-      assert(total.get() == 6L)
-      clock.processingTime = 1220L
-      assert((total: ReducingState[_]).get() == null)
-      total.mergeNamespaces(spaces(0), spaces.tail)
-      assert((total: ReducingState[_]).get() == null)
-    }
-  }
-
   test("in event time the timestamp is the later of record and stored, and the watermark is the clock") {
     run { (backend, clock) =>
       val state = backend.getOrCreate(value.copy(ttl = ttl(time = EventTime)))

@@ -187,19 +187,6 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     }
   }
 
-  test("a snapshot of one key group has its timers only") {
-    val timers = fixture()
-    for (key <- 0L until 50L) timers.event(key, key)
-    val sizes = (0 until TimerFixture.KeyGroups).map { keyGroup =>
-      val out = new java.io.ByteArrayOutputStream
-      timers.service.snapshotKeyGroup(keyGroup, out)
-      val restored = fixture()
-      restored.restore(out.toByteArray)
-      restored.service.numTimers(TimerKind.EventTime)
-    }
-    assert(sizes.sum == 50 && sizes.forall(_ < 50))
-  }
-
   test("commits replayed after a snapshot give the same timers, over random changes") {
     val random = new Random(11)
     val timers = fixture()

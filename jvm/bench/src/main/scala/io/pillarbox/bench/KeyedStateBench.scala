@@ -5,8 +5,9 @@ import java.util.concurrent.ThreadLocalRandom
 import org.openjdk.jmh.annotations._
 
 /**
- * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with its default clock and,
- * in RocksDB, its own build of the library ([[FlinkRocksDBLoader]]).
+ * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with the clock that it has
+ * in a job (Flink asks the system, ours is the micro-batch's time) and, in RocksDB, its own build of the library
+ * ([[FlinkRocksDBLoader]]).
  *
  * Ours commits after every iteration, as it does after a micro-batch on Spark. On the heap that is a result of its own
  * (left-out), for a commit is a checkpoint there and Flink makes none, but what is noted for it counts; in RocksDB it

@@ -2,6 +2,7 @@ package io.pillarbox.bench
 
 import java.nio.file.{Files, Path}
 
+import io.pillarbox.operator.EventClock
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
@@ -58,7 +59,10 @@ object KeyedStore {
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val directory = Files.createTempDirectory("pillarbox-bench")
   private[this] val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
-  private[this] val clock = StateClock.System
+
+  /** As on Spark: a field, which is set once a micro-batch. */
+  private[this] val clock = new EventClock
+  startBatch()
   private[this] val backend: KeyedStateBackend[Long] =
     if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range, clock)
     else
@@ -108,9 +112,14 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
     case _ => snapshot()
   }
   override def commit(): Long = backend.commit(new java.io.ByteArrayOutputStream(1 << 16)).bytes
-  override def endBatch(): Unit = backend.commit(java.io.OutputStream.nullOutputStream()): Unit
+  override def endBatch(): Unit = {
+    backend.commit(java.io.OutputStream.nullOutputStream()): Unit
+    startBatch()
+  }
   override def close(): Unit = {
     backend.close()
     KeyedStore.deleteAll(directory)
   }
+
+  private[this] def startBatch(): Unit = clock.processingTime = System.currentTimeMillis()
 }

@@ -1,6 +1,7 @@
 package io.pillarbox.async
 
-import io.pillarbox.mailbox.{LogHistogram, PeriodTimer}
+import com.codahale.metrics.{Histogram, UniformReservoir}
+import io.pillarbox.mailbox.PeriodTimer
 
 /** What an async operator measures. Written by the mailbox thread; any thread may read, and gets recent values. */
 final class AsyncMetrics {
@@ -9,10 +10,9 @@ final class AsyncMetrics {
   private[async] var timeoutCount = 0L
   private[async] var errorCount = 0L
   private[async] var inFlightCount = 0
-  private[this] var answerCount = 0L
   private[async] var inFlightLargest = 0
   private[async] val capacityWait = new PeriodTimer
-  private[async] val latency = new LogHistogram
+  private[this] var latencySum = 0L
 
   /** Attempts started. */
   def calls: Long = callCount
@@ -35,26 +35,22 @@ final class AsyncMetrics {
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /**
-   * Nanoseconds from the start of an attempt until the mailbox thread had its answer: of the first thousand answers,
-   * then of every sixteenth.
-   */
-  def callLatency: LogHistogram = latency
+  /** Nanoseconds from the start of an attempt until the mailbox thread took its answer: how they are spread, in a sample. */
+  val callLatency: Histogram = new Histogram(new UniformReservoir)
+
+  /** Of all answers, in nanoseconds; 0 if there was none. */
+  def callLatencyMean: Double =
+    if (callLatency.getCount == 0) 0.0 else latencySum.toDouble / callLatency.getCount.toDouble
 
   private[async] def admitted(): Unit = {
     inFlightCount += 1
     if (inFlightCount > inFlightLargest) inFlightLargest = inFlightCount
   }
 
-  private[async] def samplesLatency(): Boolean = {
-    answerCount += 1
-    answerCount <= AsyncMetrics.AllUpTo || (answerCount & (AsyncMetrics.ThenEvery - 1)) == 0
+  private[async] def answered(latencyNanos: Long): Unit = {
+    latencySum += latencyNanos
+    callLatency.update(latencyNanos)
   }
 
   private[async] def finished(): Unit = inFlightCount -= 1
-}
-
-private object AsyncMetrics {
-  final val AllUpTo = 1000L
-  final val ThenEvery = 16L
 }

@@ -167,12 +167,13 @@ private[async] final class CallDriver[IN, OUT](
   /** Takes the answers that have come. An attempt that was abandoned is not among them. */
   def settleCompleted(): Unit = {
     var attempt = inbox.takeAll().asInstanceOf[CallAttempt[IN, OUT]]
+    // Once for all: a reading of the clock costs as much as a turn of this loop.
+    val now = time.nanoTime
     while (attempt ne null) {
       val following = attempt.next.asInstanceOf[CallAttempt[IN, OUT]]
       attempt.next = null
       if (attempt.element.phase == InLine) beginOutOfTurn(attempt.element)
-      // A reading of the clock costs as much as the rest of this loop.
-      if (metrics.samplesLatency()) metrics.latency.record(time.nanoTime - attempt.startNanos)
+      metrics.answered(math.max(0L, now - attempt.startNanos))
       settleOrKeepRest(attempt, following)
       attempt = following
     }

@@ -24,9 +24,6 @@ object FailurePolicy {
   /** Fails the task with an [[AsyncCallException]]. */
   def failTask[IN, OUT]: FailurePolicy[IN, OUT] = (_, cause, attempts, elapsedMs) =>
     throw new AsyncCallException(attempts, elapsedMs, cause)
-
-  /** Emits nothing for the element. */
-  def skip[IN, OUT]: FailurePolicy[IN, OUT] = (_, _, _, _) => util.Collections.emptyList[OUT]()
 }
 
 /** A call failed for good, after all its attempts; the cause is the failure of the last. */

@@ -13,7 +13,4 @@ object InputStatus {
 
   /** No more rows will come; calls in flight are still to be waited for. */
   case object EndOfData extends InputStatus
-
-  /** No more rows, and all that was in flight has been emitted. */
-  case object EndOfInput extends InputStatus
 }

@@ -1,5 +1,6 @@
 package io.pillarbox.mailbox
 
+import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.annotation.tailrec
@@ -12,9 +13,10 @@ import io.pillarbox.mailbox.MailboxInbox._
  * The one word of this reference is all there is to the state: null (open and empty), a [[Mail]] (open, the
  * newest), a [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an [[Exclusive]]
  * section that hides one of these. So the check of the state and the put are one compare-and-set, and only the push
- * that replaces a sleeper pays for a wake-up.
+ * that replaces a sleeper pays for a wake-up. The JDK's queues know neither: mail could be put into a closed one between
+ * check and put.
  */
-private[mailbox] final class MailboxInbox extends ContendedReference {
+private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
   private[this] val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */

@@ -1,9 +1,10 @@
 package io.pillarbox.mailbox
 
+import com.codahale.metrics.{Histogram, UniformReservoir}
+
 /** What a mailbox measures. Written by the mailbox thread; any thread may read, and gets recent values. */
 final class MailboxMetrics {
   private[this] var mails = 0L
-  private[this] val latency = new LogHistogram
 
   /** Time without input: the default action was suspended for want of it, and no mail ran. */
   val idleTime: PeriodTimer = new PeriodTimer
@@ -15,12 +16,10 @@ final class MailboxMetrics {
   def mailsProcessed: Long = mails
 
   /** Nanoseconds from put to run, of a sample of the mail. */
-  def mailboxLatency: LogHistogram = latency
+  val mailboxLatency: Histogram = new Histogram(new UniformReservoir)
 
   private[mailbox] def countMail(): Long = {
     mails += 1
     mails
   }
-
-  private[mailbox] def recordLatency(nanos: Long): Unit = latency.record(nanos)
 }

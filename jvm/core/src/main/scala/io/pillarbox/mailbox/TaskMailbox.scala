@@ -268,7 +268,7 @@ final class TaskMailbox(firstThread: Thread) {
   /** Runs a mail and counts it. Whatever it throws is let through. */
   private[mailbox] def run(mail: Mail): Unit = {
     val put = mail.putNanos
-    if (put != 0L) metrics.recordLatency(System.nanoTime() - put)
+    if (put != 0L) metrics.mailboxLatency.update(System.nanoTime() - put)
     // The volatile write is what a sample costs, so it is paid once in that many mails.
     if ((metrics.countMail() & (SampleEvery - 1)) == 0) sampleWanted = true
     mail.run()

@@ -4,7 +4,7 @@ import java.util
 
 /**
  * Binary heap of timers by due time in which every timer knows its index, so that any of them can be moved or
- * removed in O(log n). For the mailbox thread only.
+ * removed in O(log n); the JDK's `PriorityQueue` searches through all of them. For the mailbox thread only.
  *
  * J. W. J. Williams, "Algorithm 232: Heapsort", CACM 7 (1964).
  */

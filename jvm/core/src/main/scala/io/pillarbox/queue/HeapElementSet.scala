@@ -5,7 +5,8 @@ import java.util.{Arrays, Comparator}
 import IndexedHeap.NoHandle
 
 /**
- * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common.
+ * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common. A `HashSet` beside the heap
+ * would take an object an element, and doesn't lead from an equal element to the handle.
  *
  * Beside the heap stands an open-addressing table with linear probing, at most half full. A slot is one `Int`, 0 if
  * empty: the handle + 1 takes as many low bits as a slot's number has, and the bits above are those of the hash that

@@ -5,6 +5,8 @@ import java.util.Arrays
 /**
  * A 4-ary min-heap of `(priority, handle)` in two primitive arrays, with removal of any handle in O(log n).
  *
+ * The JDK's `PriorityQueue` keeps objects, and looks through all of them for one that is to be removed.
+ *
  * A handle is a small number that stays the same from `insert` to `removeHandle`, and is then given out again;
  * subclasses keep what belongs to an entry in arrays indexed by it. Moving an entry writes two primitives and
  * its position: no element is touched, and no reference store reaches the garbage collector.

@@ -3,7 +3,8 @@ package io.pillarbox.queue
 import java.util.Arrays
 
 /**
- * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too.
+ * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too. A `TreeMap` would take
+ * an object a key and compare whole keys all the way down.
  *
  * Beside every key stands its first eight bytes after the key group as a number that compares as they do, so that
  * a search reads one primitive array, and keys only where those are equal. The keys sit in the middle of the
@@ -25,9 +26,6 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
   def isEmpty: Boolean = count == 0
 
   def isOverLimit: Boolean = count > limit
-
-  /** How many keys the store does not have. */
-  def unstoredCount: Int = unstored
 
   def first: Array[Byte] = keys(start)
 

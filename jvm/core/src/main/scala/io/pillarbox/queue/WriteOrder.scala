@@ -1,6 +1,9 @@
 package io.pillarbox.queue
 
-/** Sorts writes; reused from one key group to the next. Not thread-safe. */
+/**
+ * Sorts writes; reused from one key group to the next. Not thread-safe. The JDK sorts plain numbers, or objects by a
+ * comparator: here that would be an object for each timer that is written.
+ */
 private[queue] final class WriteOrder {
   private var order = new Array[Int](256)
   private var words = new Array[Long](256)

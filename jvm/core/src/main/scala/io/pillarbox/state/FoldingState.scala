@@ -1,9 +1,7 @@
 package io.pillarbox.state
 
-/** An accumulator that elements are folded into and that can be merged, over any backend's way to keep one object a key. */
-private[state] trait FoldingState[IN, ACC, OUT] extends MergingState[IN, OUT] {
-  protected def backend: KeyedStateBackend[_]
-
+/** An accumulator that elements are folded into, over any backend's way to keep one object a key. */
+private[state] trait FoldingState[IN, ACC, OUT] extends AppendingState[IN, OUT] {
   def descriptor: StateDescriptor[_]
 
   /** The accumulator, or null. */
@@ -14,21 +12,10 @@ private[state] trait FoldingState[IN, ACC, OUT] extends MergingState[IN, OUT] {
   /** `acc` is null if nothing was added yet. */
   protected def fold(acc: ACC, value: IN): ACC
 
-  protected def merge(left: ACC, right: ACC): ACC
-
   override final def add(value: IN): Unit = {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
     write(fold(read(), value))
   }
-
-  override final def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
-    NamespaceMerge(backend, target, sources)(
-      () => { val acc = read(); clear(); acc },
-      (all: Seq[ACC]) => {
-        val own = read()
-        write((if (own == null) all else own +: all).reduceLeft((left, right) => merge(left, right)))
-      }
-    )
 }
 
 /** The accumulator is what a [[ReduceFunction]] made of the elements. */
@@ -39,8 +26,6 @@ private[state] trait FoldingReducingState[T] extends FoldingState[T, T, T] with 
 
   override protected final def fold(acc: T, value: T): T =
     if (acc == null) value else reduce.reduce(acc, value)
-
-  override protected final def merge(left: T, right: T): T = reduce.reduce(left, right)
 }
 
 /** The accumulator is an [[AggregateFunction]]'s. */
@@ -56,6 +41,4 @@ private[state] trait FoldingAggregatingState[IN, ACC, OUT]
 
   override protected final def fold(acc: ACC, value: IN): ACC =
     aggregate.add(value, if (acc == null) aggregate.createAccumulator() else acc)
-
-  override protected final def merge(left: ACC, right: ACC): ACC = aggregate.merge(left, right)
 }

@@ -70,8 +70,6 @@ abstract class KeyedStateBackend[K](
   /** @throws StateAccessException if no key is set */
   final def currentKey: K = if (keySet) key else throw StateErrors.noCurrentKey
 
-  final def hasCurrentKey: Boolean = keySet
-
   final def currentKeyGroup: Int = if (keySet) group else throw StateErrors.noCurrentKey
 
   /** The namespace that handles act on until the next [[setCurrentKey]]. */
@@ -120,17 +118,11 @@ abstract class KeyedStateBackend[K](
   }
 
   /**
-   * The keys that hold something in the state, expired or not, each once a namespace, in no order. Don't change the
-   * state while iterating.
-   *
-   * @throws IllegalArgumentException if no state of that name is registered
-   */
-  def keys(stateName: String): Iterator[K]
-
-  /**
    * How many values, list elements and map entries the state holds, expired ones included.
    *
    * RocksDB counts by scanning; the metrics have an estimate.
+   *
+   * @throws IllegalArgumentException if no state of that name is registered
    */
   def numEntries(stateName: String): Long
 

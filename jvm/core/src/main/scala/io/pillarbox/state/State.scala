@@ -83,19 +83,8 @@ trait AppendingState[IN, OUT] extends State {
   def add(value: IN): Unit
 }
 
-/** State of several namespaces that can become one, as the panes of merging windows do. */
-trait MergingState[IN, OUT] extends AppendingState[IN, OUT] {
-
-  /**
-   * Moves what the current key holds in `sources` into `target`, aggregated, and clears the sources.
-   *
-   * The current namespace stays as it was.
-   */
-  def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit
-}
-
 /** A list a key, in the order of addition. */
-trait ListState[T] extends MergingState[T, Iterator[T]] {
+trait ListState[T] extends AppendingState[T, Iterator[T]] {
 
   /** The elements, empty if there are none; fails with ConcurrentModificationException once the list is changed. */
   def get(): Iterator[T]
@@ -139,10 +128,10 @@ trait MapState[UK, UV] extends State {
 }
 
 /** An aggregate of all that was added, of the same type. */
-trait ReducingState[T] extends MergingState[T, T]
+trait ReducingState[T] extends AppendingState[T, T]
 
 /** An aggregate of all that was added, kept as an accumulator. */
-trait AggregatingState[IN, OUT] extends MergingState[IN, OUT]
+trait AggregatingState[IN, OUT] extends AppendingState[IN, OUT]
 
 /**
  * An iterator over state that can remove what it returned last.
@@ -166,10 +155,9 @@ trait ReduceFunction[T] extends Serializable {
   def reduce(left: T, right: T): T
 }
 
-/** Folds elements into the accumulator of an [[AggregatingState]]. `add` and `merge` may change and return `acc`. */
+/** Folds elements into the accumulator of an [[AggregatingState]]. `add` may change and return `acc`. */
 trait AggregateFunction[IN, ACC, OUT] extends Serializable {
   def createAccumulator(): ACC
   def add(value: IN, acc: ACC): ACC
   def getResult(acc: ACC): OUT
-  def merge(left: ACC, right: ACC): ACC
 }

@@ -1,7 +1,5 @@
 package io.pillarbox.state
 
-import java.util.function.LongSupplier
-
 /**
  * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an access.
  *
@@ -26,19 +24,4 @@ object StateClock {
 
   /** No time is known yet. */
   final val Unknown: Long = Long.MinValue
-
-  /** Wall-clock processing time from [[CoarseTime]], so at most some milliseconds late; no event time. */
-  val System: StateClock = new StateClock {
-    override def processingTime: Long = CoarseTime.millis()
-    override def watermark: Long = Unknown
-    override def recordTimestamp: Long = Unknown
-  }
-
-  /** A clock made of three functions. */
-  def of(processing: LongSupplier, event: LongSupplier, record: LongSupplier): StateClock =
-    new StateClock {
-      override def processingTime: Long = processing.getAsLong
-      override def watermark: Long = event.getAsLong
-      override def recordTimestamp: Long = record.getAsLong
-    }
 }

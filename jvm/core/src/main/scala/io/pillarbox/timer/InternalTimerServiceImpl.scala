@@ -71,10 +71,6 @@ final class InternalTimerServiceImpl[K](
   /** Writes all timers in the portable format, key group by key group. Flushes the stream, doesn't close it. */
   def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
 
-  /** The timers of one key group as a snapshot of its own. */
-  def snapshotKeyGroup(keyGroup: Int, out: OutputStream): Unit =
-    log.writeSnapshot(out, eventTime, processingTime, Seq(keyGroup))
-
   /**
    * Writes the timers registered and gone since the last commit or restore. If it throws, they stay uncommitted.
    *

@@ -20,15 +20,11 @@ private[timer] final class TimerLog[K](
 ) {
   import TimerLog._
 
-  def writeSnapshot(
-      out: OutputStream,
-      eventTime: TimerStore[K],
-      processingTime: TimerStore[K],
-      keyGroups: Seq[Int] = range.start to range.end
-  ): Unit = write(out) { record =>
-    for (keyGroup <- keyGroups; store <- Seq(eventTime, processingTime))
-      store.subsetForKeyGroup(keyGroup).foreach(record(_, true))
-  }
+  def writeSnapshot(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
+    write(out) { record =>
+      for (keyGroup <- range.start to range.end; store <- Seq(eventTime, processingTime))
+        store.subsetForKeyGroup(keyGroup).foreach(record(_, true))
+    }
 
   def writeChanges(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
     write(out) { record =>

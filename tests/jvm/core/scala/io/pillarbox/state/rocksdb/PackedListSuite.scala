@@ -119,7 +119,7 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
     val second = openAt(target, Serializers.string)
     try {
       val state = second.getOrCreate(numbers)
-      assert(second.keys("list").toSeq.sorted == Seq("a", "b") && second.numEntries("list") == 1000)
+      assert(second.numEntries("list") == 1000)
       second.setCurrentKey("b")
       state.add(500L)
       assert(state.get().toSeq == (0L to 500L) && second.commit().entries == 1)

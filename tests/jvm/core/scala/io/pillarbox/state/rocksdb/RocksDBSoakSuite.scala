@@ -122,7 +122,7 @@ object SoakMain {
     Serializers.long,
     128,
     KeyGroupRange(0, 127),
-    StateClock.System,
+    new ManualClock,
     RocksDBConfig(directory, memoryLimit = 64L << 20)
   )
 
@@ -205,7 +205,7 @@ object SoakMain {
       Serializers.long,
       128,
       KeyGroupRange(0, 127),
-      StateClock.System,
+      new ManualClock,
       RocksDBConfig(directory, memoryLimit = 16L << 20, cacheBytes = 16 << 10, statistics = true)
     )
     try {

@@ -151,7 +151,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = cacheBytes, compactionMargin = 0L)
     val backend =
-      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), StateClock.System, config)
+      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
     try {
       val ttl = Some(StateTtlConfig(4000L))
       val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.long, ttl))

@@ -3,7 +3,8 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe.
+ * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take two objects an
+ * entry, and has no position that stays, by which the sweep and commits go.
  *
  * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the table tracks
  * changes, an entry that a commit has seen stays as a tombstone until the next commit has told of its removal.

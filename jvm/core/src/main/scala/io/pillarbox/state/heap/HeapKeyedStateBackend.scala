@@ -22,7 +22,7 @@ final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,
-    clock: StateClock = StateClock.System,
+    clock: StateClock,
     val tracksChanges: Boolean = true,
     private[heap] val sweeps: Boolean = true
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
@@ -54,8 +54,6 @@ final class HeapKeyedStateBackend[K](
   }
 
   override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
-
-  override def keys(stateName: String): Iterator[K] = find(stateName).allKeys
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries
 

@@ -3,7 +3,8 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not thread-safe.
+ * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not thread-safe. An
+ * `ArrayList` would take an object for the three, and moves all that lies behind a removed element.
  *
  * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
  * moves the others.

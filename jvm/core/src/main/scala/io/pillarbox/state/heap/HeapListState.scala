@@ -100,12 +100,6 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
-    NamespaceMerge(backend, target, sources)(
-      () => { val all = get().toVector; clear(); if (all.isEmpty) null else all },
-      (all: Seq[Vector[T]]) => all.foreach(addAll)
-    )
-
   private[this] def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
   private[this] def ownList(at: Int): HeapList = {

@@ -100,8 +100,6 @@ private[heap] abstract class HeapState[K](
   /** Positions that hold something. */
   protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.value(entry) != null
 
-  def allKeys: Iterator[K] = Iterator.range(0, table.highWater).filter(isAlive).map(table.key)
-
   def writeChanges(writer: StateStreamWriter): Unit
 
   /** What [[writeChanges]] wrote is durable. */

@@ -7,7 +7,7 @@ import scala.collection.mutable
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
+import io.pillarbox.state.serialization.{OutputView, TypeSerializer}
 import org.rocksdb.TickerType
 
 /**
@@ -87,12 +87,6 @@ final class RocksDBKeyedStateBackend[K](
     }
 
   override def unclaimedStates: Seq[String] = columns.keys.filterNot(states.contains).toSeq
-
-  override def keys(stateName: String): Iterator[K] = {
-    val state = find(stateName)
-    new DistinctPrefixes(entries.scan(state.column, Array.emptyByteArray, 1024), state.holdsKey)
-      .map(parts => keySerializer.deserialize(parts))
-  }
 
   override def numEntries(stateName: String): Long = {
     val state = find(stateName)
@@ -270,30 +264,4 @@ final class RocksDBKeyedStateBackend[K](
     entries.close()
     store.close()
   }
-}
-
-/** The keys of a scan, each once, as views on their bytes. */
-private[rocksdb] final class DistinctPrefixes(scan: EntryScan, holdsKey: Int => Boolean)
-    extends Iterator[InputView] {
-  private[this] val parts = new KeyParts
-  private[this] var last: Array[Byte] = Array.emptyByteArray
-  private[this] var ready = false
-
-  override def hasNext: Boolean = {
-    while (!ready && scan.next())
-      if (holdsKey(parts.open(scan.key).userKeyLength) && !isRepeated) {
-        last = java.util.Arrays.copyOf(scan.key, parts.prefixLength)
-        ready = true
-      }
-    ready
-  }
-
-  override def next(): InputView = {
-    if (!hasNext) throw new NoSuchElementException("There are no more keys")
-    ready = false
-    parts.key
-  }
-
-  private[this] def isRepeated: Boolean = last.length == parts.prefixLength &&
-    java.util.Arrays.equals(last, 0, last.length, scan.key, 0, parts.prefixLength)
 }

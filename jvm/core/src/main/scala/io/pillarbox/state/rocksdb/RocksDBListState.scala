@@ -30,9 +30,6 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def nextSequence: Long = sequence
 
-  /** Every list has one head. */
-  override def holdsKey(userKeyLength: Int): Boolean = userKeyLength == 0
-
   override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
   override def add(value: T): Unit = {
@@ -95,12 +92,6 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
     found.iterator
   }
-
-  override def mergeNamespaces(target: Namespace, sources: Iterable[Namespace]): Unit =
-    NamespaceMerge(backend, target, sources)(
-      () => { val all = get().toVector; clear(); if (all.isEmpty) null else all },
-      (all: Seq[Vector[T]]) => all.foreach(addAll)
-    )
 
   private[this] def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")

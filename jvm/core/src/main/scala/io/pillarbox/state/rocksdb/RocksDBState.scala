@@ -26,9 +26,6 @@ private[rocksdb] abstract class RocksDBState[K, V](
   /** Of lists: the number of the next element. */
   def nextSequence: Long = 0L
 
-  /** Whether an entry with so much behind key and namespace says that the key is there. */
-  def holdsKey(userKeyLength: Int): Boolean = true
-
   /** How many entries of the state lie in one of RocksDB. */
   def entriesIn(value: Array[Byte]): Int = 1
 

@@ -6,7 +6,8 @@ import io.pillarbox.state.serialization.{Bytes, OutputView}
 
 /**
  * Entries of several column families by their bytes, in one arena: what was read, and what was written but isn't in
- * RocksDB or in a commit yet. Allocates nothing once it has grown. Not thread-safe.
+ * RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches of objects would with every entry.
+ * Not thread-safe.
  *
  * Entries only leave all at once, by [[clear]].
  *

@@ -3,7 +3,8 @@ package io.pillarbox.state.rocksdb
 /**
  * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them all, then a random
  * sample, for asking RocksDB costs more than the write. So a count of many is exact where either all or none add one, and
- * right on average elsewhere. Not thread-safe.
+ * right on average elsewhere. RocksDB's estimate of its keys counts each overwrite until a compaction, and not what the cache
+ * holds back. Not thread-safe.
  */
 private[rocksdb] final class WriteCensus {
   import WriteCensus._

@@ -4,7 +4,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util
 
 /**
- * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array.
+ * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array. A `ByteBuffer` doesn't grow, and a
+ * `DataOutputStream` writes numbers byte by byte.
  *
  * Numbers are big-endian. Not thread-safe.
  *

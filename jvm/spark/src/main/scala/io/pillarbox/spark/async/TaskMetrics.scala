@@ -16,8 +16,8 @@ private object TaskMetrics {
     sql(Errors) += calls.errors
     sql(CapacityWait) += calls.capacityWaitNanos
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
-    sql(LatencyMean).set(calls.callLatency.mean / NanosPerMs)
-    sql(LatencyP99).set(calls.callLatency.quantile(0.99).toDouble / NanosPerMs)
-    sql(MailboxLatency).set(mailbox.mailboxLatency.quantile(0.99).toDouble / NanosPerMs)
+    sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
+    sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)
+    sql(MailboxLatency).set(mailbox.mailboxLatency.getSnapshot.get99thPercentile / NanosPerMs)
   }
 }

@@ -19,8 +19,6 @@ final class StateFolder(val path: Path, private[checkpoint] val conf: Configurat
   /** The names of all files, whatever they are. */
   private[checkpoint] def listNames(): Seq[String] = files.list()
 
-  def exists(file: StateFile): Boolean = files.exists(file.name)
-
   def pathOf(file: StateFile): Path = pathOfNamed(file.name)
 
   private[checkpoint] def pathOfNamed(name: String): Path = new Path(path, name)

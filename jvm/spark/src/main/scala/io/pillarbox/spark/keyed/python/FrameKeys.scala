@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  *
  * A key of one column of eight bytes is a ''word'': its value stands in an array by the key's number, so that the keys
  * themselves need not be touched. Many words are looked up at once, so that the processor fetches the places of many from
- * memory at the same time; one after the other, each waits for its own.
+ * memory at the same time; one after the other, each waits for its own. Spark's maps of rows look up one at a time.
  */
 final private class FrameKeys {
 

@@ -78,6 +78,16 @@ object PythonWorkers {
   /** Of PySpark's own worker: its memory in MiB. */
   private[pillarbox] val MemoryLimit = "PYSPARK_EXECUTOR_MEMORY_MB"
 
+  /**
+   * Lets glibc keep up to 128 MiB that a worker has freed, in blocks of up to 32 MiB, which is its limit. By its own rules it
+   * gives blocks of some hundred KiB back at once, and a frame of columns then has its 80 MB mapped and zeroed page by page,
+   * which takes longer than the work on it.
+   */
+  private val KeptMemory = Map(
+    "MALLOC_MMAP_THRESHOLD_" -> (32 << 20).toString,
+    "MALLOC_TRIM_THRESHOLD_" -> (128 << 20).toString
+  )
+
   private[pillarbox] final case class Key(exec: String, daemon: String, env: Map[String, String])
 
   /** Whether a worker may serve another task after this one (`spark.python.worker.reuse`). */
@@ -129,7 +139,8 @@ object PythonWorkers {
       "OMP_NUM_THREADS" -> conf.get("spark.task.cpus", "1")
     )
     val reuse = Option.when(reuseEnabled)("SPARK_REUSE_WORKER" -> "1")
-    own ++ memory ++ threads ++ reuse ++ Map(
+    val kept = KeptMemory.filterNot { case (name, _) => own.contains(name) || sys.env.contains(name) }
+    own ++ memory ++ threads ++ reuse ++ kept ++ Map(
       "PYTHONPATH" -> path,
       "SPARK_LOCAL_DIRS" -> SparkEnv.get.blockManager.diskBlockManager.localDirsString.mkString(","),
       "SPARK_AUTH_SOCKET_TIMEOUT" -> conf.get(PYTHON_AUTH_SOCKET_TIMEOUT).toString,
