@@ -26,7 +26,8 @@ from ._keyed.methods import check_methods, instead_of
 from ._keyed.options import names_of, order_key, timestamp_reader
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
-from ._keyed.timers import Timer, epoch_ms
+from ._keyed.surface import Timer
+from ._keyed.timers import epoch_ms
 from ._lists import row_class
 from .errors import PillarboxError, error, shown
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .initial import InitialState
+    from .options import Backend
     from .plan import KeyedInput
 
 Function = KeyedProcessFunction | BatchProcessFunction | JvmFunction
@@ -28,8 +29,8 @@ def process_keyed(
     by: str | Sequence[str],
     returns: StructType | str,
     timestamp: str | None = None,
-    backend: str = "rocksdb",
-    timers: str = "rocksdb",
+    backend: Backend = "rocksdb",
+    timers: Backend = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     inputs: Sequence[str] | None = None,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
+
+from .._typing import Accumulator, In, Out
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from .columnar import BatchContext, BatchState
-    from .context import Context, OpenContext
+    from .batch import BatchContext, BatchState
+    from .opening import OpenContext
+    from .surface import Context
 
 
 class KeyedProcessFunction:
@@ -23,14 +26,14 @@ class KeyedProcessFunction:
     there is just one column. What a method raises fails the task.
     """
 
-    def open(self, ctx: OpenContext) -> None:
+    def open(self, ctx: OpenContext, /) -> None:
         """Called once a worker, before the first row: declare all state here."""
 
-    def process(self, row: Row, ctx: Context) -> Any:
+    def process(self, row: Row, ctx: Context, /) -> Any:
         """Called for every row, with its key as the current one."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
-    def on_timer(self, timestamp: int, ctx: Context) -> Any:
+    def on_timer(self, timestamp: int, ctx: Context, /) -> Any:
         """Called when a timer set for ``timestamp`` (epoch ms) fires, with its key as current."""
         return None
 
@@ -44,10 +47,10 @@ class BatchProcessFunction:
     Has value states and no timers. Rows of a key keep their order within and across batches.
     """
 
-    def open(self, ctx: OpenContext) -> None:
+    def open(self, ctx: OpenContext, /) -> None:
         """Called once a worker, before the first batch: declare all state here."""
 
-    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext) -> Any:
+    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext, /) -> Any:
         """Called with some rows of some keys; all rows of a key that are there are in it.
 
         ``state.index[i]`` is the position of row i's key in ``state.keys``; ``state["n"]`` is the
@@ -60,21 +63,25 @@ class BatchProcessFunction:
         """Called once when the worker no longer needs the function, in bounded time."""
 
 
-class AggregateFunction:
-    """How an aggregating state folds elements into an accumulator; PyFlink's names."""
+class AggregateFunction(Generic[In, Accumulator, Out]):
+    """How an aggregating state folds elements into an accumulator; PyFlink's names.
 
-    def create_accumulator(self) -> Any:
+    ``AggregateFunction[float, Row, float]`` tells type checkers the types of the elements, the
+    accumulator and the result.
+    """
+
+    def create_accumulator(self) -> Accumulator:
         """The accumulator of no elements; of the state's accumulator type."""
         raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
 
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: In, accumulator: Accumulator, /) -> Accumulator:
         """The accumulator with ``value`` in it; it may be ``accumulator`` itself, changed."""
         raise NotImplementedError(f"{type(self).__name__}.add")
 
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: Accumulator, /) -> Out:
         """What ``get()`` of the state gives."""
         raise NotImplementedError(f"{type(self).__name__}.get_result")
 
-    def merge(self, left: Any, right: Any) -> Any:
+    def merge(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
         """Both accumulators as one."""
         raise NotImplementedError(f"{type(self).__name__}.merge")

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._keyed.list_state import ListCell, ListState
-from .._keyed.map_state import MapCell, MapState
+from .._keyed.list_state import ListCell, ListCells
+from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
 from .._lists import list_reader, list_writer, struct_reader, struct_writer
@@ -99,7 +99,7 @@ class StateWire:
 class ListWire(StateWire):
     """A list state's blobs."""
 
-    state: ListState
+    state: ListCells
 
     def bind(self, blob: bytes | memoryview, held: int, count: int, ask: Ask) -> None:
         super().bind(blob, held, count, ask)
@@ -145,9 +145,9 @@ class ListWire(StateWire):
 class MapWire(StateWire):
     """A map state's blobs."""
 
-    state: MapState
+    state: MapCells
 
-    def __init__(self, state: MapState, schema: pa.Schema) -> None:
+    def __init__(self, state: MapCells, schema: pa.Schema) -> None:
         super().__init__(state, schema)
         key_type = state.declaration.key_type
         assert key_type is not None
@@ -209,9 +209,9 @@ class MapWire(StateWire):
 
 def wire_for(state: State, schema: pa.Schema) -> StateWire:
     """The codec for a state of any kind."""
-    if isinstance(state, ListState):
+    if isinstance(state, ListCells):
         return ListWire(state, schema)
-    if isinstance(state, MapState):
+    if isinstance(state, MapCells):
         return MapWire(state, schema)
     return StateWire(state, schema)
 
