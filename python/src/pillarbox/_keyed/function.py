@@ -26,14 +26,14 @@ class KeyedProcessFunction:
     there is just one column. What a method raises fails the task.
     """
 
-    def open(self, ctx: OpenContext, /) -> None:
+    def open(self, ctx: OpenContext) -> None:
         """Called once a worker, before the first row: declare all state here."""
 
-    def process(self, row: Row, ctx: Context, /) -> Any:
+    def process(self, row: Row, ctx: Context) -> Any:
         """Called for every row, with its key as the current one."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
-    def on_timer(self, timestamp: int, ctx: Context, /) -> Any:
+    def on_timer(self, timestamp: int, ctx: Context) -> Any:
         """Called when a timer set for ``timestamp`` (epoch ms) fires, with its key as current."""
         return None
 
@@ -47,10 +47,10 @@ class BatchProcessFunction:
     Has value states and no timers. Rows of a key keep their order within and across batches.
     """
 
-    def open(self, ctx: OpenContext, /) -> None:
+    def open(self, ctx: OpenContext) -> None:
         """Called once a worker, before the first batch: declare all state here."""
 
-    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext, /) -> Any:
+    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext) -> Any:
         """Called with some rows of some keys; all rows of a key that are there are in it.
 
         ``state.index[i]`` is the position of row i's key in ``state.keys``; ``state["n"]`` is the
@@ -74,14 +74,14 @@ class AggregateFunction(Generic[In, Accumulator, Out]):
         """The accumulator of no elements; of the state's accumulator type."""
         raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
 
-    def add(self, value: In, accumulator: Accumulator, /) -> Accumulator:
+    def add(self, value: In, accumulator: Accumulator) -> Accumulator:
         """The accumulator with ``value`` in it; it may be ``accumulator`` itself, changed."""
         raise NotImplementedError(f"{type(self).__name__}.add")
 
-    def get_result(self, accumulator: Accumulator, /) -> Out:
+    def get_result(self, accumulator: Accumulator) -> Out:
         """What ``get()`` of the state gives."""
         raise NotImplementedError(f"{type(self).__name__}.get_result")
 
-    def merge(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
+    def merge(self, left: Accumulator, right: Accumulator) -> Accumulator:
         """Both accumulators as one."""
         raise NotImplementedError(f"{type(self).__name__}.merge")

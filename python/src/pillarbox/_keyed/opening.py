@@ -38,8 +38,8 @@ class OpenContext:
     """What a function can get when it is opened: its state handles. There is no key yet.
 
     A type is a Spark type, as DDL or as a ``DataType``. Type checkers know what the simple ones
-    hold, such as "bigint"; a handle of other types is one of ``Any``, unless it is annotated, as in
-    ``self.last: pb.ValueState[Row] = ctx.value_state("last", "at timestamp, n int")``.
+    hold, such as "bigint"; handles of others are ``Any`` to them, unless they are annotated, as in
+    ``self.tags: pb.ValueState[list[str]] = ctx.value_state("tags", "array<string>")``.
 
     ``ttl`` is a :class:`StateTtl`, or the duration of one; without it state lives until it is
     cleared. ``name`` is that of the operator.

@@ -69,8 +69,8 @@ class Context(ABC, Generic[Key]):
     timers: Timers
     """The timers of the current key."""
 
-    timestamp: int | None
-    """The row's event time (None without one), or the time of the timer."""
+    timestamp: int | Any
+    """The row's event time, or the time of the timer; None for a row without event time."""
 
     current_processing_time: int
     """The time of the micro-batch; it stands still in one, and is the same in a replay."""
