@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pillarbox as pb
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -152,6 +155,43 @@ def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
 def test_the_picture_of_the_readme_is_as_its_script_draws_it() -> None:
     drawn = loaded("docs/images/draw_in_flight.py").drawn()
     assert drawn == (ROOT / "docs/images/in-flight.svg").read_text("utf-8")
+
+
+MODULES = ("columns", "testing")
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs/reference").glob("*.rst"))
+    named = re.findall(r"^\.\. (?:auto\w+|data):: pillarbox\.(\w+)", pages, re.MULTILINE)
+    assert sorted(named) == sorted([*pb.__all__, *MODULES])
+
+
+def called_by_users() -> list[tuple[str, Any]]:
+    """What users call: no errors, and nothing that a function is handed."""
+    public = [(name, getattr(pb, name)) for name in pb.__all__]
+    for module in MODULES:
+        inside = vars(getattr(pb, module)).items()
+        own = [one for one in inside if getattr(one[1], "__module__", "") == f"pillarbox.{module}"]
+        public += [(f"{module}.{name}", one) for name, one in own if not name.startswith("_")]
+    handed = ("Context", "Timer", "Timers", "State")
+    return [
+        (name, one)
+        for name, one in public
+        if callable(one)
+        and not name.endswith(handed)
+        and not (isinstance(one, type) and issubclass(one, pb.PillarboxError))
+    ]
+
+
+@pytest.mark.parametrize(("name", "one"), called_by_users())
+def test_the_reference_tells_every_parameter(name: str, one: Any) -> None:
+    text = " ".join((inspect.getdoc(one) or "", inspect.getdoc(inspect.getmodule(one)) or ""))
+    missing = [
+        parameter
+        for parameter in inspect.signature(one).parameters
+        if not re.search(rf"\b{parameter}\b", text)
+    ]
+    assert missing == []
 
 
 def strings(pattern: str, *files: str) -> list[str]:

@@ -30,8 +30,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     places above; with a local master and neither of them on the one that runs this: in an
     environment that is not activated, ``python3`` would be one without the packages.
 
-    ``getOrCreate()`` raises ``EngineUnavailable`` (JAR_NOT_FOUND) if the package holds no jar and
-    there is none.
+    ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if the package holds no jar
+    and there is none.
     """
     if not isinstance(getattr(builder.getOrCreate, "__self__", None), _Start):
         builder.getOrCreate = _Start(builder).run  # type: ignore[method-assign]

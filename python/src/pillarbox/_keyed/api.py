@@ -165,7 +165,10 @@ def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
 
 
 def main_output(df: DataFrame) -> DataFrame:
-    """The rows that the function returned, of a ``process_keyed`` with side outputs."""
+    """The rows that the function returned, of a ``process_keyed`` with side outputs.
+
+    As :func:`side_output`. ``df`` is what ``process_keyed`` gave, its columns untouched.
+    """
     from .output import MAIN, TAG
 
     sides = _side_outputs(df)
@@ -178,7 +181,7 @@ def side_output(df: DataFrame, tag: str) -> DataFrame:
 
     In a batch every output taken apart computes ``df`` again unless it is cached; in a stream
     take them apart in ``foreachBatch``, or write one query with the column ``tag``.
-    Raises ``InvalidOption`` (NO_OUTPUT_NAMED).
+    Raises :class:`InvalidOption` (NO_OUTPUT_NAMED) for a ``df`` or ``tag`` without such rows.
     """
     from .output import TAG
 

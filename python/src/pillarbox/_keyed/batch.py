@@ -43,13 +43,13 @@ class BatchState:
         self._columns = columns
 
     def __getitem__(self, name: str) -> pa.Array:
-        """The values of a state, null where a key has none. ``StateError`` for unknown names."""
+        """The values of a state, null where a key has none. :class:`StateError` for others."""
         return self._column(name).read()
 
     def __setitem__(self, name: str, values: Any) -> None:
         """Writes the state of all keys; null clears. An array, a numpy array or a list.
 
-        Raises ``ResultTypeMismatch`` for another length or type.
+        Raises :class:`ResultTypeMismatch` for another length or type.
         """
         self._column(name).write(values)
 
