@@ -32,16 +32,17 @@ check: lint types test ## format, lint, types and tests
 
 lint: $(VENV)/.dev ## formatting and lint, without changing anything
 	tools/sbt scalafmtCheckAll scalafmtSbtCheck "scalafixAll --check"
-	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests/python examples benchmarks
-	$(VENV)/bin/ruff check --config python/pyproject.toml python tests/python examples benchmarks
+	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests examples benchmarks
+	$(VENV)/bin/ruff check --config python/pyproject.toml python tests examples benchmarks
 
-types: $(VENV)/.dev ## static types of the Python package
+types: $(VENV)/.dev ## static types: of the package, the docs' examples and a file of mistakes
 	cd python && ../$(VENV)/bin/mypy
+	cd python && ../$(PYTHON) -m pytest -q -c pyproject.toml -m types ../tests/python/test_types.py
 
 fmt: $(VENV)/.dev ## format everything
 	tools/sbt scalafixAll scalafmtAll scalafmtSbt
-	$(VENV)/bin/ruff format --config python/pyproject.toml python tests/python examples benchmarks
-	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests/python examples benchmarks
+	$(VENV)/bin/ruff format --config python/pyproject.toml python tests examples benchmarks
+	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests examples benchmarks
 
 jar: $(JAR) ## the thin jar that users install
 

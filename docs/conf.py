@@ -10,8 +10,14 @@ project = "Pillarbox"
 author = "the Pillarbox maintainers"
 release = (ROOT / "python/src/pillarbox/_version.py").read_text().split('"')[1]
 
-extensions = ["myst_parser", "error_catalogue"]
-myst_enable_extensions = ["colon_fence", "deflist"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "house_docstrings"]
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True, "exclude-members": "to_spec, classes, ms"}
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
 myst_heading_anchors = 3
 smartquotes = False  # they would spoil the quotes of error messages
 exclude_patterns = ["_build", "_ext"]

@@ -31,14 +31,14 @@ MINUTE = timedelta(minutes=1)
 class Rotation(pb.KeyedProcessFunction):
     """One aircraft: a row for every departure, and one whenever it does not come back."""
 
-    def open(self, ctx: Any) -> None:
+    def open(self, ctx: pb.OpenContext) -> None:
         self.last = ctx.value_state(
             "last flight",
             "id bigint, dest string, arrived timestamp, arr_delay double, due bigint",
             ttl=pb.StateTtl(FORGOTTEN_AFTER, time="event"),
         )
 
-    def process(self, row: Row, ctx: Any) -> Iterator[dict[str, Any]]:
+    def process(self, row: Row, ctx: pb.Context[str]) -> Iterator[dict[str, Any]]:
         last = self.last.value()  # None for a new aircraft, and after two quiet days
         if last is not None and last.due is not None:
             ctx.timers.delete_event_time(last.due)
@@ -70,7 +70,7 @@ class Rotation(pb.KeyedProcessFunction):
             "added_min": late - inherited,
         }
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[dict[str, Any]]:
+    def on_timer(self, timestamp: int, ctx: pb.Context[str]) -> Iterator[dict[str, Any]]:
         """No departure came in time."""
         last = self.last.value()
         if last is None or last.due != timestamp:

@@ -177,6 +177,20 @@ def test_local_workers_run_on_this_python_unless_another_is_named(
     assert os.environ["PYSPARK_PYTHON"] == "python3.99"
 
 
+@pytest.mark.parametrize("master", ["local[2]", "spark://h:7077"])
+def test_workers_run_on_the_python_that_the_settings_name(
+    no_jvm: pytest.MonkeyPatch, master: str, tmp_path: Path
+) -> None:
+    no_jvm.delenv("PYSPARK_PYTHON")
+    jars_after(spark_master=master, spark_pyspark_python="builder/python")
+    assert os.environ.pop("PYSPARK_PYTHON") == "builder/python"
+    jars_after(arguments=f"--master {master} --conf spark.pyspark.python=conf/python pyspark-shell")
+    assert os.environ.pop("PYSPARK_PYTHON") == "conf/python"
+    (tmp_path / "spark-defaults.conf").write_text("spark.pyspark.python defaults/python")
+    jars_after(spark_master=master)
+    assert os.environ.pop("PYSPARK_PYTHON") == "defaults/python"
+
+
 def test_a_missing_jar_is_an_error_that_says_where_was_looked(
     no_jvm: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

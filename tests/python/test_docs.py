@@ -7,12 +7,16 @@ A page's blocks marked ``<!-- runnable -->`` run in order in one namespace, whic
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import inspect
 import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pillarbox as pb
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -75,3 +79,141 @@ def test_the_figures_of_the_readme_are_on_the_pages_that_it_links_to() -> None:
 
 def figures(text: str) -> set[float]:
     return {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
+
+
+# What only Sphinx understands: directives, roles, labels, definition lists, comments.
+MYST_ONLY = re.compile(r"^ *(`{3,}|:{3,})\{|\{[\w-]+\}`|^\([\w-]+\)=$|^: {1,3}\S|^% ", re.MULTILINE)
+FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def links(page: Path) -> list[str]:
+    text = re.sub(r"`[^`\n]+`", "", FENCED.sub("", page.read_text("utf-8")))
+    return [link for link in LINK.findall(text) if "://" not in link]
+
+
+def reached_from(start: Path) -> list[Path]:
+    reached = [start]
+    for page in reached:
+        targets = [(page.parent / link.split("#")[0]).resolve() for link in links(page)]
+        reached += [
+            one for one in dict.fromkeys(targets) if one.suffix == ".md" and one not in reached
+        ]
+    return reached
+
+
+REACHED = reached_from(ROOT / "README.md")
+
+
+def headings(page: Path) -> set[str]:
+    """As GitHub names them in links."""
+    text = FENCED.sub("", page.read_text("utf-8"))
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_readme_reaches_the_guides() -> None:
+    names = {page.name for page in REACHED}
+    assert {"async-io.md", "keyed.md", "configuration.md", "metrics.md", "errors.md"} <= names
+
+
+@pytest.mark.parametrize("page", REACHED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_that_the_readme_reaches_is_plain_markdown(page: Path) -> None:
+    assert MYST_ONLY.findall(page.read_text("utf-8")) == []
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target), link
+
+
+@pytest.mark.parametrize(
+    "text", ["```{toctree}\n", "  :::{note}\n", "see {ref}`x`", "(label)=\n", "term\n: what\n"]
+)
+def test_what_only_sphinx_understands_is_known_as_such(text: str) -> None:
+    assert MYST_ONLY.search(text)
+
+
+def loaded(script: str) -> Any:
+    spec = importlib.util.spec_from_file_location(Path(script).stem, ROOT / script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
+    generate = loaded("docs/generate.py")
+    with_parts = [page for page in ROOT.glob("docs/**/*.md") if "<!-- made" in page.read_text()]
+    assert len(with_parts) > 4
+    for page in with_parts:
+        assert generate.PART.search(page.read_text("utf-8")), page
+        assert generate.filled(page) == page.read_text("utf-8"), "run python docs/generate.py"
+
+
+def test_the_picture_of_the_readme_is_as_its_script_draws_it() -> None:
+    drawn = loaded("docs/images/draw_in_flight.py").drawn()
+    assert drawn == (ROOT / "docs/images/in-flight.svg").read_text("utf-8")
+
+
+MODULES = ("columns", "testing")
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs/reference").glob("*.rst"))
+    named = re.findall(r"^\.\. (?:auto\w+|data):: pillarbox\.(\w+)", pages, re.MULTILINE)
+    assert sorted(named) == sorted([*pb.__all__, *MODULES])
+
+
+def called_by_users() -> list[tuple[str, Any]]:
+    """What users call: no errors, and nothing that a function is handed."""
+    public = [(name, getattr(pb, name)) for name in pb.__all__]
+    for module in MODULES:
+        inside = vars(getattr(pb, module)).items()
+        own = [one for one in inside if getattr(one[1], "__module__", "") == f"pillarbox.{module}"]
+        public += [(f"{module}.{name}", one) for name, one in own if not name.startswith("_")]
+    handed = ("Context", "Timer", "Timers", "State")
+    return [
+        (name, one)
+        for name, one in public
+        if callable(one)
+        and not name.endswith(handed)
+        and not (isinstance(one, type) and issubclass(one, pb.PillarboxError))
+    ]
+
+
+@pytest.mark.parametrize(("name", "one"), called_by_users())
+def test_the_reference_tells_every_parameter(name: str, one: Any) -> None:
+    text = " ".join((inspect.getdoc(one) or "", inspect.getdoc(inspect.getmodule(one)) or ""))
+    missing = [
+        parameter
+        for parameter in inspect.signature(one).parameters
+        if not re.search(rf"\b{parameter}\b", text)
+    ]
+    assert missing == []
+
+
+def strings(pattern: str, *files: str) -> list[str]:
+    spark = ROOT / "jvm/spark/src/main/scala/io/pillarbox/spark"
+    return [found for file in files for found in re.findall(pattern, (spark / file).read_text())]
+
+
+def test_every_metric_is_on_the_page_of_metrics() -> None:
+    page = (ROOT / "docs/metrics.md").read_text("utf-8")
+    shown = strings(
+        r'Metric\(sc, "([^"]+)"\)', "plan/AsyncIOMetrics.scala", "keyed/KeyedMetrics.scala"
+    )
+    shown += strings(r'\w+ -> "([^"]+)"', "keyed/KeyedMetrics.scala")
+    assert len(shown) == 22
+    assert [name for name in shown if f"| {name} |" not in page] == []
+    customs = strings(r'val \w+ = "(num\w+|state\w+|commit\w+)"', "keyed/KeyedMetrics.scala")
+    assert len(customs) == 7
+    assert [name for name in customs if f"| `{name}` |" not in page] == []
+
+
+def test_every_setting_is_on_the_page_of_configuration_with_its_default() -> None:
+    page = (ROOT / "docs/configuration.md").read_text("utf-8")
+    settings = strings(r'"(spark\.pillarbox[^"]+)",\s+"([^"]+)"', "PillarboxConf.scala")
+    assert len(settings) == 3
+    assert [one for one in settings if f"- `{one[0]}` ({one[1]}): " not in page] == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import datetime
+import decimal
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._ddl import parse_columns
+from pillarbox._keyed import opening
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
 from pillarbox._names import is_nearly, nearest
@@ -294,3 +297,34 @@ def test_nulls_inside_a_column_are_found_where_none_can_be() -> None:
         for made in (bad, bad.to_pylist(maps_as_pydicts="strict")):
             with pytest.raises(pb.ResultTypeMismatch, match="not null, but it is None"):
                 accept({**good, name: made})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("proces_keyed", "process_keyed"), ("colums", "columns")]
+)
+def test_a_misspelt_name_of_the_package_is_an_error_that_names_the_nearest(
+    name: str, meant: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; the nearest is '{meant}'"):
+        getattr(pb, name)
+
+
+HOLDS = {
+    opening.IntNames: int,
+    opening.FloatNames: float,
+    opening.DecimalNames: decimal.Decimal,
+    opening.DateTimeNames: datetime.datetime,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [(name, held) for names, held in HOLDS.items() for name in get_args(names)]
+)
+def test_the_types_that_type_checkers_know_by_name_hold_what_they_are_told(
+    name: str, held: Any
+) -> None:
+    samples = [1, 1.5, decimal.Decimal(1), datetime.datetime(2026, 1, 1)]
+    sample = next(one for one in samples if type(one) is held)
+    state = AtKeys(lambda ctx: ctx.value_state("s", name)).at()
+    state.update(sample)
+    assert type(state.value()) is held

@@ -9,8 +9,10 @@ nothing heavy may be imported by it: Spark's SQL API, Arrow and the engines load
 so do the submodules ``columns`` (helpers of the column form) and ``testing``.
 """
 
+from __future__ import annotations
+
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ._async_io import async_io
 from ._calls import call_id, call_ids
@@ -18,9 +20,21 @@ from ._configure import configure
 from ._failure_of import failure_of
 from ._functions import JvmFunction, jvm_function
 from ._keyed.api import main_output, process_keyed, side_output
+from ._keyed.batch import BatchContext, BatchState
 from ._keyed.function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
+from ._keyed.opening import OpenContext
 from ._keyed.scan import scan
 from ._keyed.stored import TIMERS, WAITING_ROWS, read_state
+from ._keyed.surface import (
+    AggregatingState,
+    Context,
+    ListState,
+    MapState,
+    ReducingState,
+    Timer,
+    Timers,
+    ValueState,
+)
 from ._keyed.ttl import StateTtl
 from ._version import __version__
 from .errors import (
@@ -42,22 +56,33 @@ __all__ = [
     "TIMERS",
     "WAITING_ROWS",
     "AggregateFunction",
+    "AggregatingState",
+    "BatchContext",
     "BatchProcessFunction",
+    "BatchState",
     "CallFailed",
+    "Context",
     "EngineUnavailable",
     "InvalidFunction",
     "InvalidOption",
     "InvalidSchema",
     "JvmFunction",
     "KeyedProcessFunction",
+    "ListState",
+    "MapState",
     "NoCurrentCall",
     "NoSuchColumn",
+    "OpenContext",
     "PillarboxError",
+    "ReducingState",
     "ResultTypeMismatch",
     "Retry",
     "RetryAfter",
     "StateError",
     "StateTtl",
+    "Timer",
+    "Timers",
+    "ValueState",
     "WorkerFailed",
     "__version__",
     "async_io",
@@ -73,8 +98,23 @@ __all__ = [
     "side_output",
 ]
 
+_MODULES = ("columns", "testing")
 
-def __getattr__(name: str) -> ModuleType:
-    if name in ("columns", "testing"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from . import columns as columns
+    from . import testing as testing
+else:  # a __getattr__ that type checkers see would have a name for every mistake
+
+    def __getattr__(name):
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        from ._names import nearest
+
+        meant = nearest(name, __dir__())
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; the nearest is {meant!r}"
+        )
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_MODULES]

@@ -19,6 +19,8 @@ from ._options import (
     MOST_THREADS,
     AsyncOptions,
     Duration,
+    Engine,
+    OnError,
     check_engine,
     parse_options,
     refuse_for_python,
@@ -43,7 +45,7 @@ def async_io(
     timeout: Duration | None = None,
     attempt_timeout: Duration | None = None,
     retry: Retry | None = None,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
     error_column: str = "error",
     resource: Callable[[], Any] | None = None,
     max_concurrency: int | None = None,
@@ -53,7 +55,7 @@ def async_io(
     batch_size: int | None = None,
     batch_wait: Duration | None = None,
     name: str | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
 ) -> DataFrame:
     """``df`` with the columns of ``returns`` added, answered by ``function`` for each row.
 

@@ -39,7 +39,7 @@ def call_id() -> str:
     it. Two calls of :func:`async_io` never share ids; a task or a micro-batch that Spark runs again
     uses the same ids for the same places, so the same rows must be there in the same order. Works
     in the coroutine or thread that the call runs in and in what it starts. Raises
-    ``NoCurrentCall`` outside a call, and in the batch form.
+    :class:`NoCurrentCall` outside a call, and in the batch form.
     """
     call = CURRENT.get(None)
     if call is None:
@@ -50,7 +50,10 @@ def call_id() -> str:
 
 
 def call_ids() -> list[str]:
-    """The ids of all rows of the current call, in their order; for the batch form."""
+    """The ids of all rows of the current call, in their order; for the batch form.
+
+    Raises :class:`NoCurrentCall` outside a call.
+    """
     call = CURRENT.get(None)
     if call is None:
         raise error("NO_CALL", function="call_ids")

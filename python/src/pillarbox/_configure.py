@@ -26,12 +26,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``RuntimeWarning`` with the remedy. A Spark Connect session needs no jar. What was done is
     logged, at level INFO, by the logger "pillarbox".
 
-    With a local master, workers run on the interpreter that runs this, unless ``PYSPARK_PYTHON``
-    names another: in an environment that is not activated, ``python3`` would be one without the
-    packages.
+    Workers run on the interpreter that ``PYSPARK_PYTHON`` names, or ``spark.pyspark.python`` in the
+    places above; with a local master and neither of them on the one that runs this: in an
+    environment that is not activated, ``python3`` would be one without the packages.
 
-    ``getOrCreate()`` raises ``EngineUnavailable`` (JAR_NOT_FOUND) if the package holds no jar and
-    there is none.
+    ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if the package holds no jar
+    and there is none.
     """
     if not isinstance(getattr(builder.getOrCreate, "__self__", None), _Start):
         builder.getOrCreate = _Start(builder).run  # type: ignore[method-assign]
@@ -63,7 +63,8 @@ class _Start:
         from ._submit import SubmitArguments, in_environment, jar_list
 
         arguments = SubmitArguments(self._builder._options)
-        _use_this_python(arguments.value("--master", "spark.master", "MASTER") or "local[*]")
+        master = arguments.value("--master", "spark.master", "MASTER") or "local[*]"
+        _use_python(arguments.value("", "spark.pyspark.python"), master)
         jars = jar_list(arguments.value("--jars", "spark.jars"))
         jar = next(filter(_jars.is_ours, jars), None)
         if jar is None:
@@ -79,7 +80,8 @@ class _Start:
     def _join(self) -> None:
         from . import _jvm
 
-        _use_this_python(_jvm.running_master() or "")
+        named = self._builder._options.get("spark.pyspark.python")
+        _use_python(named, _jvm.running_master() or "")
         jar = _jvm.running_jar()
         if jar is None:
             text = str(error("JAR_TOO_LATE", advice=how_to_add_jar()))
@@ -106,9 +108,13 @@ def _add_to_option(builder: SparkSession.Builder, jar: str) -> None:
         builder.config("spark.jars", ",".join([*named, jar]))
 
 
-def _use_this_python(master: str) -> None:
+def _use_python(named: str | None, master: str) -> None:
+    """Workers run on the Python of the settings (which PySpark itself obeys only under
+    spark-submit), or locally on this one."""
     if master.startswith("local") and not master.startswith("local-cluster"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        named = named or sys.executable
+    if named:
+        os.environ.setdefault("PYSPARK_PYTHON", named)
 
 
 def how_to_add_jar() -> str:

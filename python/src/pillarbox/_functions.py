@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JvmFunction:
-    """An ``AsyncFunction`` in Scala or Java, by class name; made by :func:`jvm_function`."""
+    """A function in Scala or Java: its ``class_name`` and the ``options`` that it is opened with.
+
+    Made by :func:`jvm_function`.
+    """
 
     class_name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -26,7 +29,9 @@ class JvmFunction:
 def jvm_function(class_name: str, options: Mapping[str, str] | None = None) -> JvmFunction:
     """A Scala or Java ``AsyncFunction[Row, Row]`` from any jar on Spark's class path.
 
-    ``options`` (strings only) are handed to it when it is opened. Needs engine="jvm".
+    For :func:`async_io`, where it needs engine="jvm"; for :func:`process_keyed` the class is a
+    ``KeyedProcessFunction``. ``options`` (strings only) are handed to it when it is opened.
+    Raises :class:`InvalidOption` for a ``class_name`` or ``options`` that are no strings.
     """
     if not isinstance(class_name, str) or not class_name.strip():
         raise error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ._durations import milliseconds, rate
 from ._numbers import check_count
@@ -14,8 +14,8 @@ from .retry import Retry
 
 Duration = str | timedelta
 
-ON_ERROR = ("raise", "null", "column")
-ENGINES = ("auto", "jvm", "python")
+OnError = Literal["raise", "null", "column"]
+Engine = Literal["auto", "jvm", "python"]
 BLOCKED_LOOP_MS = 5000
 MOST_THREADS = 512  # of a plain function in one worker, without those that hang
 _DEFAULT_BATCH_WAIT_MS = 10
@@ -81,7 +81,7 @@ def parse_options(
     _flag("ordered", ordered)
     _flag("explode", explode)
     check_count("capacity", capacity)
-    _choice("on_error", on_error, ON_ERROR)
+    _choice("on_error", on_error, get_args(OnError))
     _text("error_column", error_column)
     _text("name", name)
     if max_concurrency is not None:
@@ -141,7 +141,7 @@ def _batch(batch_size: int | None, batch_wait: Duration | None, capacity: int) -
 
 def check_engine(engine: str) -> None:
     """Raises ``InvalidOption`` unless ``engine`` is one there is."""
-    _choice("engine", engine, ENGINES)
+    _choice("engine", engine, get_args(Engine))
 
 
 def refuse_for_python(options: AsyncOptions) -> None:

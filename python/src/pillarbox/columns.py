@@ -61,13 +61,13 @@ def group_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
 
 
 def group_first(values: Any, index: Any, start: Any = None) -> pa.Array:
-    """By key the value of its first row; that of ``start``, or null, for keys without rows."""
+    """By key its first one of ``values``; that of ``start``, or null, for keys without rows."""
     index = _index(index)
     return _pick(values, index[::-1], np.arange(len(index))[::-1], start)
 
 
 def group_last(values: Any, index: Any, start: Any = None) -> pa.Array:
-    """By key the value of its last row; that of ``start``, or null, for keys without rows."""
+    """By key its last one of ``values``; that of ``start``, or null, for keys without rows."""
     index = _index(index)
     return _pick(values, index, np.arange(len(index)), start)
 

@@ -29,6 +29,7 @@ class RetryAfter(Exception):
 
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever
     ``retry_on`` says, while attempts are left. Without ``retry=`` it is a failure like any other.
+    ``message`` is what error rows show. Raises :class:`InvalidOption` for seconds below 0.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
@@ -60,6 +61,8 @@ class Retry:
     means that it counts as a failure that is worth another attempt; the result of the last attempt
     is used as it is.
     Both predicates run in the Python worker, on the event loop, and must not block.
+
+    Raises :class:`InvalidOption`.
     """
 
     max_attempts: int

@@ -1,4 +1,4 @@
-"""Runs a keyed process function in plain Python, without Spark: for its unit tests.
+"""Runs a keyed process function in plain Python, without Spark: for its unit tests::
 
     harness = Harness(fn, by="k", input="k string, t bigint, ts timestamp", returns="k string",
                       timestamp="ts")
@@ -26,7 +26,8 @@ from ._keyed.methods import check_methods, instead_of
 from ._keyed.options import names_of, order_key, timestamp_reader
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
-from ._keyed.timers import Timer, epoch_ms
+from ._keyed.surface import Timer
+from ._keyed.timers import epoch_ms
 from ._lists import row_class
 from .errors import PillarboxError, error, shown
 
@@ -50,6 +51,10 @@ class Harness:
         Spark does.
     order_by, time_sorted, side_outputs: as in ``process_keyed``.
     processing_time: where that clock begins, in epoch ms or as a datetime.
+
+    Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema` or, for what
+    ``open`` declares, :class:`StateError`; rows that do not fit raise
+    :class:`ResultTypeMismatch`.
     """
 
     def __init__(
@@ -199,7 +204,7 @@ class Harness:
     def state(self, name: str, key: Any) -> Any:
         """What the function would see of a state: a value, list or dict; nothing is touched.
 
-        Raises ``StateError`` for a name that was not declared.
+        Raises :class:`StateError` for a name that was not declared.
         """
         state = self._runtime.registry[name]
         slot = self._space.find(key)
@@ -212,7 +217,7 @@ class Harness:
         return [] if slot is None else list(self._runtime.timers.of(slot))
 
     def side_output(self, tag: str) -> list[t.Row]:
-        """All rows that were emitted to a side output so far."""
+        """All rows that were emitted to a side output so far. ``StateError`` for an unknown one."""
         if tag not in self._sides:
             declared = ", ".join(map(repr, self._sides)) or "none"
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .initial import InitialState
+    from .options import Backend
     from .plan import KeyedInput
 
 Function = KeyedProcessFunction | BatchProcessFunction | JvmFunction
@@ -28,8 +29,8 @@ def process_keyed(
     by: str | Sequence[str],
     returns: StructType | str,
     timestamp: str | None = None,
-    backend: str = "rocksdb",
-    timers: str = "rocksdb",
+    backend: Backend = "rocksdb",
+    timers: Backend = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     inputs: Sequence[str] | None = None,
@@ -164,7 +165,10 @@ def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
 
 
 def main_output(df: DataFrame) -> DataFrame:
-    """The rows that the function returned, of a ``process_keyed`` with side outputs."""
+    """The rows that the function returned, of a ``process_keyed`` with side outputs.
+
+    As :func:`side_output`. ``df`` is what ``process_keyed`` gave, its columns untouched.
+    """
     from .output import MAIN, TAG
 
     sides = _side_outputs(df)
@@ -177,7 +181,7 @@ def side_output(df: DataFrame, tag: str) -> DataFrame:
 
     In a batch every output taken apart computes ``df`` again unless it is cached; in a stream
     take them apart in ``foreachBatch``, or write one query with the column ``tag``.
-    Raises ``InvalidOption`` (NO_OUTPUT_NAMED).
+    Raises :class:`InvalidOption` (NO_OUTPUT_NAMED) for a ``df`` or ``tag`` without such rows.
     """
     from .output import TAG
 

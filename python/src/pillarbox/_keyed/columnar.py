@@ -1,8 +1,8 @@
-"""The column form's view of state: whole Arrow columns, aligned with the keys of a batch."""
+"""State of the column form: whole Arrow columns, aligned with the keys of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,59 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .._converters import mismatch
-from ..errors import error, shown
+from .batch import BatchContext
 from .context import UNKNOWN
 from .state import Declaration
 from .whole_columns import ColumnConverter
-
-
-class BatchContext:
-    """What the column form knows of a batch. Times are epoch milliseconds.
-
-    ``timestamps`` is an int64 array, one a row, null for rows without event time.
-    """
-
-    def __init__(
-        self, name: str, watermark: int, processing_time: int, timestamps: pa.Array
-    ) -> None:
-        self.name = name
-        self.watermark = None if watermark == UNKNOWN else watermark
-        self.current_processing_time = processing_time
-        self.timestamps = timestamps
-
-
-class BatchState:
-    """The states of a batch's keys by name, and which row has which key.
-
-    ``keys``: an array of the distinct keys (of structs for several key columns), in no order.
-    ``index``: an int32 numpy array that can't be written to, for each row the position of its key
-    in ``keys``.
-    """
-
-    def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:
-        self.keys = keys
-        self.index = index
-        self._columns = columns
-
-    def __getitem__(self, name: str) -> pa.Array:
-        """The values of a state, null where a key has none. ``StateError`` for unknown names."""
-        return self._column(name).read()
-
-    def __setitem__(self, name: str, values: Any) -> None:
-        """Writes the state of all keys; null clears. An array, a numpy array or a list.
-
-        Raises ``ResultTypeMismatch`` for another length or type.
-        """
-        self._column(name).write(values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def _column(self, name: str) -> StateColumn:
-        if name not in self._columns:
-            declared = ", ".join(map(repr, self._columns)) or "none"
-            raise error("UNKNOWN_STATE", state=shown(name), declared=declared)
-        return self._columns[name]
 
 
 class StateColumn:

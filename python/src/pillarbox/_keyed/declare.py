@@ -10,22 +10,22 @@ from .._ddl import parse_type
 from .._fields import Place
 from .._schema import check_type
 from ..errors import PillarboxError, error, shown
-from .context import Context
+from .context import KeyedContext
 from .function import AggregateFunction
-from .list_state import ListState
-from .map_state import MapState
+from .list_state import ListCells
+from .map_state import MapCells
 from .methods import check_aggregate
 from .state import Declaration, State
 from .ttl import as_ttl
-from .value_state import AggregatingState, ReducingState, ValueState
+from .value_state import AggregatingCells, ReducingCells, ValueCells
 from .values import KeyType, ValueType, is_hashable
 
 HANDLES: dict[str, type[State]] = {
-    "value": ValueState,
-    "list": ListState,
-    "map": MapState,
-    "reducing": ReducingState,
-    "aggregating": AggregatingState,
+    "value": ValueCells,
+    "list": ListCells,
+    "map": MapCells,
+    "reducing": ReducingCells,
+    "aggregating": AggregatingCells,
 }
 
 
@@ -35,7 +35,7 @@ class StateRegistry:
     ``event_time`` tells whether there is a watermark; ``kinds`` which kinds of state are allowed.
     """
 
-    def __init__(self, at: Context, event_time: bool, kinds: tuple[str, ...]) -> None:
+    def __init__(self, at: KeyedContext, event_time: bool, kinds: tuple[str, ...]) -> None:
         self._at = at
         self._event_time = event_time
         self._kinds = kinds

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
+
+from .._typing import Accumulator, In, Out
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from .columnar import BatchContext, BatchState
-    from .context import Context, OpenContext
+    from .batch import BatchContext, BatchState
+    from .opening import OpenContext
+    from .surface import Context
 
 
 class KeyedProcessFunction:
@@ -60,17 +63,21 @@ class BatchProcessFunction:
         """Called once when the worker no longer needs the function, in bounded time."""
 
 
-class AggregateFunction:
-    """How an aggregating state folds elements into an accumulator; PyFlink's names."""
+class AggregateFunction(Generic[In, Accumulator, Out]):
+    """How an aggregating state folds elements into an accumulator; PyFlink's names.
 
-    def create_accumulator(self) -> Any:
+    ``AggregateFunction[float, Row, float]`` tells type checkers the types of the elements, the
+    accumulator and the result.
+    """
+
+    def create_accumulator(self) -> Accumulator:
         """The accumulator of no elements; of the state's accumulator type."""
         raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
 
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: In, accumulator: Accumulator) -> Accumulator:
         """The accumulator with ``value`` in it; it may be ``accumulator`` itself, changed."""
         raise NotImplementedError(f"{type(self).__name__}.add")
 
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: Accumulator) -> Out:
         """What ``get()`` of the state gives."""
         raise NotImplementedError(f"{type(self).__name__}.get_result")

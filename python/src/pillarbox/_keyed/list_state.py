@@ -7,6 +7,7 @@ from typing import Any
 
 from .context import UNKNOWN
 from .state import State
+from .surface import ListState
 
 ADD, CLEAR, DROP, RENEW, START = range(5)
 
@@ -27,8 +28,8 @@ class ListCell:
         self.ops: list[tuple[int, Any, int]] = []
 
 
-class ListState(State):
-    """Elements in the order in which they were added. None is not an element.
+class ListCells(State, ListState[Any]):
+    """The lists of a list state.
 
     ``fetch(slot)`` gives the values and stamps of a list too large to come along.
     """
@@ -38,7 +39,6 @@ class ListState(State):
     fetch: Callable[[int], tuple[list[Any], list[int]]]
 
     def get(self) -> list[Any]:
-        """The elements of the current key that are alive; a list of the caller's own."""
         slot = self._slot()
         cell = self._loaded(slot)
         if cell is None or not cell.values:
@@ -48,21 +48,17 @@ class ListState(State):
         return list(values) if copy is None else [copy(value) for value in values]
 
     def add(self, value: Any) -> None:
-        """Appends ``value``. Raises ``ResultTypeMismatch`` if it is not of the state's type."""
         self.add_all((value,))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Appends all ``values``; none of them if one doesn't fit."""
         self._append(self._slot(), self._accepted(values))
 
     def update(self, values: Iterable[Any]) -> None:
-        """Makes ``values`` the list of the current key."""
         accepted = self._accepted(values)
         self.clear()
         self._append(self._slot(), accepted)
 
     def clear(self) -> None:
-        """Removes all elements of the current key."""
         slot = self._slot()
         cell = self._cells[slot]
         if cell is not None and (cell.values or not cell.loaded):

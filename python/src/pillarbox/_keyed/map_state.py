@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from .context import UNKNOWN, Context
+from .context import UNKNOWN, KeyedContext
 from .state import Declaration, State
+from .surface import MapState
 
 Entries = Iterable[tuple[Any, Any, int]]
 
@@ -29,8 +30,8 @@ class MapCell:
         self.cleared = False
 
 
-class MapState(State):
-    """Entries in no particular order. Neither keys nor values are None.
+class MapCells(State, MapState[Any, Any]):
+    """The maps of a map state.
 
     For a map too large to come along, ``fetch(slot, key)`` gives one of its entries (key None:
     all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
@@ -44,7 +45,7 @@ class MapState(State):
     fetch: Callable[[int, Any], Entries]
     some: Callable[[int], Entries]
 
-    def __init__(self, declaration: Declaration, at: Context) -> None:
+    def __init__(self, declaration: Declaration, at: KeyedContext) -> None:
         super().__init__(declaration, at)
         assert declaration.key_type is not None
         self._accept_key = declaration.key_type.accept
@@ -52,7 +53,6 @@ class MapState(State):
         self._copy = declaration.type.copy
 
     def get(self, key: Any) -> Any:
-        """The value of ``key``; None if there is none, or it is expired."""
         if key is None:
             self._refuse_none("a map key")
         key = self._accept_key(key)
@@ -75,7 +75,6 @@ class MapState(State):
         return value if copy is None or value is None else copy(value)
 
     def put(self, key: Any, value: Any) -> None:
-        """Makes ``value`` the value of ``key``. ``ResultTypeMismatch`` if either doesn't fit."""
         if key is None:
             self._refuse_none("a map key")
         key = self._accept_key(key)
@@ -95,12 +94,10 @@ class MapState(State):
         self.changed[slot] = 1
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
-        """Puts every entry of a dict."""
         for key, value in entries.items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Removes the entry of ``key``, if there is one."""
         key = self._key(key)
         slot = self._slot()
         cell = self._cells[slot]
@@ -108,11 +105,9 @@ class MapState(State):
             self._drop(slot, cell, key)
 
     def contains(self, key: Any) -> bool:
-        """Whether ``key`` has a value that is alive; counts as reading it."""
         return self.get(key) is not None
 
     def is_empty(self) -> bool:
-        """Whether no entry is alive."""
         slot = self._slot()
         cell = self._cells[slot]
         if cell is None:
@@ -125,7 +120,6 @@ class MapState(State):
         return not self._has_living(cell)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """The entries that are alive now, as pairs; later changes do not show."""
         slot = self._slot()
         cell = self._cells[slot]
         if cell is None:
@@ -140,15 +134,12 @@ class MapState(State):
         return iter(pairs if copy is None else [(key, copy(value)) for key, value in pairs])
 
     def keys(self) -> Iterator[Any]:
-        """The keys of the entries that are alive; counts as reading them."""
         return (key for key, _ in self.items())
 
     def values(self) -> Iterator[Any]:
-        """The values that are alive."""
         return (value for _, value in self.items())
 
     def clear(self) -> None:
-        """Removes all entries of the current key."""
         slot = self._slot()
         cell = self._cells[slot]
         if cell is not None and (cell.values or not cell.loaded):

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from .context import UNKNOWN
-from .list_state import ListCell, ListState
+from .list_state import ListCell, ListCells
 from .local_times import distinct
-from .map_state import MapCell, MapState
+from .map_state import MapCell, MapCells
 from .runtime import KeyedRuntime
 from .state import State, TtlPolicy
 
@@ -59,9 +59,9 @@ def visible(state: State, slot: int) -> Any:
     """What a function would see of a state's cell; nothing is renewed or removed by looking."""
     cells, stamps = state.cells()
     cell, policy = cells[slot], state._policy
-    if isinstance(state, ListState):
+    if isinstance(state, ListCells):
         return [] if cell is None else _alive_elements(cell, policy)
-    if isinstance(state, MapState):
+    if isinstance(state, MapCells):
         return {} if cell is None else _alive_entries(cell, policy)
     if cell is None or (policy is not None and policy.is_expired(stamps[slot])):
         return None
@@ -89,9 +89,9 @@ def dump(state: State, slot: int) -> list[tuple[Any, Any, int]]:
     cell = cells[slot]
     if cell is None:
         return []
-    if isinstance(state, ListState):
+    if isinstance(state, ListCells):
         return [(None, *pair) for pair in zip(cell.values, cell.stamps, strict=True)]
-    if isinstance(state, MapState):
+    if isinstance(state, MapCells):
         return [(k, v, cell.stamps.get(k, UNKNOWN)) for k, v in cell.values.items()]
     return [(None, cell, stamps[slot])]
 
@@ -101,11 +101,11 @@ def load(state: State, slot: int, entries: list[tuple[Any, Any, int]]) -> None:
     cells, stamps = state.cells()
     if not entries:
         return
-    if isinstance(state, ListState):
+    if isinstance(state, ListCells):
         cells[slot] = ListCell()
         cells[slot].values = [value for _, value, _ in entries]
         cells[slot].stamps = [stamp for _, _, stamp in entries]
-    elif isinstance(state, MapState):
+    elif isinstance(state, MapCells):
         cells[slot] = MapCell()
         cells[slot].values = {key: value for key, value, _ in entries}
         cells[slot].stamps = {key: stamp for key, _, stamp in entries}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import types as t
 
 from ..errors import error, shown
 
-BACKENDS = ("rocksdb", "heap")
+Backend = Literal["rocksdb", "heap"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
@@ -18,7 +18,7 @@ from .._schema import (
     select_inputs,
 )
 from ..errors import error, shown
-from .options import BACKENDS, check_timestamp, choice, flag, has_equality, names_of
+from .options import Backend, check_timestamp, choice, flag, has_equality, names_of
 from .output import TAG
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class KeyedOptions:
         _text("name", name)
         if timestamp is not None:
             _text("timestamp", timestamp)
-        choice("backend", backend, BACKENDS)
-        choice("timers", timers, BACKENDS)
+        choice("backend", backend, get_args(Backend))
+        choice("timers", timers, get_args(Backend))
         flag("time_sorted", time_sorted)
         return KeyedOptions(
             name=name,

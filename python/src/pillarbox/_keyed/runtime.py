@@ -13,12 +13,13 @@ from .context import (
     PROCESSING_TIMER,
     ROW,
     UNKNOWN,
-    Context,
-    OpenContext,
+    KeyedContext,
 )
 from .declare import HANDLES, StateRegistry
 from .methods import has_own, without_on_timer
-from .timers import Timer, Timers
+from .opening import OpenContext
+from .surface import Timer
+from .timers import KeyTimers
 
 Accept = Callable[[Any], Any]
 
@@ -51,11 +52,11 @@ class KeyedRuntime:
         state_kinds: tuple[str, ...] | None = None,
     ) -> None:
         self.function = function
-        self.context = Context(name, tags or {})
+        self.context = KeyedContext(name, tags or {})
         refusal = None
         if not has_own(function, "on_timer"):
             refusal = lambda: without_on_timer(function, name)  # noqa: E731
-        self.timers = self.context.timers = Timers(self.context, event_time, refusal)
+        self.timers = self.context.timers = KeyTimers(self.context, event_time, refusal)
         self.registry = StateRegistry(self.context, event_time, state_kinds or tuple(HANDLES))
         self.sorted_input = sorted_input
         self._start = UNKNOWN
@@ -146,7 +147,7 @@ class KeyedRuntime:
     def finish_keys(self, slots: Sequence[int]) -> None:
         """In a batch no more rows of these keys come: all timers fire, event-time timers first.
 
-        Timers that are registered by that are dropped, as in Flink's batch mode: a timer that
+        KeyTimers that are registered by that are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
         """
         for slot in slots:
@@ -204,7 +205,7 @@ class KeyedRuntime:
             self._reached[slot] = reached = time
         context._watermark = reached
         context._slot, context._event, context.timestamp = slot, kind, time
-        self._events.append(Timer(time, str(context.time_domain)))
+        self._events.append(Timer(time, "event" if kind == EVENT_TIMER else "processing"))
         self._collect(slot, self.function.on_timer(time, context))
 
     def _collect(self, slot: int, answer: Any) -> None:

@@ -12,6 +12,8 @@ from .ttl import StateTtl, as_ttl
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from .options import Backend
+
 
 def scan(
     df: DataFrame,
@@ -21,7 +23,7 @@ def scan(
     emit: Sequence[str] | None = None,
     ttl: StateTtl | str | timedelta | None = None,
     timestamp: str | None = None,
-    backend: str = "rocksdb",
+    backend: Backend = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,

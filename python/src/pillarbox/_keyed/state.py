@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error
-from .context import PROCESSING_TIMER, UNKNOWN, Context
+from .context import PROCESSING_TIMER, UNKNOWN, KeyedContext
 from .ttl import StateTtl
 from .values import KeyType, ValueType
 
@@ -50,7 +50,7 @@ class TtlPolicy:
 
     __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
 
-    def __init__(self, ttl: StateTtl, at: Context) -> None:
+    def __init__(self, ttl: StateTtl, at: KeyedContext) -> None:
         self._at = at
         self.ttl = ttl.ms
         self.event = ttl.time == "event"
@@ -113,7 +113,7 @@ class State:
 
     __slots__ = ("_at", "_cells", "_loads", "_policy", "_stamps", "changed", "declaration")
 
-    def __init__(self, declaration: Declaration, at: Context) -> None:
+    def __init__(self, declaration: Declaration, at: KeyedContext) -> None:
         self.declaration = declaration
         self._at = at
         self._policy = None if declaration.ttl is None else TtlPolicy(declaration.ttl, at)

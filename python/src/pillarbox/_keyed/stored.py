@@ -36,6 +36,7 @@ def read_state(
 
     Parameters
     ----------
+    spark: a classic session with the jar; it need not be that of the query.
     checkpoint: the query's ``checkpointLocation``.
     operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
         the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
@@ -46,8 +47,8 @@ def read_state(
     version: the state after so many micro-batches, those without input included: version n is what
         batch n - 1 committed. The newest by default.
 
-    Raises ``InvalidOption`` if there is no such checkpoint, operator, version or state (saying
-    what there is), and ``EngineUnavailable`` on Spark Connect. A struct with the only column
+    Raises :class:`InvalidOption` if there is no such checkpoint, operator, version or state (saying
+    what there is), and :class:`EngineUnavailable` on Spark Connect. A struct with the only column
     ``value`` comes as that value; values of a serializer of your own (JVM form) as binary.
     """
     from .. import _jvm

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from ..errors import error, shown
-from .context import EVENT_TIMER, PROCESSING_TIMER, Context
+from .context import EVENT_TIMER, PROCESSING_TIMER, KeyedContext
+from .surface import Timer, Timers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -16,13 +17,6 @@ _LIMIT = 1 << 63
 REGISTER, DELETE = 0, 1
 
 Load = Callable[[int], Iterable[tuple[int, int]]]
-
-
-class Timer(NamedTuple):
-    """When it fires (epoch ms), and by which clock: "event" or "processing"."""
-
-    timestamp: int
-    domain: str
 
 
 class TimerChange(NamedTuple):
@@ -34,11 +28,8 @@ class TimerChange(NamedTuple):
     timestamp: int
 
 
-class Timers:
-    """The timers of the current key; ``ctx.timers``. At most one a key, kind and millisecond.
-
-    A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). One that
-    has passed already fires in the same round. Setting and deleting needs a current key.
+class KeyTimers(Timers):
+    """The timers of all keys of a runtime; those of the current one are what a function sees.
 
     ``refusal`` gives the error for a timer that nobody would handle.
     """
@@ -50,7 +41,7 @@ class Timers:
 
     def __init__(
         self,
-        at: Context,
+        at: KeyedContext,
         has_event_time: bool = True,
         refusal: Callable[[], Exception] | None = None,
     ) -> None:
@@ -66,25 +57,20 @@ class Timers:
         self.start(())
 
     def register_event_time(self, time: int | datetime) -> None:
-        """Fires when the watermark reaches ``time``."""
         if not self._has_event_time:
             raise error("TIMER_WITHOUT_WATERMARK", operator=self._at._name)
         self._register(EVENT_TIMER, time)
 
     def register_processing_time(self, time: int | datetime) -> None:
-        """Fires in the first micro-batch whose time is ``time`` or later."""
         self._register(PROCESSING_TIMER, time)
 
     def delete_event_time(self, time: int | datetime) -> None:
-        """Takes a timer back; nothing happens if there is none."""
         self._delete(EVENT_TIMER, time)
 
     def delete_processing_time(self, time: int | datetime) -> None:
-        """Takes a timer back; nothing happens if there is none."""
         self._delete(PROCESSING_TIMER, time)
 
     def list(self) -> Sequence[Timer]:
-        """The timers of the current key, the earliest first."""
         slot = self._at.slot()
         return self.of(slot)
 

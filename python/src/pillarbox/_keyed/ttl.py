@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, get_args
 
 from .._durations import milliseconds
 from ..errors import error, shown
 
-UPDATES = ("on_create_and_write", "on_read_and_write")
-VISIBILITIES = ("never_return_expired", "return_expired_if_not_cleaned_up")
-TIMES = ("processing", "event")
+Update = Literal["on_create_and_write", "on_read_and_write"]
+Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
+Time = Literal["processing", "event"]
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class StateTtl:
     """
 
     duration: str | timedelta
-    update: str = "on_create_and_write"
-    visibility: str = "never_return_expired"
-    time: str = "processing"
+    update: Update = "on_create_and_write"
+    visibility: Visibility = "never_return_expired"
+    time: Time = "processing"
     on_expire: Callable[[Any, Any], object] | None = None
 
     def __post_init__(self) -> None:
         milliseconds(self.duration, "duration")
-        _choice("update", self.update, UPDATES)
-        _choice("visibility", self.visibility, VISIBILITIES)
-        _choice("time", self.time, TIMES)
+        _choice("update", self.update, get_args(Update))
+        _choice("visibility", self.visibility, get_args(Visibility))
+        _choice("time", self.time, get_args(Time))
         if self.on_expire is not None and not callable(self.on_expire):
             _invalid("on_expire", "a function of key and value", self.on_expire, "print")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .context import UNKNOWN, Context
+from .context import UNKNOWN, KeyedContext
 from .state import Declaration, State
+from .surface import AggregatingState, ReducingState, ValueState
 
 
 class CellState(State):
@@ -13,13 +14,12 @@ class CellState(State):
 
     __slots__ = ("_accept", "_copy")
 
-    def __init__(self, declaration: Declaration, at: Context) -> None:
+    def __init__(self, declaration: Declaration, at: KeyedContext) -> None:
         super().__init__(declaration, at)
         self._accept = declaration.type.accept
         self._copy = declaration.type.copy
 
     def clear(self) -> None:
-        """Removes what the current key has."""
         slot = self._slot()
         if self._cells[slot] is not None:
             self._cells[slot] = None
@@ -78,37 +78,30 @@ class CellState(State):
             self.changed[slot] = 1
 
 
-class ValueState(CellState):
-    """One value a key."""
+class ValueCells(CellState, ValueState[Any]):
+    """The values of a value state."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        """The value of the current key; None if there is none, or it is expired."""
         return self._read()
 
     def update(self, value: Any) -> None:
-        """Makes ``value`` the value of the current key; None clears it.
-
-        Raises ``ResultTypeMismatch`` for a value that is not of the state's type.
-        """
         if value is None:
             self.clear()
         else:
             self._write(value)
 
 
-class ReducingState(CellState):
-    """What the state's function makes of all values added for a key."""
+class ReducingCells(CellState, ReducingState[Any]):
+    """The aggregates of a reducing state."""
 
     __slots__ = ()
 
     def get(self) -> Any:
-        """The aggregate; None before the first value."""
         return self._read()
 
     def add(self, value: Any) -> None:
-        """Folds ``value`` in."""
         if value is None:
             self._refuse_none("an element")
         value = self._accept(value)
@@ -116,18 +109,16 @@ class ReducingState(CellState):
         self._write(value if current is None else self.declaration.fold(current, value))
 
 
-class AggregatingState(CellState):
-    """What an ``AggregateFunction`` makes of all values added for a key."""
+class AggregatingCells(CellState, AggregatingState[Any, Any]):
+    """The accumulators of an aggregating state."""
 
     __slots__ = ()
 
     def get(self) -> Any:
-        """The function's result over the accumulator; None before the first value."""
         accumulator = self._read()
         return None if accumulator is None else self.declaration.fold.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Folds ``value`` in."""
         if value is None:
             self._refuse_none("an element")
         function = self.declaration.fold

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._failures import message_of
-from .._keyed.columnar import BatchContext, BatchState, StateColumn
+from .._keyed.batch import BatchContext, BatchState
+from .._keyed.columnar import StateColumn
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.runtime import KeyedRuntime

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._keyed.list_state import ListCell, ListState
-from .._keyed.map_state import MapCell, MapState
+from .._keyed.list_state import ListCell, ListCells
+from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
 from .._lists import list_reader, list_writer, struct_reader, struct_writer
@@ -116,7 +116,7 @@ class StateWire:
 class ListWire(StateWire):
     """A list state's blobs."""
 
-    state: ListState
+    state: ListCells
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
@@ -165,9 +165,9 @@ class ListWire(StateWire):
 class MapWire(StateWire):
     """A map state's blobs."""
 
-    state: MapState
+    state: MapCells
 
-    def __init__(self, state: MapState, schema: pa.Schema) -> None:
+    def __init__(self, state: MapCells, schema: pa.Schema) -> None:
         super().__init__(state, schema)
         key_type = state.declaration.key_type
         assert key_type is not None
@@ -234,9 +234,9 @@ def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxE
 
 def wire_for(state: State, schema: pa.Schema) -> StateWire:
     """The codec for a state of any kind."""
-    if isinstance(state, ListState):
+    if isinstance(state, ListCells):
         return ListWire(state, schema)
-    if isinstance(state, MapState):
+    if isinstance(state, MapCells):
         return MapWire(state, schema)
     return StateWire(state, schema)
 

@@ -1,0 +1,230 @@
+"""What a function is opened with: where it declares its states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from .._typing import In, Out
+from .surface import AggregatingState, ListState, MapState, ReducingState, ValueState
+from .ttl import StateTtl
+
+IntNames = Literal["tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"]
+FloatNames = Literal["float", "real", "double"]
+DecimalNames = Literal["decimal", "dec", "numeric"]
+DateTimeNames = Literal["timestamp", "timestamp_ltz", "timestamp_ntz"]
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as t
+
+    from .function import AggregateFunction
+
+    Ints = IntNames | t.IntegralType
+    Floats = FloatNames | t.FloatType | t.DoubleType
+    Bools = Literal["boolean"] | t.BooleanType
+    Strings = Literal["string"] | t.StringType
+    Binaries = Literal["binary"] | t.BinaryType
+    Decimals = DecimalNames | t.DecimalType
+    Dates = Literal["date"] | t.DateType
+    DateTimes = DateTimeNames | t.TimestampType | t.TimestampNTZType
+    AnyType = str | t.DataType
+
+Ttl = StateTtl | str | timedelta | None
+
+
+class OpenContext:
+    """What a function can get when it is opened: its state handles. There is no key yet.
+
+    A type is a Spark type, as DDL or as a ``DataType``. Type checkers know what the simple ones
+    hold, such as "bigint"; handles of others are ``Any`` to them, unless they are annotated, as in
+    ``self.tags: pb.ValueState[list[str]] = ctx.value_state("tags", "array<string>")``.
+
+    ``ttl`` is a :class:`StateTtl`, or the duration of one; without it state lives until it is
+    cleared. ``name`` is that of the operator.
+
+    All methods raise :class:`StateError` for a name that has another state, after ``open``, and
+    for a TTL in event time without a watermark; :class:`InvalidSchema` for a type that there isn't,
+    :class:`InvalidOption` for a TTL that can't be, :class:`InvalidFunction` for a function of
+    another kind.
+    """
+
+    def __init__(self, declare: Any, name: str) -> None:
+        self._declare = declare
+        self.name = name
+
+    @overload
+    def value_state(self, name: str, type: Ints, *, ttl: Ttl = None) -> ValueState[int]: ...
+    @overload
+    def value_state(self, name: str, type: Floats, *, ttl: Ttl = None) -> ValueState[float]: ...
+    @overload
+    def value_state(self, name: str, type: Bools, *, ttl: Ttl = None) -> ValueState[bool]: ...
+    @overload
+    def value_state(self, name: str, type: Strings, *, ttl: Ttl = None) -> ValueState[str]: ...
+    @overload
+    def value_state(self, name: str, type: Binaries, *, ttl: Ttl = None) -> ValueState[bytes]: ...
+    @overload
+    def value_state(self, name: str, type: Decimals, *, ttl: Ttl = None) -> ValueState[Decimal]: ...
+    @overload
+    def value_state(self, name: str, type: Dates, *, ttl: Ttl = None) -> ValueState[date]: ...
+    @overload
+    def value_state(
+        self, name: str, type: DateTimes, *, ttl: Ttl = None
+    ) -> ValueState[datetime]: ...
+    @overload
+    def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ValueState[Any]: ...
+    def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
+        """One value a key."""
+        return self._declare(name, "value", type, ttl=ttl)
+
+    @overload
+    def list_state(self, name: str, type: Ints, *, ttl: Ttl = None) -> ListState[int]: ...
+    @overload
+    def list_state(self, name: str, type: Floats, *, ttl: Ttl = None) -> ListState[float]: ...
+    @overload
+    def list_state(self, name: str, type: Bools, *, ttl: Ttl = None) -> ListState[bool]: ...
+    @overload
+    def list_state(self, name: str, type: Strings, *, ttl: Ttl = None) -> ListState[str]: ...
+    @overload
+    def list_state(self, name: str, type: Binaries, *, ttl: Ttl = None) -> ListState[bytes]: ...
+    @overload
+    def list_state(self, name: str, type: Decimals, *, ttl: Ttl = None) -> ListState[Decimal]: ...
+    @overload
+    def list_state(self, name: str, type: Dates, *, ttl: Ttl = None) -> ListState[date]: ...
+    @overload
+    def list_state(self, name: str, type: DateTimes, *, ttl: Ttl = None) -> ListState[datetime]: ...
+    @overload
+    def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ListState[Any]: ...
+    def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
+        """A list a key."""
+        return self._declare(name, "list", type, ttl=ttl)
+
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: Ints, *, ttl: Ttl = None
+    ) -> MapState[int, int]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: Floats, *, ttl: Ttl = None
+    ) -> MapState[int, float]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: Bools, *, ttl: Ttl = None
+    ) -> MapState[int, bool]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: Strings, *, ttl: Ttl = None
+    ) -> MapState[int, str]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: DateTimes, *, ttl: Ttl = None
+    ) -> MapState[int, datetime]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Ints, value_type: AnyType, *, ttl: Ttl = None
+    ) -> MapState[int, Any]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: Ints, *, ttl: Ttl = None
+    ) -> MapState[str, int]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: Floats, *, ttl: Ttl = None
+    ) -> MapState[str, float]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: Bools, *, ttl: Ttl = None
+    ) -> MapState[str, bool]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: Strings, *, ttl: Ttl = None
+    ) -> MapState[str, str]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: DateTimes, *, ttl: Ttl = None
+    ) -> MapState[str, datetime]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: AnyType, *, ttl: Ttl = None
+    ) -> MapState[str, Any]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: AnyType, value_type: AnyType, *, ttl: Ttl = None
+    ) -> MapState[Any, Any]: ...
+    def map_state(
+        self, name: str, key_type: AnyType, value_type: AnyType, *, ttl: Ttl = None
+    ) -> Any:
+        """A map a key. Its keys may be of any type that has equality, so no map."""
+        return self._declare(name, "map", value_type, key_type=key_type, ttl=ttl)
+
+    @overload
+    def reducing_state(
+        self, name: str, type: Ints, function: Callable[[int, int], int], *, ttl: Ttl = None
+    ) -> ReducingState[int]: ...
+    @overload
+    def reducing_state(
+        self, name: str, type: Floats, function: Callable[[float, float], float], *, ttl: Ttl = None
+    ) -> ReducingState[float]: ...
+    @overload
+    def reducing_state(
+        self, name: str, type: Bools, function: Callable[[bool, bool], bool], *, ttl: Ttl = None
+    ) -> ReducingState[bool]: ...
+    @overload
+    def reducing_state(
+        self, name: str, type: Strings, function: Callable[[str, str], str], *, ttl: Ttl = None
+    ) -> ReducingState[str]: ...
+    @overload
+    def reducing_state(
+        self,
+        name: str,
+        type: Binaries,
+        function: Callable[[bytes, bytes], bytes],
+        *,
+        ttl: Ttl = None,
+    ) -> ReducingState[bytes]: ...
+    @overload
+    def reducing_state(
+        self,
+        name: str,
+        type: Decimals,
+        function: Callable[[Decimal, Decimal], Decimal],
+        *,
+        ttl: Ttl = None,
+    ) -> ReducingState[Decimal]: ...
+    @overload
+    def reducing_state(
+        self, name: str, type: Dates, function: Callable[[date, date], date], *, ttl: Ttl = None
+    ) -> ReducingState[date]: ...
+    @overload
+    def reducing_state(
+        self,
+        name: str,
+        type: DateTimes,
+        function: Callable[[datetime, datetime], datetime],
+        *,
+        ttl: Ttl = None,
+    ) -> ReducingState[datetime]: ...
+    @overload
+    def reducing_state(
+        self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
+    ) -> ReducingState[Any]: ...
+    def reducing_state(
+        self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
+    ) -> Any:
+        """What ``function(a, b)`` makes of all added values."""
+        return self._declare(name, "reducing", type, fold=function, ttl=ttl)
+
+    def aggregating_state(
+        self,
+        name: str,
+        accumulator_type: AnyType,
+        function: AggregateFunction[In, Any, Out],
+        *,
+        ttl: Ttl = None,
+    ) -> AggregatingState[In, Out]:
+        """What an :class:`AggregateFunction` makes of all added values."""
+        handle: AggregatingState[In, Out] = self._declare(
+            name, "aggregating", accumulator_type, fold=function, ttl=ttl
+        )
+        return handle

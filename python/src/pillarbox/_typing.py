@@ -1,0 +1,17 @@
+"""What Python's typing module lacks before 3.13, for type checkers alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Key = TypeVar("Key", default=Any)
+    In = TypeVar("In", default=Any)
+    Accumulator = TypeVar("Accumulator", default=Any)
+    Out = TypeVar("Out", default=Any)
+else:
+    from typing import TypeVar
+
+    Key, In, Accumulator, Out = map(TypeVar, ("Key", "In", "Accumulator", "Out"))
