@@ -483,5 +483,5 @@ def test_columns_with_any_names_are_seen_and_passed_on(spark, call, names):
 
 def test_an_input_that_is_there_twice_is_refused_by_name(spark, call):
     rows = spark.range(2).select("id", F.lit("x").alias("ID"))
-    with pytest.raises(pb.InvalidOption, match="the column Id, which the DataFrame has 2 times"):
+    with pytest.raises(pb.InvalidOption, match="the column Id, but the DataFrame has 2 of that name"):
         call(rows, shown, returns="s string", inputs=["Id"])

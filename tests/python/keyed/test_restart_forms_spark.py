@@ -33,6 +33,9 @@ class Rows(pb.KeyedProcessFunction):
         ctx.timers.register_event_time(ctx.timestamp + 1)
         yield row.k, self.count.value()
 
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return None
+
 
 class Columns(pb.BatchProcessFunction):
     def open(self, ctx: Any) -> None:
