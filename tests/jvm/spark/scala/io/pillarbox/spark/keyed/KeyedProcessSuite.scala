@@ -123,7 +123,9 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
         stream.runOnce(process(stream.input, Spec(options = timed, timestamp = Some("ts"))))
       )
       assert(
-        causes(error).exists(_.contains("[TIMER_WITHOUT_WATERMARK] test registered an event-time timer"))
+        causes(error).exists(
+          _.contains("[TIMER_WITHOUT_WATERMARK] process_keyed(test): test registered an event-time timer")
+        )
       )
     }
   }
@@ -141,14 +143,14 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       intercept[IllegalArgumentException](process(df.selectExpr("map(k, v) AS m"), Spec(by = Seq("m"))))
     assert(
       map.getMessage.startsWith(
-        "[KEY_WITHOUT_EQUALITY] test: The key column m has the type MAP<STRING, BIGINT>"
+        "[KEY_WITHOUT_EQUALITY] process_keyed(test): The key column m has the type MAP<STRING, BIGINT>"
       )
     )
     val lowered = df.selectExpr("k COLLATE UTF8_LCASE AS c")
     val collated = intercept[IllegalArgumentException](process(lowered, Spec(by = Seq("c"))))
     assert(
       collated.getMessage.contains(
-        "[KEY_COLLATION] test: The key column c has the type STRING COLLATE UTF8_LCASE"
+        "[KEY_COLLATION] process_keyed(test): The key column c has the type STRING COLLATE UTF8_LCASE"
       )
     )
     val noClass = intercept[Exception](process(df, Spec(className = "no.such.Class")).collect())

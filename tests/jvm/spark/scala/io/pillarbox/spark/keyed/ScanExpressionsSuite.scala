@@ -14,7 +14,7 @@ class ScanExpressionsSuite extends AnyFunSuite with ScanFixture {
 
   private def refusal(update: String, emit: Seq[String] = Nil): String = {
     val error = intercept[IllegalArgumentException](process(one, scan(Seq(("s", "0L", update)), emit)))
-    assert(error.getMessage.startsWith("[SCAN_EXPRESSION] test: "), error)
+    assert(error.getMessage.startsWith("[SCAN_EXPRESSION] process_keyed(test): "), error)
     error.getMessage
   }
 

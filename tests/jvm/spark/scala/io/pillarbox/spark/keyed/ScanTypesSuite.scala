@@ -75,7 +75,7 @@ class ScanTypesSuite extends AnyFunSuite with ScanFixture {
 
   test("what fits neither way is refused with the type to write") {
     val column = refusal(prices("CAST(id AS DECIMAL(10,2))"), ("s", "p", "0.5D * s"))
-    assert(column.startsWith("[SCAN_STATE_TYPE] test: "), column)
+    assert(column.startsWith("[SCAN_STATE_TYPE] process_keyed(test): "), column)
     assert(column.contains("'s'") && column.contains("DECIMAL(10,2)") && column.contains("DOUBLE"), column)
     assert(column.contains("CAST(p AS DOUBLE)"), column)
     assert(refusal(halves, ("s", "v", "p")).contains("CAST(v AS DOUBLE)"))
@@ -87,8 +87,13 @@ class ScanTypesSuite extends AnyFunSuite with ScanFixture {
 
   test("an update whose type never settles is refused with the type to write") {
     val product = refusal(prices("CAST(id AS DECIMAL(10,2))"), ("s", "1.0", "s * 1.1"))
-    assert(product.startsWith("[SCAN_STATE_TYPE] test: ") && product.contains("CAST(s * 1.1 AS"), product)
-    assert(refusal(halves, ("s", "array()", "array(s)")).startsWith("[SCAN_STATE_TYPE] test: "))
+    assert(
+      product.startsWith("[SCAN_STATE_TYPE] process_keyed(test): ") && product.contains("CAST(s * 1.1 AS"),
+      product
+    )
+    assert(
+      refusal(halves, ("s", "array()", "array(s)")).startsWith("[SCAN_STATE_TYPE] process_keyed(test): ")
+    )
   }
 
   test("a cast in the update is the type that the user wants, also a narrower one") {

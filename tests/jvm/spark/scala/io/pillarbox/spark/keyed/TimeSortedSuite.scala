@@ -68,17 +68,17 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
     withFolder { folder =>
       val stream = new Stream(folder)
       val late = intercept[IllegalArgumentException](process(stream.input, spec))
-      assert(late.getMessage.startsWith("[TIME_SORTED_WITHOUT_WATERMARK] test: "))
+      assert(late.getMessage.startsWith("[TIME_SORTED_WITHOUT_WATERMARK] process_keyed(test): "))
       assert(late.getMessage.contains("Call df.withWatermark('ts', delay)"))
       val timeless = intercept[IllegalArgumentException](process(stream.input, spec.copy(timestamp = None)))
-      assert(timeless.getMessage.startsWith("[TIME_SORTED_WITHOUT_TIMESTAMP] test: "))
+      assert(timeless.getMessage.startsWith("[TIME_SORTED_WITHOUT_TIMESTAMP] process_keyed(test): "))
     }
     val withNull = frame(Seq(Event("a", 1, 1))).selectExpr("k", "v", "CAST(NULL AS TIMESTAMP) AS ts")
     val error = intercept[Exception](process(withNull, spec).collect())
     assert(
       causes(error).exists(
         _.contains(
-          "[TIMESTAMP_MISSING] test: time_sorted=True needs a time in every row, but ts is null in [a, 1, null]"
+          "[TIMESTAMP_MISSING] process_keyed(test): time_sorted=True needs a time in every row, but ts is null in [a, 1, null]"
         )
       )
     )
