@@ -483,5 +483,24 @@ def test_columns_with_any_names_are_seen_and_passed_on(spark, call, names):
 
 def test_an_input_that_is_there_twice_is_refused_by_name(spark, call):
     rows = spark.range(2).select("id", F.lit("x").alias("ID"))
-    with pytest.raises(pb.InvalidOption, match="the column Id, but the DataFrame has 2 of that name"):
+    with pytest.raises(
+        pb.InvalidOption, match="the column Id, but the DataFrame has 2 of that name"
+    ):
         call(rows, shown, returns="s string", inputs=["Id"])
+
+
+def test_rows_without_columns_are_rows(spark, call):
+    found = call(spark.range(0, 4, 1, 2).select(), lambda row: len(row), returns="n long")
+    assert [tuple(row) for row in found.collect()] == [(0,)] * 4
+    assert found.count() == 4
+
+
+def test_a_task_that_needs_no_more_answers_leaves_its_worker_fit_for_the_next(spark, call):
+    async def longer(rows):
+        return [f"{'x' * 300}{row.id}" for row in rows]
+
+    rows = spark.range(0, 20000, 1, 1)
+    answers = call(rows, longer, returns="v string", batch_size=20000, capacity=20000)
+    for _ in range(6):
+        assert len(answers.limit(1).collect()) == 1
+        assert call(rows.limit(3), longer, returns="v string", batch_size=5).count() == 3

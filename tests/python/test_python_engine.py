@@ -285,7 +285,7 @@ def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd):
     assert "Task was destroyed" not in capfd.readouterr().err
 
 
-def test_the_number_of_the_partition_is_read_off_the_rows_and_goes_no_further():
+def test_the_number_of_the_partition_is_read_off_the_rows():
     empty = pa.RecordBatch.from_pydict(
         {"x": pa.array([], pa.int64()), "p": pa.array([], pa.int32())}
     )
@@ -293,7 +293,7 @@ def test_the_number_of_the_partition_is_read_off_the_rows_and_goes_no_further():
     rows = InputBatches(iter([empty, full, full]))
     assert rows.has_any()
     assert rows.partition == 7
-    assert [batch.to_pydict() for batch in rows] == [{"x": [1, 2]}] * 2
+    assert [batch.to_pydict() for batch in rows] == [{"x": [1, 2], "p": [7, 7]}] * 2
     assert not InputBatches(iter([empty])).has_any()
 
 

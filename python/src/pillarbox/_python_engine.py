@@ -97,7 +97,10 @@ def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructTy
 
 
 class InputBatches:
-    """The batches of a partition without their last column, which is the partition's number."""
+    """The batches of a partition, whose last column is the partition's number.
+
+    It stays with them, since a batch without any column has no rows; outputs leave it out.
+    """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -118,8 +121,7 @@ class InputBatches:
         batch, self._ahead = self._ahead, None
         if batch is None:
             batch = next(self._batches)
-        last = batch.num_columns - 1
-        return pa.RecordBatch.from_arrays(batch.columns[:last], schema=batch.schema.remove(last))
+        return batch
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,11 @@ class OutputBuilder:
     ) -> pa.RecordBatch:
         source_rows = pa.array(sources, type=pa.int64())
         answer_rows = pa.array(rows, type=pa.int64())
-        columns = [column.take(source_rows) for column in source.columns]
+        has_errors = self._options.on_error == "column"
+        carried = len(self._names) - answers.num_columns - has_errors
+        columns = [column.take(source_rows) for column in source.columns[:carried]]
         columns += [column.take(answer_rows) for column in answers.columns]
-        if self._options.on_error == "column":
+        if has_errors:
             columns.append(pa.array(errors, type=_ERROR))
         return pa.RecordBatch.from_arrays(columns, names=self._names)
 

@@ -153,11 +153,14 @@ class Harness:
     ) -> list[t.Row]:
         """A micro-batch: its rows as they come (or by ``order_by``), then the timers that are due.
 
-        ``watermark`` and ``processing_time`` are what the clocks move to (never back) between the
-        two, as they do on Spark; else they stand. With ``time_sorted`` rows wait until the
+        ``processing_time`` is the time of the micro-batch, which the clock moves to before the
+        rows, ``watermark`` what it moves to between the two (neither back), as on Spark; else they
+        stand. With ``time_sorted`` rows wait until the
         watermark has reached them.
         """
         before = self._watermark
+        if processing_time is not None:
+            self._processing_time = max(self._processing_time, epoch_ms(processing_time))
         accepted = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
         on_time = [(time, row) for time, row in accepted if not self._is_late(time)]
         self.late_rows += len(accepted) - len(on_time)
@@ -176,8 +179,6 @@ class Harness:
             context = self._runtime.context
             if context._first_watermark == UNKNOWN:
                 context._first_watermark = self._watermark
-        if processing_time is not None:
-            self._processing_time = max(self._processing_time, epoch_ms(processing_time))
         return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:

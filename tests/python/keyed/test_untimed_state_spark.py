@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
+from pillarbox.testing import Harness
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -155,3 +157,51 @@ def test_a_ttl_that_goes_by_another_clock_starts_again(
     stream.add(*rows(("z", 10 * HOUR))).run(known("1 hour", backend))
     found = play(stream, rows(("a", 10 * HOUR + MINUTE)), known(event(), backend), False)
     assert found["a", 601] == [7, 7, 7]
+
+
+class Renewing(pb.KeyedProcessFunction):
+    """Adds to a list that lives 10 s from each read, and tells it at 12 s and at 23 s."""
+
+    def open(self, ctx: Any) -> None:
+        ttl = pb.StateTtl("10 seconds", time="event", update="on_read_and_write")
+        self.many = ctx.list_state("many", "bigint", ttl=ttl)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if row.k == "a":
+            self.many.add(row.t)
+            ctx.timers.register_event_time(12_000)
+            ctx.timers.register_event_time(23_000)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp, list(self.many.get())
+
+
+@BACKENDS
+def test_what_is_left_of_a_list_is_renewed_at_the_time_of_the_timer_that_read_it(
+    spark: SparkSession, tmp_path: Path, backend: str
+) -> None:
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+        returns = "t bigint, many array<bigint>"
+        return timed.transform(
+            pb.process_keyed, Renewing(), by="k", returns=returns, backend=backend
+        )
+
+    batches = [[("a", 1), ("a", 5_000)], [("b", 14_000)], [("b", 24_000)], [("b", 25_000)]]
+    stream = Stream(spark, tmp_path, "k string, t bigint", build)
+    for rows in batches:
+        stream.add(*rows)
+    found = sorted(stream.run())
+    harness = Harness(
+        Renewing(),
+        input="k string, t bigint, ts timestamp",
+        returns="t bigint, many array<bigint>",
+        by="k",
+        timestamp="ts",
+    )
+    expected = []
+    for rows in batches:
+        timed = [(k, t, datetime.fromtimestamp(t / 1000)) for k, t in rows]
+        expected += [tuple(row) for row in harness.process_batch(timed, watermark=rows[-1][1])]
+    assert expected == [(12_000, [5_000]), (23_000, [])]
+    assert found == expected

@@ -19,7 +19,7 @@ from .._keyed.state import Declaration
 from .._keyed.whole_columns import BatchAcceptor, ColumnConverter
 from .._pieces import FrameSize, TooLarge, cut
 from .._results import too_large
-from ..errors import PillarboxError, error
+from ..errors import EXITS, PillarboxError, error
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, decode_batches
 from .keyed_state import state_too_large
@@ -52,7 +52,9 @@ class BatchRunner:
             raise error("PROTOCOL_ERROR", reason="a timer for the column form")
         try:
             rows, states = self._process(frame)
-        except Exception as problem:
+        except EXITS:
+            raise
+        except BaseException as problem:
             raise self._failed(frame, problem) from problem
         return KeyedUpdate(frame.id, rows, states, ())
 
@@ -97,7 +99,7 @@ class BatchRunner:
             return keys.column(0)
         return pa.StructArray.from_arrays(keys.columns, keys.schema.names)
 
-    def _failed(self, frame: KeyedFrame, problem: Exception) -> PillarboxError:
+    def _failed(self, frame: KeyedFrame, problem: BaseException) -> PillarboxError:
         return error(
             "KEYED_CALL_FAILED",
             operator=self._name,

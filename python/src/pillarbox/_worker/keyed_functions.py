@@ -12,7 +12,7 @@ from .._fields import Place
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
-from ..errors import error
+from ..errors import EXITS, error
 from .kept import FunctionKey, Kept
 
 _KEPT = 16
@@ -30,7 +30,9 @@ class OpenedFunction:
         """Raises ``WorkerFailed`` (KEYED_OPEN_FAILED) if the function's ``open`` does."""
         try:
             self.runtime.open()
-        except Exception as problem:
+        except EXITS:
+            raise
+        except BaseException as problem:
             raise error(
                 "KEYED_OPEN_FAILED",
                 operator=self.runtime.context._name,

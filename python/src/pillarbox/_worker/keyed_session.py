@@ -16,7 +16,7 @@ from .._keyed.runtime import KeyedRuntime
 from .._lists import struct_reader
 from .._pieces import FrameSize, TooLarge
 from .._results import too_large
-from ..errors import PillarboxError, ResultTypeMismatch, error, shown
+from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error, shown
 from . import frames, keyed_frames
 from .channel import Channel
 from .frames import Init
@@ -146,7 +146,9 @@ class RowRunner:
         try:
             self._process(frame)
             update = self._update(frame)
-        except Exception as problem:
+        except EXITS:
+            raise
+        except BaseException as problem:
             raise self._failed(problem) from problem
         finally:
             runtime.end()
@@ -230,7 +232,7 @@ class RowRunner:
         """Makes the event whose row doesn't fit the current one, for the message."""
         self._runtime.go_back_to(bisect_right(ends, row))
 
-    def _failed(self, problem: Exception) -> PillarboxError:
+    def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
         key = "none" if context._slot is None else shown(context.key)
         event = self._runtime.current_event()
@@ -256,7 +258,7 @@ def _row_or_timer(event: str) -> dict[str, str]:
     return {"timer": shown_event.replace(")", "", 1)}
 
 
-def _hint(problem: Exception) -> str:
+def _hint(problem: BaseException) -> str:
     """For one who computes with the time of a row that has none."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (

@@ -200,6 +200,9 @@ class Session:
             clean = await self._runner.drain(_STOP_LIMIT_S)
         except asyncio.CancelledError:
             clean = False  # by a call that cancels all there is when it is cancelled itself
+        # What comes after END is taken for the next task's.
+        self._ids, self._attempts = array("q"), array("i")
+        self._answers, self._failures = [], []
         self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)

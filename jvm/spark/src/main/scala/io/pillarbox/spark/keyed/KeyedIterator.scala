@@ -74,7 +74,8 @@ final class KeyedIterator(
         // The thread that pulled may be taking a row at this moment.
         ready.dropNew()
         while (!ended) step()
-      } finally lane.leave()
+      } catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
+      finally lane.leave()
     }
 
   private def step(): Unit = if (driver == null || driver.isFinished) end() else driver.step()

@@ -76,6 +76,9 @@ final class FrameReader(channel: SocketChannel) {
     new Frame(kind, body)
   }
 
+  /** Whether more has come than the frames that were read. */
+  def hasUnread: Boolean = storage.hasRemaining
+
   /** Makes `bytes` bytes available from the position on. */
   private def require(bytes: Int): Unit =
     if (storage.remaining < bytes) {

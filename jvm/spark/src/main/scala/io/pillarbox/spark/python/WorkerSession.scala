@@ -65,7 +65,7 @@ final private[spark] class WorkerSession(
     if (refusal.nonEmpty)
       throw new PythonWorkerException(FailureReport.titled(name, refusal.stripPrefix(s"[$name] "), ""))
     updates.foreach(function.accumulate)
-    clean
+    clean && !frames.hasUnread
   }
 
   /** Runs `exchange`; a connection that breaks, but not because the task is killed, is the end of the worker. */

@@ -64,11 +64,15 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
     val declared = DeclaredState.fromReady(ready)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, worker.sendPart(0, _), shown)
-    states = declared.map(stateOf).toArray
-    states.zipWithIndex.foreach { case (state, i) => state.onMany(worker.sendPart(1 + i, _), shown) }
-    worker.sendSchemas(Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema))
+    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
+    // One by one, so that those before one that does not open are closed.
+    declared.foreach(state => states :+= stateOf(state))
+    states.zipWithIndex.foreach { case (state, i) => state.onMany(sendPart(1 + i, _), shown) }
+    val schemas = Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema)
+    showingErrors(worker.sendSchemas(schemas))
   }
+
+  private def sendPart(what: Int, parts: Seq[ByteBuffer]): Unit = showingErrors(worker.sendPart(what, parts))
 
   override def initialTargets: Map[String, () => InitialTarget] =
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap

@@ -19,14 +19,14 @@ final private class RawClock(clock: EventClock) {
 
   def reading(): Unit = set(StateClock.Unknown, StateClock.Unknown, StateClock.Unknown)
 
-  /** What is stamped up to `stamp` is expired, for a TTL of `ttlMs`. */
+  /** What is stamped up to `stamp` is expired, for a TTL of `ttlMs`; of event time nothing is renewed. */
   def expiring(stamp: Long, ttlMs: Long): Unit = {
     val now = stamp + ttlMs
-    set(now, now, StateClock.Unknown)
+    set(now, now, RawClock.Earliest)
   }
 
   /** Entries are stamped at least `stamp`, and none is expired. */
-  def raising(stamp: Long): Unit = set(stamp, Long.MinValue + 1, stamp)
+  def raising(stamp: Long): Unit = set(stamp, RawClock.Earliest, stamp)
 
   /** Entries without a timestamp are stamped `stamp`, at which none that is left is expired. */
   def meeting(stamp: Long): Unit = set(stamp, stamp, StateClock.Unknown)
@@ -38,4 +38,10 @@ final private class RawClock(clock: EventClock) {
     clock.watermark = event
     clock.recordTimestamp = record
   }
+}
+
+private object RawClock {
+
+  /** A time that is known, and before any timestamp. */
+  private final val Earliest = StateClock.Unknown + 1
 }
