@@ -195,7 +195,7 @@ def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("what", ["row", "result", "state"])
 def test_what_is_too_large_in_a_keyed_function_is_named_with_its_size(
-    spark: SparkSession, what: str
+    spark: SparkSession, tmp_path: Path, what: str
 ) -> None:
     class Grows(pb.KeyedProcessFunction):
         def open(self, ctx: Any) -> None:
@@ -206,9 +206,17 @@ def test_what_is_too_large_in_a_keyed_function_is_named_with_its_size(
                 self.blob.update("s" * 30_000)
             yield ("r" * 30_000 if what == "result" and row.id == 3 else "r",)
 
-    df = texts(spark, [10, 10, 10, 30_000 if what == "row" else 10, 10])
+    rows = texts(spark, [10, 10, 10, 30_000 if what == "row" else 10, 10])
+    if what == "state":  # of a batch's key that has ended nothing is sent back
+        rows.write.parquet(str(tmp_path / "in"))
+        rows = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    grown = rows.transform(pb.process_keyed, Grows(), by="id", returns="y string")
     with pytest.raises(PySparkException) as caught:
-        df.transform(pb.process_keyed, Grows(), by="id", returns="y string").collect()
+        if what == "state":
+            stream = grown.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            stream.format("noop").trigger(availableNow=True).start().awaitTermination()
+        else:
+            grown.collect()
     message = str(caught.value)
     assert {"row": "ROW", "result": "RESULT", "state": "STATE"}[what] + "_TOO_LARGE" in message
     assert "20,000 bytes" in message

@@ -93,7 +93,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
     [
         (
             Declares("x", s="value string"),
-            r"\[STATE_SCHEMA_INCOMPATIBLE\] Declares: State 's' .*INT to STRING;"
+            r"\[STATE_SCHEMA_INCOMPATIBLE\] process_keyed\(Declares\): State 's' .*INT to STRING;"
             r" it was <value INT>, it is now <value STRING>",
         ),
         (Declares(7, s="value smallint"), "it was <value INT>, it is now <value SMALLINT>"),
@@ -103,11 +103,11 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
         ),
         (
             Declares([7], s="list int"),
-            r"\[STATE_NAME_CLASH\] Declares: State 's' .*kind Value .* List",
+            r"\[STATE_NAME_CLASH\] process_keyed\(Declares\): State 's' .*kind Value .* List",
         ),
         (
             Declares(7, t="value int"),
-            r"\[STATE_GONE\] Declares: There is saved state 's', .*; declared are 't'",
+            r"\[STATE_GONE\] process_keyed\(Declares\): There is saved state 's', .*; declared are 't'",
         ),
     ],
 )
