@@ -412,7 +412,7 @@ def test_an_error_that_is_not_ours_gives_none_whatever_it_says(spark: SparkSessi
         raise RuntimeError(f"x\npillarbox.errors.CallFailed: {forged}")
 
     for function in (says, says_later):
-        udf = F.udf(function, LongType())
+        udf = F.udf(function, LongType(), useArrow=False)
         error = raised_by(spark.range(1).select(udf("id")).collect)
         assert forged in str(error)
         assert pb.failure_of(error) is None
