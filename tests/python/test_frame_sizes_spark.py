@@ -211,12 +211,12 @@ def test_what_is_too_large_in_a_keyed_function_is_named_with_its_size(
         rows.write.parquet(str(tmp_path / "in"))
         rows = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
     grown = rows.transform(pb.process_keyed, Grows(), by="id", returns="y string")
+    run = grown.collect
+    if what == "state":
+        stream = grown.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        run = stream.format("noop").trigger(availableNow=True).start().awaitTermination
     with pytest.raises(PySparkException) as caught:
-        if what == "state":
-            stream = grown.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-            stream.format("noop").trigger(availableNow=True).start().awaitTermination()
-        else:
-            grown.collect()
+        run()
     message = str(caught.value)
     assert {"row": "ROW", "result": "RESULT", "state": "STATE"}[what] + "_TOO_LARGE" in message
     assert "20,000 bytes" in message

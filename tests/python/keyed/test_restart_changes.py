@@ -107,7 +107,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
         ),
         (
             Declares(7, t="value int"),
-            r"\[STATE_GONE\] process_keyed\(Declares\): There is saved state 's', .*; declared are 't'",
+            r"\[STATE_GONE\] process_keyed\(Declares\): There is saved state 's', .* are 't'",
         ),
     ],
 )
