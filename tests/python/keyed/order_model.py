@@ -23,6 +23,7 @@ class Key:
         self.brief: tuple[int, int | None] | None = None
         self.timers = {parsed(timer) for timer in initial.get("timers", ())}
         self.can_register, self.reached = True, None
+        self.first_watermark: int | None = None
         self.calls: list[str] = []
 
     def stream(self, rows: list[Any], clock: list[Any]) -> None:
@@ -36,6 +37,8 @@ class Key:
                 for _, time, ops in on_time:
                     self.row(None if time is None else math.floor(time), ops, sees=watermark)
             watermark = after
+            if self.first_watermark is None:
+                self.first_watermark = after
             while self.is_due(watermark, now) or any(is_at(row, watermark) for row in waiting):
                 if self.is_sorted:
                     self.in_order_of_time(waiting, watermark)
@@ -112,23 +115,27 @@ class Key:
             self.elements.append(int(argument))
         elif name == "ttl.put":
             now = watermark if record is None else record
-            self.brief = int(argument), later(self.brief[1] if self.brief else None, now)
+            self.brief = int(argument), later(self.began() if self.brief else None, now)
         else:
             return {"get": lambda: shown(self.value), "all": lambda: str(self.elements),
                     "timers": lambda: str(listed(self.timers)),
-                    "ttl.get": lambda: shown(self.read_brief(watermark, record))}[op]()  # fmt: skip
+                    "ttl.get": lambda: shown(self.read_brief(watermark))}[op]()  # fmt: skip
         return None
 
-    def read_brief(self, watermark: int | None, record: int | None) -> int | None:
-        """A value without a time starts its life when it is met with a time known."""
+    def read_brief(self, watermark: int | None) -> int | None:
+        """A value without a time starts its life at the first watermark that is known."""
         if self.brief is None:
             return None
-        value, since = self.brief
-        if since is None:
-            self.brief = value, watermark if record is None else record
-        elif watermark is not None and since + TTL_MS <= watermark:
-            self.brief = None
+        value, since = self.brief[0], self.began()
+        if watermark is not None:
+            since = watermark if since is None else since
+            self.brief = None if since + TTL_MS <= watermark else (value, since)
         return None if self.brief is None else value
+
+    def began(self) -> int | None:
+        """When the life of the value began, as far as it is known."""
+        assert self.brief is not None
+        return self.first_watermark if self.brief[1] is None else self.brief[1]
 
     def left(self) -> dict[str, Any]:
         """What is there in the end; TTL apart."""

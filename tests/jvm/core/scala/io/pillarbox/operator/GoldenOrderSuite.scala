@@ -191,6 +191,7 @@ private object GoldenOrderSuite {
       cases.head.clock.zipWithIndex.foreach { case (end, i) =>
         rows.give(items.filter { case (step, item) => step == i + 1 && !isLate(item, late) }.map(_._2))
         clock.processingTime = end.processingTime
+        backend.noteWatermark(end.watermark)
         order.advance(end.watermark, end.processingTime)
         run(order)
         late = math.max(late, end.watermark)
