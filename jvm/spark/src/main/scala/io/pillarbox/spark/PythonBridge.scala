@@ -6,11 +6,12 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOSpec, OnError}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateReader}
+import io.pillarbox.spark.keyed.KeyedSpec
+import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.keyed.{JvmKeyedOperator, KeyedSpec}
-import io.pillarbox.spark.plan.{AsyncIO, AsyncIOFunction, KeyedPlanner, PillarboxStrategy}
+import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction}

@@ -8,7 +8,13 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async._
 import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
-import io.pillarbox.spark.python._
+import io.pillarbox.spark.async.python.{
+  CallChannel,
+  CallResults,
+  PythonAsyncFunction,
+  PythonCall,
+  PythonRetryAfterException
+}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite

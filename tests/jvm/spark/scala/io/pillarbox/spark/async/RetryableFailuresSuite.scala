@@ -5,8 +5,8 @@ import java.net.{ConnectException, SocketException}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
 import io.pillarbox.async.{AsyncTimeoutException, HasRetryDelay}
-import io.pillarbox.spark.FailureReport
-import io.pillarbox.spark.python.PythonCallException
+import io.pillarbox.spark.async.python.PythonCallException
+import io.pillarbox.spark.base.FailureReport
 import org.apache.spark.sql.pillarbox.UserErrors
 import org.scalatest.funsuite.AnyFunSuite
 

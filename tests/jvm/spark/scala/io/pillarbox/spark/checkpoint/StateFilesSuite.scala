@@ -6,6 +6,7 @@ import java.nio.file.Files
 
 import scala.util.Random
 
+import io.pillarbox.spark.state.CheckpointPartition
 import io.pillarbox.state.StateException
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration

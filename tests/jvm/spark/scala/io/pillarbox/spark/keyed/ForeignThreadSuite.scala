@@ -4,6 +4,8 @@ import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import io.pillarbox.spark.LocalSpark
+import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
+import io.pillarbox.spark.state.{PartitionState, StateBackends, StateSource}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetrics
@@ -85,7 +87,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     private var state: PartitionState = _
 
     override def open(): PartitionState = {
-      state = StateBackends.forStream(task.spec, task.keySchema, memoryLimit = 16L << 20)
+      state = StateBackends.forStream(task.spec.storage, task.keySchema, memoryLimit = 16L << 20)
       state
     }
 

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.StateMaintenance
+import io.pillarbox.spark.state.StateMaintenance
 import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import org.apache.commons.io.FileUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream

@@ -5,7 +5,8 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint._
+import io.pillarbox.spark.checkpoint.{StateFile, StateFileFormat, StateFileKind, StateFolder}
+import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTask}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.sql.Row
@@ -114,7 +115,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
             val operator = query.recentProgress.filter(_.numInputRows > 0).last.stateOperators.head
             assert(operator.numRowsDroppedByWatermark == 1)
             if (backend == "rocksdb") assert(operator.memoryUsedBytes > 0)
-            assert(operator.customMetrics.get(KeyedMetrics.CommitBytes) > 0)
+            assert(operator.customMetrics.get(StateTask.CommitBytes) > 0)
           }
         }
       }
@@ -200,7 +201,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         // Progress is told a moment after the batch is done.
         eventually {
           val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
-          assert(operators.map(_.customMetrics.get(KeyedMetrics.BackendReused).toLong).toSeq == Seq(0, 2))
+          assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 2))
         }
         StateMaintenance.unloadInactive()
         assert(open.size == 2)
@@ -225,7 +226,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
           query.processAllAvailable()
           eventually {
             val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
-            assert(operators.map(_.customMetrics.get(KeyedMetrics.BackendReused).toLong).toSeq == Seq(0, 0))
+            assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 0))
           }
         }
         stream.add(Event("a", 3, 1000))

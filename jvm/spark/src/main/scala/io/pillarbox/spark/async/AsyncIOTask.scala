@@ -3,9 +3,9 @@ package io.pillarbox.spark.async
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
-import io.pillarbox.spark.PythonText
-import io.pillarbox.spark.plan.AsyncIOFunction
-import io.pillarbox.spark.python.{ChannelSettings, FrameSize}
+import io.pillarbox.spark.async.python.ChannelSettings
+import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.worker.FrameSize
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric

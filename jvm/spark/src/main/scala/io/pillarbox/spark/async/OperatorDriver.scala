@@ -2,8 +2,8 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.python.PythonTaskFailure
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
+import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}

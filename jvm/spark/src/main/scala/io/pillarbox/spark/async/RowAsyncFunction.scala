@@ -6,7 +6,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.pillarbox.async.{AsyncFunction, ResultFuture}
-import io.pillarbox.spark.{FailureReport, UserClasses, UserRows}
+import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.{UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.UserErrors

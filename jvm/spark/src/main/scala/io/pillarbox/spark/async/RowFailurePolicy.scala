@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.async.{AsyncTimeoutException, FailurePolicy}
-import io.pillarbox.spark.python.PythonFailure
-import io.pillarbox.spark.{ErrorCatalogue, FailureReport, JvmExceptions}
+import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
+import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}

@@ -1,9 +1,8 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate, ConcurrencyGate}
-import io.pillarbox.spark.UserClasses
-import io.pillarbox.spark.plan.AsyncIOFunction
-import io.pillarbox.spark.python.PythonChannel
+import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
+import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.AsyncMetrics
 import io.pillarbox.mailbox.MailboxMetrics
-import io.pillarbox.spark.plan.AsyncIOMetrics._
+import io.pillarbox.spark.async.AsyncIOMetrics._
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /** Hands a finished task's figures to Spark's UI. */

@@ -3,7 +3,7 @@ package io.pillarbox.spark.checkpoint
 import java.nio.charset.StandardCharsets.UTF_8
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
+import io.pillarbox.spark.base.FailureReport
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -54,7 +54,7 @@ final case class CheckpointNote(
 
   private def check(path: Path, found: CheckpointNote): Unit = {
     def same(what: String, there: Any, now: Any): Unit =
-      if (there != now) throw KeyedErrors.checkpointOf(path.toString, what, there.toString, now.toString)
+      if (there != now) throw CheckpointNote.mismatch(path, what, there.toString, now.toString)
     same("the form", found.operator, if (found.isCoarse && operator == "batch") "row" else operator)
     same("keys of type", found.keyType, keyType)
     same("time_sorted", found.timeSorted, timeSorted)
@@ -80,20 +80,26 @@ object CheckpointNote {
   private final val Version = 1
 
   /** Spark's setting of the format. */
-  private[checkpoint] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private[spark] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
   /** @param withIds whether files are named by the attempts that wrote them */
-  def of(spec: KeyedSpec, keys: Seq[Attribute], partitions: Int, withIds: Boolean): CheckpointNote =
-    CheckpointNote(
-      spec.form,
-      keys.map(_.dataType.sql).mkString(", "),
-      spec.timeSorted,
-      partitions,
-      formatOf(withIds),
-      spec.name,
-      StructType(keys.map(key => StructField(key.name, key.dataType)))
-    )
+  def of(
+      name: String,
+      operator: String,
+      timeSorted: Boolean,
+      keys: Seq[Attribute],
+      partitions: Int,
+      withIds: Boolean
+  ): CheckpointNote = CheckpointNote(
+    operator,
+    keys.map(_.dataType.sql).mkString(", "),
+    timeSorted,
+    partitions,
+    formatOf(withIds),
+    name,
+    StructType(keys.map(key => StructField(key.name, key.dataType)))
+  )
 
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
   def find(folder: Path, conf: Configuration): Option[CheckpointNote] = {
@@ -116,12 +122,7 @@ object CheckpointNote {
   private def parse(node: JsonNode, folder: Path, conf: Configuration): CheckpointNote = {
     val version = node.path("version").asInt
     if (version > Version)
-      throw KeyedErrors.checkpointOf(
-        pathIn(folder).toString,
-        "format version",
-        version.toString,
-        s"up to $Version"
-      )
+      throw mismatch(pathIn(folder), "format version", version.toString, s"up to $Version")
     CheckpointNote(
       node.path("operator").asText,
       node.path("keys").asText,
@@ -137,4 +138,11 @@ object CheckpointNote {
   /** Of a checkpoint whose note does not tell. */
   private def formatIn(folder: Path, conf: Configuration): Int =
     formatOf(new StateFolder(new Path(folder, "0"), conf).list().exists(_.id.isDefined))
+
+  private def mismatch(path: Path, what: String, found: String, wanted: String): IllegalStateException = {
+    val parameters = Seq("path" -> path, "what" -> what, "found" -> found, "wanted" -> wanted)
+    new IllegalStateException(
+      FailureReport.of("KEYED_CHECKPOINT_MISMATCH", "process_keyed", parameters: _*).layout
+    )
+  }
 }

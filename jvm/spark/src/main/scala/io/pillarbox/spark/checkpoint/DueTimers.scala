@@ -6,25 +6,30 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.pillarbox.QueryState
 
 /**
  * Finds out when the timers in a checkpoint are due, from the headers of its newest deltas. On the driver.
  *
  * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts a query.
  */
-object DueTimers {
+object DueTimers extends QueryState {
   private final val Readers = 16
 
-  /**
-   * The earliest timers over all partitions of all keyed operators of ours.
-   *
-   * @param state
-   *   the query's folder of state
-   * @param version
-   *   of the last micro-batch that was committed
-   * @param ids
-   *   of its commits, by operator and partition; none under checkpoint format 1
-   */
+  override def isOurs(operator: Path, conf: Configuration): Boolean =
+    CheckpointNote.find(operator, conf).isDefined
+
+  override def timers(
+      state: Path,
+      version: Long,
+      ids: (Long, Int) => Option[String],
+      conf: Configuration
+  ): QueryState.Due = {
+    val due = in(state, version, ids, conf)
+    (watermark, time) => due.areDue(DueTimes.watermark(watermark), time)
+  }
+
+  /** The earliest timers over all partitions of all operators. */
   def in(
       state: Path,
       version: Long,

@@ -10,23 +10,23 @@ import org.apache.hadoop.fs.Path
  *
  * One object for a task; several folders objects on one path may be used at the same time.
  */
-final class StateFolder(val path: Path, private[checkpoint] val conf: Configuration) {
+final class StateFolder(val path: Path, private[spark] val conf: Configuration) {
   private lazy val files = StateFiles.in(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */
   def list(): Seq[StateFile] = listNames().flatMap(StateFile.parse)
 
   /** The names of all files, whatever they are. */
-  private[checkpoint] def listNames(): Seq[String] = files.list()
+  private[spark] def listNames(): Seq[String] = files.list()
 
   def pathOf(file: StateFile): Path = pathOfNamed(file.name)
 
-  private[checkpoint] def pathOfNamed(name: String): Path = new Path(path, name)
+  private[spark] def pathOfNamed(name: String): Path = new Path(path, name)
 
   /** @throws java.io.FileNotFoundException if it is not there */
   def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name)(use)
 
-  private[checkpoint] def readNamed[A](name: String)(use: InputStream => A): A = {
+  private[spark] def readNamed[A](name: String)(use: InputStream => A): A = {
     val in = files.open(name)
     try use(in)
     finally in.close()
@@ -35,18 +35,18 @@ final class StateFolder(val path: Path, private[checkpoint] val conf: Configurat
   /** Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it throws. */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
-  private[checkpoint] def writeNamed(name: String)(content: OutputStream => Unit): Long =
+  private[spark] def writeNamed(name: String)(content: OutputStream => Unit): Long =
     files.write(name)(content)
 
   /** No-op if it is not there. */
   def delete(file: StateFile): Unit = deleteNamed(file.name)
 
-  private[checkpoint] def deleteNamed(name: String): Unit = files.delete(name)
+  private[spark] def deleteNamed(name: String): Unit = files.delete(name)
 
   /**
    * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A writer that
    * lives after all fails.
    */
-  private[checkpoint] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
+  private[spark] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
     listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)
 }

@@ -1,8 +1,8 @@
 package io.pillarbox.spark.inspect
 
 import io.pillarbox.operator.WaitingRows
-import io.pillarbox.spark.PillarboxConf
-import io.pillarbox.spark.keyed.InitialState
+import io.pillarbox.spark.base.PillarboxConf
+import io.pillarbox.spark.state.InitialState
 import io.pillarbox.state.StateKind
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.{DataFrame, SparkSession}

@@ -4,7 +4,7 @@ import java.io.{BufferedOutputStream, InputStream}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.operator.WaitingRows
-import io.pillarbox.spark.keyed.{InitialState, PartitionState, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialState, PartitionState, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
 import io.pillarbox.timer.TimerKind

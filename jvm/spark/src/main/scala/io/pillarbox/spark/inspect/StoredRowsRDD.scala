@@ -1,7 +1,7 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.spark.checkpoint.{LocalDatabase, StateFolder, StateLoader, StateVersion}
-import io.pillarbox.spark.keyed.StateBackends
+import io.pillarbox.spark.checkpoint.{StateFolder, StateVersion}
+import io.pillarbox.spark.state.{LocalDatabase, StateBackends, StateLoader}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.spark.keyed.UnsafeRowSerializer
+import io.pillarbox.spark.state.UnsafeRowSerializer
 import io.pillarbox.state.serialization.{InputView, SerializerSnapshot}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow

@@ -4,7 +4,7 @@ package io.pillarbox.spark
  * Reads the state of a query out of its checkpoint, as DataFrames, whether the query runs or not.
  *
  * Nothing here writes to a checkpoint or needs the function that did: types are written down beside the state. The
- * driver looks up what there is; a task for each partition loads its state through `checkpoint` and turns its entries
+ * driver looks up what there is; a task for each partition loads its state through `state` and turns its entries
  * into rows.
  */
 package object inspect

@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.MailboxExecutor
 import io.pillarbox.operator.EventClock
+import io.pillarbox.spark.state.PartitionState
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, TimerKind}
 import org.apache.spark.TaskContext

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.state.{InitialColumn, InitialKind, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.catalyst.expressions._

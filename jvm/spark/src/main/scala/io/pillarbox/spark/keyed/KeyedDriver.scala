@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
 import io.pillarbox.operator._
+import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}

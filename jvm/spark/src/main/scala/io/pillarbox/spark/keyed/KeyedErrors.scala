@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.{FailureReport, JvmExceptions}
+import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 import io.pillarbox.state.StateException
 import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}
 
@@ -152,33 +152,20 @@ object KeyedErrors {
   /** @param cast what to write in the place of the state's initial value, or of its update */
   def scanStateType(
       operator: String,
-      column: ScanColumn,
+      state: String,
+      update: String,
       known: String,
       found: String,
       cast: String
   ): IllegalArgumentException = refused(
     "SCAN_STATE_TYPE",
     operator,
-    "state" -> column.name,
-    "update" -> column.update,
+    "state" -> state,
+    "update" -> update,
     "known" -> known,
     "found" -> found,
     "cast" -> cast
   )
-
-  def checkpointOf(path: String, what: String, found: String, wanted: String): IllegalStateException =
-    new IllegalStateException(
-      FailureReport
-        .of(
-          "KEYED_CHECKPOINT_MISMATCH",
-          "process_keyed",
-          "path" -> path,
-          "what" -> what,
-          "found" -> found,
-          "wanted" -> wanted
-        )
-        .layout
-    )
 
   /** Of a task, for what user code or data caused. */
   private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =

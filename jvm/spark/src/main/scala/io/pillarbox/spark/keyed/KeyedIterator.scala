@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.task.{LaneResource, TaskLanes}
+import io.pillarbox.spark.state.{PartitionState, StateSource}
+import io.pillarbox.spark.task.TaskLanes
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
@@ -123,31 +124,4 @@ final class KeyedIterator(
     }
     lane.finish()
   }
-}
-
-/** Where the state of a task comes from and goes to. Inside the operator's lane. */
-trait StateSource extends LaneResource {
-
-  /** The state as the last committed micro-batch left it. */
-  def open(): PartitionState
-
-  /** Makes what was changed durable, as the next version. */
-  def commit(): Unit
-
-  /** Frees the state, if it was opened, unless it was committed and can be used again. */
-  override def close(): Unit
-}
-
-/** State of a batch: empty at first, gone at the end. */
-final class BatchStateSource(task: KeyedTask) extends StateSource {
-  private var state: PartitionState = _
-
-  override def open(): PartitionState = {
-    state = StateBackends.forBatch(task.keySchema)
-    state
-  }
-
-  override def commit(): Unit = ()
-
-  override def close(): Unit = if (state != null) state.close()
 }

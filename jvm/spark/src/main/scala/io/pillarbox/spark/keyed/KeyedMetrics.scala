@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.state.StateTask
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
@@ -7,21 +8,13 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 object KeyedMetrics {
   val EventTimersFired = "numEventTimersFired"
   val ProcessingTimersFired = "numProcessingTimersFired"
-  val LoadMs = "stateLoadTimeMs"
-  val CommitBytes = "commitBytes"
-  val FileBytes = "stateFileBytes"
-  val BackendReused = "numBackendsReused"
   val QuietPartitions = "numQuietPartitions"
 
   val descriptions: Seq[(String, String)] = Seq(
     EventTimersFired -> "number of event-time timers fired",
     ProcessingTimersFired -> "number of processing-time timers fired",
-    LoadMs -> "time to load state (ms)",
-    CommitBytes -> "bytes written by commits",
-    FileBytes -> "bytes of state in local files",
-    BackendReused -> "number of backends found open",
     QuietPartitions -> "number of partitions without rows or due timers"
-  )
+  ) ++ StateTask.metricDescriptions
 
   // As Spark calls them.
   val PythonBytesSent = "pythonDataSent"

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator.KeyedTarget
+import io.pillarbox.spark.state.InitialTarget
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
 
 /**

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.checkpoint.{StateReport, StateVersion}
+import io.pillarbox.spark.checkpoint.StateVersion
+import io.pillarbox.spark.state.{PartitionState, StateReport}
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.pillarbox.StatefulExec
 

@@ -3,20 +3,8 @@ package io.pillarbox.spark.keyed
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import io.pillarbox.spark.state.{InitialColumn, StateStorage, StorageKind}
 import org.apache.spark.sql.types.{DataType, StructType}
-
-/** Where state or timers are kept in an executor. */
-sealed abstract class StorageKind(val name: String)
-
-object StorageKind {
-  case object Heap extends StorageKind("heap")
-  case object RocksDB extends StorageKind("rocksdb")
-
-  def of(option: String, name: String): StorageKind =
-    Seq(Heap, RocksDB)
-      .find(_.name == name)
-      .getOrElse(throw new IllegalArgumentException(s"$option is \"heap\" or \"rocksdb\", found \"$name\""))
-}
 
 /**
  * The options of one keyed operator, as the Python API sends them.
@@ -62,6 +50,8 @@ final case class KeyedSpec(
 
   /** What messages call it. */
   def operator: String = KeyedErrors.operator(name)
+
+  def storage: StateStorage = StateStorage(backend, timers)
 
   /** The columns of the rows that go out: those of one output are null in rows of the others. */
   def output: StructType =

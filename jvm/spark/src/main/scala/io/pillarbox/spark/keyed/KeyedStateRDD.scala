@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.checkpoint.{StateReport, StateSettings, StateVersion, StreamStateSource}
+import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
+import io.pillarbox.spark.state.{StateReport, StreamStateSource}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -43,7 +44,14 @@ final class KeyedStateRDD(
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val source =
-      new StreamStateSource(task, settings, partitionOf(split.index), versionOf(split.index), report, context)
+      new StreamStateSource(
+        task.state,
+        settings,
+        partitionOf(split.index),
+        versionOf(split.index),
+        report,
+        context
+      )
     val parts = split.asInstanceOf[KeyedPartition]
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)

@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.util.Comparator
 
+import io.pillarbox.spark.state.{InitialLayout, StateTask}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -48,6 +49,9 @@ final case class KeyedTask(
     maxRowsPerBatch: Int,
     initial: Option[InitialLayout] = None
 ) {
+
+  /** What is said of it to whatever keeps its state. */
+  def state: StateTask = StateTask(spec.storage, keySchema, watermark, batchTime, metrics)
 
   /** Whether event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.spark.state.UnsafeRowSerializer
 import io.pillarbox.state.serialization._
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.AsyncIOSpec
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 

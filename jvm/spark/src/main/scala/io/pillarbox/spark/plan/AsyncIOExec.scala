@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOSpec, AsyncIOTask}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOMetrics, AsyncIOSpec, AsyncIOTask}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}

@@ -1,6 +1,8 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.keyed._
+import io.pillarbox.spark.keyed.scan.{ScanCompiler, ScanOperator}
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.state.InitialLayout
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}

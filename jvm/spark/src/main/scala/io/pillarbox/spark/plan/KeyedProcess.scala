@@ -1,6 +1,7 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.keyed.{InitialLayout, InitialRows, KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.state.{InitialLayout, InitialRows}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{

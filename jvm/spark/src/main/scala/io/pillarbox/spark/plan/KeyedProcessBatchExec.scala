@@ -1,6 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.keyed._
+import io.pillarbox.spark.state.BatchStateSource
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -89,6 +90,6 @@ private object KeyedProcessBatchExec {
       input: Iterator[InternalRow],
       initial: Iterator[InternalRow]
   ): Iterator[InternalRow] = {
-    new KeyedIterator(task, input, new BatchStateSource(task), TaskContext.get(), initial)
+    new KeyedIterator(task, input, new BatchStateSource(task.keySchema), TaskContext.get(), initial)
   }
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.PillarboxConf
+import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.checkpoint.{CheckpointNote, DueTimes, StateSettings, StateVersion}
 import io.pillarbox.spark.keyed._
 import org.apache.hadoop.conf.Configuration
@@ -84,7 +84,7 @@ final case class KeyedProcessExec(
   override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach(mode => throw KeyedErrors.aggregationBefore(spec.name, mode))
     CheckpointNote
-      .of(spec, keys, getStateInfo.numPartitions, checkpointReport.withIds)
+      .of(spec.name, spec.form, spec.timeSorted, keys, getStateInfo.numPartitions, checkpointReport.withIds)
       .checkAndWrite(folder, conf)
   }
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.checkpoint.DueTimers
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -51,7 +52,7 @@ object PillarboxStrategy extends SparkStrategy {
    * its queries.
    */
   def register(session: SparkSession): Unit = session.synchronized {
-    RestartWakeUp.register(session, _.analyzedPlan.exists(_.isInstanceOf[KeyedProcess]))
+    RestartWakeUp.register(session, _.analyzedPlan.exists(_.isInstanceOf[KeyedProcess]), DueTimers)
     val experimental = SparkAdapter.experimental(session)
     if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this

@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed.python
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.spark.keyed.UnsafeRowSerializer
+import io.pillarbox.spark.state.UnsafeRowSerializer
 import io.pillarbox.state.StateTtlConfig._
 import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
-import io.pillarbox.spark.python.{
+import io.pillarbox.spark.worker.{
   ArrowBatchWriter,
   Frame,
   FrameSize,

@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.KeyedMetrics
-import io.pillarbox.spark.python._
+import io.pillarbox.spark.worker.{Frame, PythonFailure, PythonWorkerException, SessionStart, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.UserFunction
@@ -51,7 +51,7 @@ final private class KeyedWorker(
 
   def sendSchemas(schemas: Seq[Schema]): Unit = worker.orDied {
     val count = Frame.buffer(4).putInt(schemas.size).flip()
-    val blobs = SessionStart.blobs(schemas.map(CallEncoder.schemaMessage))
+    val blobs = SessionStart.blobs(schemas.map(SessionStart.schemaMessage))
     Frame.write(worker.channel, KeyedWorker.Schemas, count, blobs)
   }
 

@@ -5,8 +5,9 @@ import java.nio.ByteBuffer
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.operator.KeyedTarget
-import io.pillarbox.spark.keyed._
-import io.pillarbox.spark.python.{ArrowBatchReader, Frame, FrameSize, PythonTaskFailure}
+import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, FrameSize, PythonTaskFailure}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema

@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
+import io.pillarbox.spark.state.{InitialKind, InitialTarget}
 import io.pillarbox.state.{KeyedStateBackend, ListState, TimestampedList}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow

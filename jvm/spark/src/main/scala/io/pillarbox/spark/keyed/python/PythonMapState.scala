@@ -4,8 +4,8 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
-import io.pillarbox.spark.python.ArrowBatchReader
+import io.pillarbox.spark.state.{InitialKind, InitialTarget}
+import io.pillarbox.spark.worker.ArrowBatchReader
 import io.pillarbox.state.{KeyedStateBackend, MapState, TimestampedMap}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow

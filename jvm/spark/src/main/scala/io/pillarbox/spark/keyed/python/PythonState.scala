@@ -2,8 +2,8 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
-import io.pillarbox.spark.keyed.{InitialKind, InitialTarget, UnsafeRowSerializer}
-import io.pillarbox.spark.python.{
+import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.worker.{
   ArrowBatchReader,
   ArrowBatchWriter,
   FrameSize,

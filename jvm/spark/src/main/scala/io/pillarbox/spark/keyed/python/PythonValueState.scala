@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.util
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.keyed.{InitialKind, InitialTarget}
+import io.pillarbox.spark.state.{InitialKind, InitialTarget}
 import io.pillarbox.state.{AddressedValue, KeyedStateBackend, TimestampedValue, ValueState}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow

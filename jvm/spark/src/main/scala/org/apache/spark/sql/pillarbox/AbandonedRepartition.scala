@@ -1,6 +1,5 @@
 package org.apache.spark.sql.pillarbox
 
-import io.pillarbox.spark.checkpoint.CheckpointNote
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
@@ -18,13 +17,13 @@ private object AbandonedRepartition {
   private val log = LoggerFactory.getLogger(getClass)
 
   /** On the thread of the query, before it begins. Does nothing where state of Spark's own may have been rewritten. */
-  def takeBack(query: MicroBatchExecution): Unit =
+  def takeBack(query: MicroBatchExecution, state: QueryState): Unit =
     for {
       started <- query.offsetLog.getLatestBatchId()
       committed <- query.commitLog.getLatestBatchId()
       if started > committed && OfflineStateRepartitionUtils.isRepartitionBatch(started, query.offsetLog)
       origin <- originOf(started, query.offsetLog)
-      if hasOurStateOnly(query)
+      if hasOurStateOnly(query, state)
     } {
       // In this order: what is done so far leaves a repartition to be taken back.
       query.commitLog.purgeAfter(origin)
@@ -54,10 +53,10 @@ private object AbandonedRepartition {
   private def withoutPartitions(metadata: OffsetSeqMetadataBase): Any =
     (metadata.batchWatermarkMs, metadata.batchTimestampMs, metadata.conf - SQLConf.SHUFFLE_PARTITIONS.key)
 
-  private def hasOurStateOnly(query: MicroBatchExecution): Boolean = {
+  private def hasOurStateOnly(query: MicroBatchExecution, state: QueryState): Boolean = {
     val conf = query.sparkSession.sessionState.newHadoopConf()
     val root = new Path(query.resolvedCheckpointRoot, "state")
     val operators = root.getFileSystem(conf).listStatus(root).filter(_.isDirectory)
-    operators.forall(operator => CheckpointNote.find(operator.getPath, conf).isDefined)
+    operators.forall(operator => state.isOurs(operator.getPath, conf))
   }
 }

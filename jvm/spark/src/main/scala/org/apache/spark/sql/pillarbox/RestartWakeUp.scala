@@ -3,7 +3,6 @@ package org.apache.spark.sql.pillarbox
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import io.pillarbox.spark.checkpoint.{DueTimers, DueTimes}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase
@@ -23,9 +22,14 @@ import org.slf4j.LoggerFactory
  *
  * @param concerns
  *   which queries have timers
+ * @param state
+ *   reads what a query has left
  */
-final class RestartWakeUp private (session: classic.SparkSession, concerns: StreamExecution => Boolean)
-    extends StreamingQueryListener {
+final class RestartWakeUp private (
+    session: classic.SparkSession,
+    concerns: StreamExecution => Boolean,
+    state: QueryState
+) extends StreamingQueryListener {
 
   /** On the thread of the query, before it begins. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = session.streams.get(event.id) match {
@@ -44,7 +48,7 @@ final class RestartWakeUp private (session: classic.SparkSession, concerns: Stre
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
 
   private def takeBackRepartition(query: MicroBatchExecution): Unit =
-    try AbandonedRepartition.takeBack(query)
+    try AbandonedRepartition.takeBack(query, state)
     catch {
       case NonFatal(e) =>
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
@@ -60,7 +64,7 @@ final class RestartWakeUp private (session: classic.SparkSession, concerns: Stre
           query.triggerExecutor = executor
           executor.setNextBatch(first)
           if (!first.isCurrentBatchConstructed && first.batchId > 0)
-            first.previousContext = Some(RestartWakeUp.predecessor(query, first))
+            first.previousContext = Some(RestartWakeUp.predecessor(query, first, state))
         }
 
         override def execute(runner: MicroBatchExecutionContext => Boolean): Unit = executor.execute(runner)
@@ -76,18 +80,20 @@ object RestartWakeUp {
   private val watched = mutable.WeakHashMap.empty[SparkSession, Unit]
 
   /** Watches the queries that `session` starts from now on. */
-  def register(session: SparkSession, concerns: StreamExecution => Boolean): Unit = watched.synchronized {
-    session match {
-      case local: classic.SparkSession if !watched.contains(session) =>
-        watched(session) = ()
-        local.streams.addListener(new RestartWakeUp(local, concerns))
-      case _ => ()
+  def register(session: SparkSession, concerns: StreamExecution => Boolean, state: QueryState): Unit =
+    watched.synchronized {
+      session match {
+        case local: classic.SparkSession if !watched.contains(session) =>
+          watched(session) = ()
+          local.streams.addListener(new RestartWakeUp(local, concerns, state))
+        case _ => ()
+      }
     }
-  }
 
   private def predecessor(
       query: MicroBatchExecution,
-      first: MicroBatchExecutionContext
+      first: MicroBatchExecutionContext,
+      state: QueryState
   ): MicroBatchExecutionContext = {
     val before = new MicroBatchExecutionContext(
       query.id,
@@ -102,13 +108,16 @@ object RestartWakeUp {
       first.offsetLogFormatVersionOpt,
       None
     )
-    before.executionPlan = new FromCheckpoint(query, first)
+    before.executionPlan = new FromCheckpoint(query, first, state)
     before
   }
 
   /** The answer of the last run's plan, as the checkpoint tells it. On the thread of the query. */
-  private final class FromCheckpoint(query: MicroBatchExecution, first: MicroBatchExecutionContext)
-      extends IncrementalExecution(
+  private final class FromCheckpoint(
+      query: MicroBatchExecution,
+      first: MicroBatchExecutionContext,
+      state: QueryState
+  ) extends IncrementalExecution(
         query.sparkSession,
         LocalRelation(),
         query.outputMode,
@@ -123,12 +132,12 @@ object RestartWakeUp {
       ) {
 
     /** Read only once there is no input. */
-    private lazy val due: DueTimes =
+    private lazy val due: QueryState.Due =
       try read()
       catch {
         case NonFatal(e) =>
           RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
-          DueTimes.Never
+          (_, _) => false
       }
 
     override def shouldRunAnotherBatch(metadata: OffsetSeqMetadataBase): Boolean = {
@@ -136,14 +145,14 @@ object RestartWakeUp {
         !first.startOffsets.get(source).contains(end)
       }
       val isDue =
-        !hasInput && due.areDue(DueTimes.watermark(metadata.batchWatermarkMs), metadata.batchTimestampMs)
+        !hasInput && due(metadata.batchWatermarkMs, metadata.batchTimestampMs)
       if (hasInput || isDue) first.previousContext = None
       isDue
     }
 
-    private def read(): DueTimes = {
+    private def read(): QueryState.Due = {
       val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
-      DueTimers.in(
+      state.timers(
         new Path(query.resolvedCheckpointRoot, "state"),
         first.batchId,
         (operator, partition) => ids.get(operator).map(_(partition).head),

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
-import io.pillarbox.spark.FailureReport
+import io.pillarbox.spark.base.FailureReport
 import org.apache.spark.QueryContext
 import org.apache.spark.api.python.PythonException
 

@@ -1,0 +1,31 @@
+package io.pillarbox.spark.async
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+
+/** The operator's metrics in Spark's UI. */
+object AsyncIOMetrics {
+  val OutputRows = "numOutputRows"
+  val Calls = "calls"
+  val InFlightMax = "inFlightMax"
+  val Retries = "retries"
+  val Timeouts = "timeouts"
+  val Errors = "errors"
+  val CapacityWait = "capacityWait"
+  val LatencyMean = "latencyMean"
+  val LatencyP99 = "latencyP99"
+  val MailboxLatency = "mailboxLatency"
+
+  def create(sc: SparkContext): Map[String, SQLMetric] = Map(
+    OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
+    Calls -> SQLMetrics.createMetric(sc, "calls"),
+    InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
+    Retries -> SQLMetrics.createMetric(sc, "retries"),
+    Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),
+    Errors -> SQLMetrics.createMetric(sc, "errors"),
+    CapacityWait -> SQLMetrics.createNanoTimingMetric(sc, "time waiting for capacity"),
+    LatencyMean -> SQLMetrics.createAverageMetric(sc, "call latency mean (ms)"),
+    LatencyP99 -> SQLMetrics.createAverageMetric(sc, "call latency p99 (ms)"),
+    MailboxLatency -> SQLMetrics.createAverageMetric(sc, "mailbox latency p99 (ms)")
+  )
+}

@@ -1,0 +1,81 @@
+package io.pillarbox.spark.async.python
+
+import java.nio.ByteBuffer
+import java.util.{List => JList}
+
+import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
+
+/** One call on its way to the worker. */
+final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
+
+/**
+ * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
+ *
+ * @param view
+ *   the columns of a row that are sent
+ */
+final class CallEncoder(
+    schema: Schema,
+    view: InternalRow => InternalRow,
+    size: FrameSize = FrameSize.of(null)
+) extends AutoCloseable {
+  private val writer = new ArrowBatchWriter(schema, size)
+
+  /**
+   * Hands over ids, attempts and the rows as one Arrow record batch, in as many bodies as their bytes need.
+   *
+   * @param send
+   *   takes a body, valid until it returns, and whether it is the last one
+   * @param refuse
+   *   told of a call whose row is too large for any frame, with its bytes
+   */
+  def encode(
+      calls: JList[PythonCall],
+      send: (Seq[ByteBuffer], Boolean) => Unit,
+      refuse: (PythonCall, Long) => Unit
+  ): Unit = {
+    var first = 0
+    var next = 0
+    while (next < calls.size) {
+      val call = calls.get(next)
+      if (writer.isFull || writer.isFullFor(ArrowBatchWriter.bytesOf(call.row))) {
+        send(body(calls.subList(first, next)), false)
+        first = next
+      }
+      val tooLarge = add(call)
+      if (tooLarge == 0) next += 1
+      else if (next > first) {
+        // It took along those before it.
+        calls.subList(first, next).forEach(add(_): Unit)
+        send(body(calls.subList(first, next)), false)
+        first = next
+      } else {
+        refuse(call, tooLarge)
+        next += 1
+        first = next
+      }
+    }
+    if (first < calls.size || first > 0) send(body(calls.subList(first, calls.size)), true)
+  }
+
+  private def add(call: PythonCall): Long = writer.write(view(call.row), ArrowBatchWriter.bytesOf(call.row))
+
+  private def body(calls: JList[PythonCall]): Seq[ByteBuffer] =
+    CallEncoder.header(calls) +: writer.finishCheaply()
+
+  override def close(): Unit = writer.close()
+}
+
+object CallEncoder {
+
+  /** The ids and attempts of calls, as CALLS, GROUP and CANCEL frames begin. */
+  def header(calls: JList[PythonCall]): ByteBuffer = {
+    val header = Frame.buffer(4 + 12 * calls.size)
+    header.putInt(calls.size)
+    calls.forEach(call => header.putLong(call.elementId))
+    calls.forEach(call => header.putInt(call.attempt))
+    header.flip()
+  }
+}

@@ -1,0 +1,58 @@
+package io.pillarbox.spark.async.python
+
+import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
+
+/** The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel. */
+final private[python] class ChannelReader(
+    name: String,
+    frames: FrameReader,
+    newDecoder: () => ResultDecoder,
+    listener: ChannelListener,
+    onEnd: Frame => Unit,
+    onError: Throwable => Unit
+) extends Thread(name) {
+  setDaemon(true)
+
+  override def run(): Unit = {
+    val decoder = newDecoder()
+    try while (handle(frames.read(), decoder)) {}
+    catch { case t: Throwable => onError(t) }
+    finally decoder.close()
+  }
+
+  /** False once nothing more can come. */
+  private def handle(frame: Frame, decoder: ResultDecoder): Boolean = frame.kind match {
+    case Frame.Results =>
+      listener.onResults(decoder.decode(frame))
+      true
+    case Frame.Failures =>
+      failures(frame)
+      true
+    case Frame.End =>
+      onEnd(frame)
+      false
+    case Frame.Fatal => throw PythonWorkerException.of(frame)
+    case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")
+  }
+
+  private def failures(frame: Frame): Unit = {
+    val n = frame.body.getInt
+    var i = 0
+    while (i < n) {
+      val id = frame.body.getLong
+      val attempt = frame.body.getInt
+      val retryable = (frame.body.get() & 1) != 0
+      val retryAfter = frame.body.getLong
+      listener.onFailure(id, attempt, ChannelReader.failure(frame, retryable, retryAfter))
+      i += 1
+    }
+  }
+}
+
+private[python] object ChannelReader {
+  private def failure(frame: Frame, retryable: Boolean, retryAfterMs: Long): PythonCallException = {
+    val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
+    if (retryAfterMs >= 0) new PythonRetryAfterException(kind, text, traceback, retryAfterMs)
+    else new PythonCallException(kind, text, traceback, retryable)
+  }
+}

@@ -1,0 +1,105 @@
+package io.pillarbox.spark.async.python
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.{ArrayList => JArrayList, Arrays, List => JList}
+
+import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ResultFuture}
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * Calls a Python function over a channel, for one row or for many. The mailbox thread starts and cancels calls, the
+ * channel's reader thread completes them.
+ *
+ * Whatever the worker says names an element and an attempt, and reaches the future of this very attempt, or nobody:
+ * what is kept of an attempt here is that future alone.
+ *
+ * @param noMatch
+ *   the row of nulls that stands for "no match"
+ * @param fatal
+ *   told when the worker can't go on; any thread
+ * @param lends
+ *   the worker gets rows ahead and keeps their places
+ */
+final class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean)
+    extends BatchAsyncFunction[InternalRow, InternalRow]
+    with ChannelListener {
+
+  private var channel: CallChannel = _
+  private var batch: CompletionBatch[InternalRow] = _
+  private val pending = new ConcurrentHashMap[java.lang.Long, ResultFuture[InternalRow]]
+
+  /** Says where calls go and how answers come back; before the channel opens. */
+  def connect(to: CallChannel, answers: CompletionBatch[InternalRow]): Unit = {
+    channel = to
+    batch = answers
+  }
+
+  override def open(): Unit = channel.open()
+
+  override def close(): Unit = channel.close()
+
+  override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
+    pending.put(future.elementId, future)
+    channel.call(future.elementId, future.attempt, input)
+  }
+
+  override def asyncInvokeBatch(
+      inputs: JList[InternalRow],
+      futures: JList[ResultFuture[InternalRow]]
+  ): Unit = {
+    val calls = new JArrayList[PythonCall](inputs.size)
+    var i = 0
+    while (i < inputs.size) {
+      val future = futures.get(i)
+      pending.put(future.elementId, future)
+      calls.add(PythonCall(future.elementId, future.attempt, inputs.get(i)))
+      i += 1
+    }
+    channel.callGroup(calls)
+  }
+
+  override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
+    if (pending.remove(future.elementId, future)) channel.cancel(future.elementId, future.attempt)
+
+  override def gaveUp(elementId: Long): Unit = if (lends) channel.giveUp(elementId)
+
+  override def onResults(results: CallResults): Unit = {
+    var next = 0
+    var i = 0
+    while (i < results.elementIds.length) {
+      val count = results.counts(i)
+      val future = take(results.elementIds(i), results.attempts(i))
+      if (future != null) {
+        val problem = results.problem(next, count)
+        if (problem == null) complete(future, results.rows, next, count)
+        else batch.completeExceptionally(future, PythonCallException.notReadable(problem))
+      }
+      next += math.max(count, 0)
+      i += 1
+    }
+    batch.flush()
+  }
+
+  private def complete(
+      future: ResultFuture[InternalRow],
+      rows: Array[InternalRow],
+      from: Int,
+      count: Int
+  ): Unit =
+    if (count == 1) batch.completeOne(future, rows(from))
+    else if (count < 0) batch.completeOne(future, noMatch)
+    else batch.complete(future, Arrays.asList(Arrays.copyOfRange(rows, from, from + count): _*))
+
+  override def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
+    val future = take(elementId, attempt)
+    if (future != null) future.completeExceptionally(failure)
+  }
+
+  override def onFatal(cause: Throwable): Unit = fatal(cause)
+
+  /** The future of this attempt, or null if it was cancelled meanwhile. */
+  private def take(elementId: Long, attempt: Int): ResultFuture[InternalRow] = {
+    val future = pending.get(elementId)
+    if (future != null && future.attempt == attempt && pending.remove(elementId, future)) future else null
+  }
+}

@@ -1,0 +1,39 @@
+package io.pillarbox.spark.async.python
+
+import io.pillarbox.async.HasRetryDelay
+import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
+
+/**
+ * A call of the user's function that failed.
+ *
+ * @param retryable
+ *   what the user's retry predicate says of it
+ */
+class PythonCallException(kind: String, text: String, traceback: String, val retryable: Boolean)
+    extends PythonFailure(kind, text, traceback)
+
+object PythonCallException {
+  private val NotReadable = "RESULT_NOT_READABLE"
+
+  /** The row is too large to be sent. */
+  def tooLarge(bytes: Long, size: FrameSize): PythonCallException =
+    ours(size.refusal(FrameSize.RowTooLarge, bytes))
+
+  /** Spark refuses what the function returned. */
+  def notReadable(problem: Throwable): PythonCallException =
+    ours(FailureReport.of(NotReadable, "", "reason" -> String.valueOf(problem)))
+
+  private def ours(report: FailureReport): PythonCallException =
+    new PythonCallException(report.name, s"[${report.name}] ${report.text}", "", retryable = false)
+}
+
+/**
+ * A failed call that said itself when to try again.
+ *
+ * @param retryDelayMs
+ *   in ms, at least 0
+ */
+final class PythonRetryAfterException(kind: String, text: String, traceback: String, val retryDelayMs: Long)
+    extends PythonCallException(kind, text, traceback, retryable = true)
+    with HasRetryDelay

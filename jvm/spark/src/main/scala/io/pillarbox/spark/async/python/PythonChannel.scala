@@ -1,0 +1,171 @@
+package io.pillarbox.spark.async.python
+
+import java.io.IOException
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.{List => JList}
+
+import io.pillarbox.spark.task.Uninterruptibly
+import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, WorkerSession}
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.UserFunction
+import org.apache.spark.sql.types.StructType
+
+/**
+ * What a task tells its worker at the start.
+ *
+ * @param initJson
+ *   the operator's options and the task's identity
+ * @param inputView
+ *   makes a function that picks the columns to send from a row; used by one thread
+ * @param artifactId
+ *   the artifact set of a Connect session
+ * @param maxRowsPerFrame
+ *   rows in one frame at most
+ */
+final case class ChannelSettings(
+    name: String,
+    function: UserFunction,
+    initJson: String,
+    inputSchema: Schema,
+    inputView: () => InternalRow => InternalRow,
+    resultArrowSchema: Schema,
+    resultSchema: StructType,
+    artifactId: Option[String],
+    maxRowsPerFrame: Int
+)
+
+/**
+ * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
+ *
+ * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the listener on the
+ * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
+ * thread and no off-heap memory of this channel is left.
+ */
+final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener)
+    extends CallChannel {
+  private var worker: WorkerSession = _
+  private var threads: Seq[Thread] = Nil
+  private val outbox = new CallOutbox
+  private val ended = new CountDownLatch(1)
+  private val failed = new AtomicBoolean
+  private val closing = new AtomicBoolean
+  private val closed = new AtomicBoolean
+  @volatile private var opening = false
+  @volatile private var clean = false
+
+  /** Why what the task added to accumulators did not arrive, or null. */
+  @volatile private var refused: PythonWorkerException = _
+
+  /**
+   * Starts or takes over a worker, sends the function, and waits until its resource is open.
+   *
+   * @throws PythonWorkerException
+   *   if the function does not unpickle, its resource does not open, or the Python versions differ
+   */
+  override def open(): Unit = {
+    val leased = new WorkerSession(settings.function, settings.artifactId, context)
+    worker = leased
+    opening = true
+    // The thread waits for the worker now and sees no mail, so a kill ends the worker.
+    context.addTaskInterruptListener((_, _) => if (opening) abort())
+    try leased.start(settings.initJson, settings.inputSchema, settings.resultArrowSchema)
+    finally opening = false
+    start(leased)
+  }
+
+  override def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
+    outbox.put(Outgoing.Call(PythonCall(elementId, attempt, row)))
+
+  override def callGroup(calls: JList[PythonCall]): Unit = outbox.put(Outgoing.Group(calls))
+
+  override def cancel(elementId: Long, attempt: Int): Unit =
+    outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))
+
+  override def giveUp(elementId: Long): Unit = outbox.put(Outgoing.GiveUp(elementId))
+
+  /**
+   * Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent.
+   *
+   * @throws PythonWorkerException
+   *   if what a task that has gone well added to accumulators can't be had
+   */
+  override def close(): Unit =
+    if (closed.compareAndSet(false, true) && worker != null) {
+      closing.set(true)
+      outbox.put(Outgoing.End)
+      val inTime = threads.nonEmpty && !failed.get && awaitEnd()
+      outbox.close()
+      if (inTime && clean) worker.release() else destroyWorker()
+      joinThreads()
+      if (refused != null && !context.isFailed()) throw refused
+    }
+
+  /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
+  def abort(): Unit = {
+    closing.set(true)
+    if (worker != null) destroyWorker()
+  }
+
+  private def destroyWorker(): Unit = {
+    worker.destroy()
+  }
+
+  /** Time for the calls to be cancelled and to clean up. */
+  private def awaitEnd(): Boolean = Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
+    ended.await(ms, TimeUnit.MILLISECONDS)
+  }
+
+  /** They end by themselves now. */
+  private def joinThreads(): Unit = threads.foreach { thread =>
+    Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
+      thread.join(math.max(1L, ms))
+      !thread.isAlive
+    }
+  }
+
+  private def start(worker: WorkerSession): Unit = {
+    val frameSize = FrameSize.of(context)
+    val label = s"${settings.name} task ${context.taskAttemptId()}"
+    val writer = new ChannelWriter(
+      s"pillarbox writer $label",
+      worker.channel,
+      outbox,
+      () => new CallEncoder(settings.inputSchema, settings.inputView(), frameSize),
+      settings.maxRowsPerFrame,
+      (call, bytes) =>
+        listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
+      fail
+    )
+    val reader = new ChannelReader(
+      s"pillarbox reader $label",
+      worker.frames,
+      () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
+      listener,
+      onEnd,
+      fail
+    )
+    threads = Seq(writer, reader)
+    threads.foreach(_.start())
+  }
+
+  private def onEnd(frame: Frame): Unit =
+    try clean = worker.ended(frame)
+    catch { case refusal: PythonWorkerException => refused = refusal }
+    finally ended.countDown()
+
+  private def fail(cause: Throwable): Unit =
+    if (failed.compareAndSet(false, true)) {
+      ended.countDown()
+      outbox.close()
+      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) worker.died() else cause)
+    }
+}
+
+object PythonChannel {
+
+  /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
+  val CloseTimeoutMs = 4000L
+}

@@ -1,0 +1,40 @@
+package io.pillarbox.spark.base
+
+import scala.util.Using
+import scala.util.matching.Regex
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+/** The texts of errors that both sides raise, as the Python package has them (`errors.json`, which travels in the jar). */
+object ErrorCatalogue {
+  private val Parameter = """\{(\w+)(!r)?\}""".r
+
+  private lazy val errors: JsonNode =
+    Using.resource(getClass.getResourceAsStream("/pillarbox/errors.json"))(new ObjectMapper().readTree(_))
+
+  /** Whether it is one of ours. */
+  def has(name: String): Boolean = errors.has(name)
+
+  /** The class of the Python package that the error is. */
+  def typeOf(name: String): String = errors.path(name).path("type").asText
+
+  /**
+   * What was wrong and what to do, without the name.
+   *
+   * @param parameters
+   *   of the text, by name
+   */
+  def text(name: String, parameters: (String, Any)*): String = {
+    val entry = errors.path(name)
+    val template = s"${entry.path("message").asText} ${entry.path("remedy").asText}"
+    val values = parameters.toMap
+    val filled = Parameter.replaceAllIn(
+      template,
+      found => {
+        val value = values(found.group(1)).toString
+        Regex.quoteReplacement(if (found.group(2) == null) value else s"'$value'")
+      }
+    )
+    filled.replace("{{", "{").replace("}}", "}")
+  }
+}

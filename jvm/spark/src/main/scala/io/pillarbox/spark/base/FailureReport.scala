@@ -1,0 +1,112 @@
+package io.pillarbox.spark.base
+
+import com.fasterxml.jackson.core.json.JsonWriteFeature
+import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+/**
+ * What failed a task, as data, and as the text that carries it to whoever catches Spark's exception.
+ *
+ * @param errorType
+ *   the Python class of the error
+ * @param name
+ *   of the error, which is the condition of Spark's exception
+ * @param text
+ *   what was wrong and what to do, without the name
+ * @param operator
+ *   as messages call it; empty where none is known
+ * @param kind
+ *   the class name of the user's exception, or a name of ours
+ * @param message
+ *   the user's exception's
+ * @param traceback
+ *   of the user's code, or the stack of the JVM
+ */
+final case class FailureReport(
+    errorType: String,
+    name: String,
+    text: String,
+    operator: String,
+    kind: String,
+    message: String,
+    traceback: String = "",
+    key: Option[String] = None,
+    row: Option[String] = None,
+    timer: Option[String] = None,
+    attempts: Option[Int] = None,
+    elapsedMs: Option[Long] = None
+) {
+  import FailureReport._
+
+  /**
+   * A head for readers, a line for programs, and the texts that had to be cut in them: `python/src/pillarbox/_report.py`
+   * reads it, and `tests/golden/failures.json` has examples.
+   */
+  def layout: String = {
+    val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))
+    val texts = Seq(
+      "text" -> (if (head == text) "" else text),
+      "full_message" -> (if (shortMessage == message) "" else message),
+      "traceback" -> traceback.replaceAll("\n+\\z", "")
+    )
+    val place = shownOperator
+    val prefix = if (place.isEmpty) s"[$name] " else s"[$name] $place: "
+    val line = json(place, shortMessage)
+    val sizes = line.putArray("texts")
+    texts.foreach { case (_, part) => sizes.add(part.codePointCount(0, part.length)) }
+    val parts = texts.map(_._2).filter(_.nonEmpty)
+    (s"$prefix$head\n$Mark${mapper.writeValueAsString(line)}" +: parts).mkString("\n\n")
+  }
+
+  private def shownOperator: String = cut(oneLine(operator), LongestName)
+
+  private def json(place: String, shortMessage: String): ObjectNode = {
+    val line = mapper.createObjectNode().put("type", errorType).put("name", name).put("operator", place)
+    Seq("key" -> key, "row" -> row, "timer" -> timer).foreach { case (field, value) =>
+      value.foreach(shown => line.put(field, cut(shown, LongestValue)))
+    }
+    attempts.foreach(line.put("attempts", _))
+    elapsedMs.foreach(line.put("elapsed_ms", _))
+    line.put("kind", cut(kind, LongestName)).put("message", shortMessage)
+  }
+}
+
+object FailureReport {
+
+  /** Spark Connect may hand over 2,048 characters only, which the line for programs has to be among. */
+  private final val LongestHead = 400
+  private final val LongestMessage = 250
+  private final val LongestValue = 200
+  private final val LongestName = 100
+  private final val Mark = "pillarbox-failure "
+
+  private val mapper = JsonMapper.builder().disable(JsonWriteFeature.WRITE_HEX_UPPER_CASE).build()
+
+  /** An error of `errors.json` that has no other reason. */
+  def of(name: String, operator: String, parameters: (String, Any)*): FailureReport =
+    titled(name, ErrorCatalogue.text(name, parameters: _*), operator)
+
+  /** An error with a text of its own. */
+  def titled(name: String, text: String, operator: String): FailureReport =
+    FailureReport(ErrorCatalogue.typeOf(name), name, text, operator, name, text)
+
+  private def oneLine(text: String): String = text.replace('\r', ' ').replace('\n', ' ')
+
+  /** At most `limit` characters of JSON. */
+  private def cut(text: String, limit: Int): String = {
+    var (cost, end, at) = (0, 0, 0)
+    while (at < text.length && cost <= limit) {
+      val point = text.codePointAt(at)
+      cost += costOf(point)
+      at += Character.charCount(point)
+      if (cost < limit) end = at
+    }
+    if (cost <= limit) text else text.substring(0, end) + "…"
+  }
+
+  private def costOf(point: Int): Int = point match {
+    case '"' | '\\' | '\n' | '\r' | '\t' | '\b' | '\f' => 2
+    case control if control < ' ' => 6
+    case _ => 1
+  }
+}

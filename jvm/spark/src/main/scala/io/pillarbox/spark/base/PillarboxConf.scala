@@ -1,0 +1,61 @@
+package io.pillarbox.spark.base
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * A setting `spark.pillarbox.*`, read on the driver when a query is planned.
+ *
+ * @param default
+ *   as a user would write it
+ * @param doc
+ *   what it does, for the page of settings
+ */
+final class PillarboxConf[T] private (
+    val key: String,
+    val default: String,
+    val doc: String,
+    parse: String => T
+) {
+
+  /** @throws IllegalArgumentException if the value has no meaning */
+  def read(conf: SQLConf): T = {
+    val value = conf.getConfString(key, default)
+    try parse(value)
+    catch {
+      case e: IllegalArgumentException =>
+        throw new IllegalArgumentException(s"$key can't be \"$value\" (default: $default). $doc", e)
+    }
+  }
+}
+
+/** All settings. */
+object PillarboxConf {
+
+  val SnapshotEvery: PillarboxConf[Int] = new PillarboxConf(
+    "spark.pillarbox.state.snapshotEvery",
+    "10",
+    "After how many micro-batches a snapshot of a partition's state is taken, in the background. Fewer make a restart " +
+      "faster and cost more writing.",
+    text => positive(text.trim.toInt.toLong).toInt
+  )
+
+  val RocksDBMemory: PillarboxConf[Long] = new PillarboxConf(
+    "spark.pillarbox.state.rocksdb.memory",
+    "256m",
+    "The memory for block cache and write buffers of all RocksDB databases of an executor together.",
+    text => positive(JavaUtils.byteStringAsBytes(text))
+  )
+
+  val MaintenanceInterval: PillarboxConf[Long] = new PillarboxConf(
+    "spark.pillarbox.state.maintenanceInterval",
+    "30s",
+    "How often an executor looks for state of queries that have ended or partitions that have moved, and closes it.",
+    text => positive(JavaUtils.timeStringAsSec(text)) * 1000
+  )
+
+  val all: Seq[PillarboxConf[_]] = Seq(SnapshotEvery, RocksDBMemory, MaintenanceInterval)
+
+  private def positive(number: Long): Long =
+    if (number > 0) number else throw new IllegalArgumentException("It must be more than 0")
+}

@@ -1,0 +1,68 @@
+package io.pillarbox.spark.keyed.jvm
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.operator.KeyedTarget
+import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
+import io.pillarbox.spark.task.UserClasses
+import io.pillarbox.state.StateException
+import io.pillarbox.timer.{Timer, TimerKind}
+import org.apache.spark.TaskKilledException
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.pillarbox.ReportedException
+
+/** Gives events to `function`, a target that calls a function of the JVM, and says for which one it failed. */
+final private class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], context: KeyedOperatorContext)
+    extends KeyedTarget[UnsafeRow, UnsafeRow] {
+
+  override def firesWithin: Boolean = function.firesWithin
+
+  override def tryRow(row: UnsafeRow, time: Long): Boolean =
+    try function.tryRow(row, time)
+    catch { case problem if FunctionErrors.isUsers(problem) => throw ofRow(row, problem) }
+
+  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean =
+    try function.tryRow(key, row, time)
+    catch { case problem if FunctionErrors.isUsers(problem) => throw ofRow(row, problem) }
+
+  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean =
+    try function.tryTimer(timer, horizon)
+    catch { case problem if FunctionErrors.isUsers(problem) => throw ofTimer(timer, problem) }
+
+  override def startKey(key: UnsafeRow): Unit = function.startKey(key)
+
+  override def tryEndKey(key: UnsafeRow): Boolean = function.tryEndKey(key)
+
+  override def settle(horizon: Long): Unit = function.settle(horizon)
+
+  override def isSettled: Boolean = function.isSettled
+
+  private def ofRow(row: UnsafeRow, problem: Throwable): RuntimeException =
+    failed(Some(PythonText.row(row, context.inputSchema)), None, problem)
+
+  private def ofTimer(timer: Timer[UnsafeRow], problem: Throwable): RuntimeException = {
+    val domain = if (timer.kind == TimerKind.EventTime) "event" else "processing"
+    failed(None, Some(s"${timer.timestamp} in $domain time"), problem)
+  }
+
+  private def failed(row: Option[String], timer: Option[String], problem: Throwable): RuntimeException = {
+    val key = PythonText.key(context.backend.currentKey, context.keySchema)
+    KeyedErrors.callFailed(context.spec.name, key, row, timer, problem)
+  }
+}
+
+private object FunctionErrors {
+
+  /** Says that the user's code failed in its `open`; what it declared against the rules is told as that. */
+  def opening(operator: String)(open: => Unit): Unit =
+    try open
+    catch {
+      case ours @ (_: StateException | _: ReportedException) => throw ours
+      case problem if isUsers(problem) => throw UserClasses.openFailed(operator, problem)
+    }
+
+  /** Whether an exception out of the user's code is about that code, and not about the end of the task. */
+  private def isUsers(problem: Throwable): Boolean =
+    NonFatal(problem) && !problem.isInstanceOf[TaskKilledException]
+}

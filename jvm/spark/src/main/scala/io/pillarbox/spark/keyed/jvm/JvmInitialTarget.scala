@@ -1,0 +1,54 @@
+package io.pillarbox.spark.keyed.jvm
+
+import io.pillarbox.spark.keyed.KeyedErrors
+import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.state._
+import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.types._
+
+/** States of functions of the JVM, whose values are rows or of basic types, as initial values get into them. */
+private object JvmInitialTarget {
+
+  def of(operator: String, descriptor: StateDescriptor[_], state: State): InitialTarget = {
+    val name = descriptor.name
+    def typeOf(written: SerializerSnapshot): DataType = dataType(written)
+      .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
+    val valueType = typeOf(descriptor.valueSerializer.snapshot)
+    val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
+    val toValue = converter(descriptor.valueSerializer, valueType)
+    val toKey =
+      if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)
+    def target(kind: InitialKind)(write: (Any, Any) => Unit) =
+      InitialTarget(kind, valueType, keyType, (key, value) => write(toKey(key), toValue(value)))
+    state match {
+      case value: ValueState[_] =>
+        target(InitialKind.Value)((_, v) => value.asInstanceOf[ValueState[Any]].update(v))
+      case list: ListState[_] => target(InitialKind.List)((_, v) => list.asInstanceOf[ListState[Any]].add(v))
+      case map: MapState[_, _] => target(InitialKind.Map)(map.asInstanceOf[MapState[Any, Any]].put)
+      case reducing: ReducingState[_] =>
+        target(InitialKind.Value)((_, v) => reducing.asInstanceOf[ReducingState[Any]].add(v))
+      case _ => throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
+    }
+  }
+
+  /** From what is shown of a value to what the function works with. */
+  private def converter(serializer: TypeSerializer[_], shown: DataType): Any => Any = {
+    val toScala = CatalystTypeConverters.createToScalaConverter(shown)
+    val isWrapped = serializer.snapshot.id == UnsafeRowSerializer.Id &&
+      (UnsafeRowSerializer.schemaOf(serializer.snapshot) != shown)
+    if (isWrapped) value => Row(toScala(value)) else toScala
+  }
+
+  private def dataType(written: SerializerSnapshot): Option[DataType] = written.id match {
+    case UnsafeRowSerializer.Id => Some(UnsafeRowSerializer.shownType(UnsafeRowSerializer.schemaOf(written)))
+    case "long" => Some(LongType)
+    case "int" => Some(IntegerType)
+    case "double" => Some(DoubleType)
+    case "boolean" => Some(BooleanType)
+    case "string" => Some(StringType)
+    case "bytes" => Some(BinaryType)
+    case _ => None
+  }
+}

@@ -1,0 +1,64 @@
+package io.pillarbox.spark.keyed.jvm
+
+import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedProcessFunction, KeyedTarget}
+import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.task.UserClasses
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * Runs a `KeyedProcessFunction[Row, Row, Row]` of the JVM: row by row, timer by timer, at once.
+ *
+ * The function is made and opened once for a partition in an executor, and kept across micro-batches.
+ */
+final class JvmKeyedOperator(className: String, options: Map[String, String]) extends KeyedOperator {
+  private var context: KeyedOperatorContext = _
+  private var opened: OpenedFunction = _
+  private var rows: KeyedTarget[UnsafeRow, UnsafeRow] = _
+
+  override def open(context: KeyedOperatorContext): Unit = {
+    this.context = context
+    opened = context.kept match {
+      case opened: OpenedFunction => opened
+      case _ => openFunction()
+    }
+    rows = new FunctionErrors(
+      new FunctionTarget(
+        opened.function,
+        opened.states,
+        context.backend,
+        context.timers,
+        context.clock,
+        new RowOutput(context),
+        new RowView(context)
+      ),
+      context
+    )
+  }
+
+  override def initialTargets: Map[String, () => InitialTarget] = opened.initialTargets(context.spec.name)
+
+  override def target: KeyedTarget[UnsafeRow, UnsafeRow] = rows
+
+  override def close(): Unit = ()
+
+  private def openFunction(): OpenedFunction = {
+    val function = new UserClasses(context.spec.operator)
+      .instantiate(className, options, classOf[KeyedProcessFunction[Row, Row, Row]])
+    val states = new FunctionStates(context.backend)
+    val opened = new OpenedFunction(function, states)
+    context.kept = opened
+    FunctionErrors.opening(context.spec.operator)(function.open(states))
+    opened
+  }
+}
+
+object JvmKeyedOperator {
+
+  /** Makes operators for a class on the executors' class path. */
+  final case class Factory(className: String, options: Map[String, String]) extends KeyedOperatorFactory {
+    override def form: String = "jvm"
+    override def create(): KeyedOperator = new JvmKeyedOperator(className, options)
+  }
+}

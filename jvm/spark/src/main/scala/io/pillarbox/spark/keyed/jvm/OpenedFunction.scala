@@ -1,0 +1,47 @@
+package io.pillarbox.spark.keyed.jvm
+
+import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedProcessFunction, Output, OutputTag}
+import io.pillarbox.spark.keyed.KeyedOperatorContext
+import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** A user's function that has been opened, with its states; lives as long as the partition's state is open. */
+final private class OpenedFunction(
+    val function: KeyedProcessFunction[Row, Row, Row],
+    val states: FunctionStates
+) extends AutoCloseable {
+
+  /** Its states, as values that a query starts with get into them. */
+  def initialTargets(operator: String): Map[String, () => InitialTarget] =
+    states.all.map { case (name, (descriptor, state)) =>
+      name -> (() => JvmInitialTarget.of(operator, descriptor, state))
+    }
+
+  /** Not on a task's thread: nobody uses the function any more. */
+  override def close(): Unit = function.close()
+}
+
+/** Rows and keys as a function of the JVM is given them. */
+final private class RowView(context: KeyedOperatorContext)
+    extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
+  private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
+  private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
+
+  override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
+  override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]
+  override def input(row: UnsafeRow): Row = toRow(row).asInstanceOf[Row]
+}
+
+/** Where the rows of a function of the JVM go. Spark moves the watermark by itself. */
+final private class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
+  private val results = new ResultRows(context.spec)
+
+  override def collect(value: Row, timestamp: Long): Unit = context.collect(results.main(value))
+  override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =
+    context.collect(results.side(tag.id, value))
+  override def fired(kind: TimerKind): Unit = context.countTimers(kind, 1)
+  override def emitWatermark(timestamp: Long): Unit = ()
+}

@@ -1,0 +1,60 @@
+package io.pillarbox.spark.keyed.jvm
+
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
+import io.pillarbox.spark.task.UserRows
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.StructType
+
+/**
+ * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main output, and
+ * a struct for each side output, null but in its own rows. Rows are valid until the next one is made.
+ */
+final private class ResultRows(spec: KeyedSpec) {
+  private val tags = spec.tags.toIndexedSeq
+  private val mainColumns =
+    if (tags.isEmpty) spec.returns else StructType(spec.returns.slice(1, spec.returns.length - tags.size))
+  private val mainRows =
+    if (tags.isEmpty) new UserRows(mainColumns) else new UserRows(mainColumns, spec.returns, inMain)
+  private val sideRows = tags.indices.map(sideRowsOf)
+
+  /** @throws RuntimeException (JVM_RESULT_MISMATCH) if the row does not fit */
+  def main(row: Row): InternalRow = fitting(mainRows.toInternal(row))
+
+  /**
+   * @throws RuntimeException
+   *   (UNKNOWN_SIDE_OUTPUT, SIDE_OUTPUT_NOT_A_ROW, JVM_RESULT_MISMATCH) if no such output was declared, or the value does
+   *   not fit it
+   */
+  def side(tag: String, value: Any): InternalRow = {
+    val at = tags.indexOf(tag)
+    if (at < 0) throw KeyedErrors.unknownSideOutput(spec.name, tag, tags)
+    value match {
+      case row: Row => fitting(sideRows(at).toInternal(row))
+      case _ => throw KeyedErrors.sideOutputNoRow(spec.name, tag, value)
+    }
+  }
+
+  private def inMain(row: Row): Row = Row.fromSeq((ResultRows.Main +: row.toSeq) ++ nulls(tags.size))
+
+  private def sideRowsOf(at: Int): UserRows = {
+    val columns = spec.output(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
+    val before = tags(at) +: nulls(mainColumns.length + at)
+    val after = nulls(tags.size - at - 1)
+    new UserRows(columns, spec.output, row => Row.fromSeq((before :+ row) ++ after))
+  }
+
+  private def nulls(count: Int): Seq[Any] = Seq.fill[Any](count)(null)
+
+  private def fitting(row: => InternalRow): InternalRow =
+    try row
+    catch {
+      case misfit: IllegalArgumentException => throw KeyedErrors.resultMisfit(spec.name, misfit.getMessage)
+    }
+}
+
+private object ResultRows {
+
+  /** The tag of rows of the main output; the Python package has the same. */
+  final val Main = "main"
+}

@@ -1,0 +1,85 @@
+package io.pillarbox.spark.keyed.scan
+
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
+import org.apache.spark.sql.types.{DataType, NullType}
+
+/** Resolves the expressions of a scan over `row`. Runs on the driver. */
+final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attribute]) {
+  private val scan = ScanSpec.fromJson(spec.json)
+  private val expressions = new RowExpressions(session)
+  private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
+
+  /**
+   * The program, and the columns that it puts out.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if an expression can't be resolved
+   * @throws IllegalArgumentException
+   *   if one is no expression of a row, or if a column of the state has the name of a column of the row, or no type
+   */
+  def compile(): (ScanProgram, Seq[Attribute]) = {
+    checkNames()
+    val initials = scan.state.map(column => initialOf(column))
+    val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
+    scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
+    val state = attributes(types)
+    val emits = resolve("emit", if (scan.emit.isEmpty) Seq("*") else scan.emit, row ++ state)
+    val program = ScanProgram(
+      state,
+      initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
+      updates(state).zip(types).map { case (update, dataType) => cast(update, dataType) },
+      emits.map(unaliased),
+      scan.ttl
+    )
+    (program, emits.map(_.toAttribute))
+  }
+
+  private def initialOf(column: ScanColumn): Expression =
+    one(s"The initial value of the state '${column.name}'", column.init, row)
+
+  private def updates(state: Seq[Attribute]): Seq[Expression] = scan.state.map { column =>
+    one(s"The update of the state '${column.name}'", column.update, row ++ state)
+  }
+
+  private def one(place: String, text: String, columns: Seq[Attribute]): Expression =
+    resolve(place, Seq(text), columns) match {
+      case Seq(named) => unaliased(named)
+      case several => throw KeyedErrors.scanExpression(spec.name, place, text, s"${several.size} columns")
+    }
+
+  private def resolve(place: String, texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
+    try expressions.resolve(texts, columns)
+    catch {
+      case refused: RowExpressions.Refused =>
+        throw KeyedErrors.scanExpression(spec.name, place, refused.text, refused.what)
+    }
+
+  private def unaliased(named: NamedExpression): Expression = named match {
+    case alias: Alias => alias.child
+    case other => other
+  }
+
+  private def attributes(types: Seq[DataType]): Seq[AttributeReference] =
+    scan.state.zip(types).map { case (column, dataType) => AttributeReference(column.name, dataType)() }
+
+  private def cast(value: Expression, to: DataType): Expression =
+    if (SparkAdapter.asNullable(value.dataType) == to) value else Cast(value, to, Some(timeZone))
+
+  private def checkNames(): Unit = {
+    val same = SparkAdapter.sqlConf(session).resolver
+    val taken = scan.state.map(_.name).filter(name => row.exists(column => same(column.name, name)))
+    if (taken.nonEmpty)
+      throw new IllegalArgumentException(
+        s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state another one"
+      )
+  }
+
+  private def checkType(column: ScanColumn, dataType: DataType): Unit =
+    if (SparkAdapter.contains(dataType)(_ == NullType))
+      throw new IllegalArgumentException(
+        s"${spec.name}: the state ${column.name} has no type: write its initial value as CAST(NULL AS ...)"
+      )
+}

@@ -1,0 +1,111 @@
+package io.pillarbox.spark.keyed.scan
+
+import io.pillarbox.operator.KeyedTarget
+import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
+import io.pillarbox.timer.Timer
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.types.StructType
+
+/**
+ * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make the row that
+ * goes out. No timers.
+ */
+final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedTarget[UnsafeRow, UnsafeRow] {
+  private val joined = new JoinedRow
+  private var initial: UnsafeProjection = _
+  private var update: UnsafeProjection = _
+  private var emit: UnsafeProjection = _
+  private var context: KeyedOperatorContext = _
+  private var state: ValueState[UnsafeRow] = _
+
+  override def open(context: KeyedOperatorContext): Unit = {
+    this.context = context
+    state = context.backend.getOrCreate(
+      ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
+    )
+    val row = context.task.input
+    initial = UnsafeProjection.create(program.initials, row)
+    update = UnsafeProjection.create(program.updates, row ++ program.state)
+    emit = UnsafeProjection.create(program.emits, row ++ program.state)
+  }
+
+  override def initialTargets: Map[String, () => InitialTarget] = {
+    val toRow = UnsafeRowSerializer.fromShown(program.stateSchema)
+    val shown = UnsafeRowSerializer.shownType(program.stateSchema)
+    val write = (_: Any, value: Any) => state.update(toRow(value))
+    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, shown, null, write)))
+  }
+
+  override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
+
+  override def firesWithin: Boolean = false
+
+  override def tryRow(row: UnsafeRow, time: Long): Boolean = tryRow(context.keyOf(row), row, time)
+
+  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
+    context.backend.setCurrentKey(key)
+    val known = state.value()
+    val next = update(joined(row, if (known == null) initial(row) else known)).copy()
+    state.update(next)
+    context.collect(emit(joined(row, next)))
+    true
+  }
+
+  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean =
+    throw new IllegalStateException(s"A scan registers no timers, found $timer in its checkpoint")
+
+  override def startKey(key: UnsafeRow): Unit = ()
+
+  override def tryEndKey(key: UnsafeRow): Boolean = {
+    context.backend.setCurrentKey(key)
+    state.clear()
+    true
+  }
+
+  override def settle(horizon: Long): Unit = ()
+
+  override def isSettled: Boolean = true
+
+  override def close(): Unit = ()
+}
+
+object ScanOperator {
+  private final val StateName = "scan"
+
+  final case class Factory(program: ScanProgram) extends KeyedOperatorFactory {
+    override def form: String = "scan"
+    override def create(): KeyedOperator = new ScanOperator(program)
+    override def expressions: Seq[Expression] = program.initials ++ program.updates ++ program.emits
+
+    override def withExpressions(optimized: Seq[Expression]): KeyedOperatorFactory = {
+      val (initials, rest) = optimized.splitAt(program.initials.size)
+      val (updates, emits) = rest.splitAt(program.updates.size)
+      Factory(program.copy(initials = initials, updates = updates, emits = emits))
+    }
+  }
+}
+
+/**
+ * The resolved expressions of a scan.
+ *
+ * @param state
+ *   columns of the state
+ * @param initials
+ *   over the columns of a row
+ * @param updates
+ *   over a row and the old `state`, all at once
+ * @param emits
+ *   over a row and the new `state`
+ */
+final case class ScanProgram(
+    state: Seq[Attribute],
+    initials: Seq[Expression],
+    updates: Seq[Expression],
+    emits: Seq[Expression],
+    ttl: Option[StateTtlConfig]
+) {
+  def stateSchema: StructType = DataTypeUtils.fromAttributes(state)
+}

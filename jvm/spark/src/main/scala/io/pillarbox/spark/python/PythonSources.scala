@@ -1,9 +1,0 @@
-package io.pillarbox.spark.python
-
-import java.nio.file.Paths
-
-/** Where this very library's Python sources are on this machine: the jar itself, or a class folder in tests. */
-object PythonSources {
-  lazy val path: String =
-    Paths.get(getClass.getProtectionDomain.getCodeSource.getLocation.toURI).toString
-}

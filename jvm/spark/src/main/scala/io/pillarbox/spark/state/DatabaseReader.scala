@@ -1,0 +1,116 @@
+package io.pillarbox.spark.state
+
+import java.io.{BufferedInputStream, BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.{InputStream, OutputStream}
+import java.nio.file.{Files, Path => LocalPath}
+
+import io.pillarbox.spark.checkpoint._
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
+
+/**
+ * The files of a database on the local disk, from a snapshot.
+ *
+ * @param timersInside
+ *   whether it has the timers too
+ */
+final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
+
+/** Opens state on the database of a snapshot, or copies its content where state is kept in another way. */
+final private[state] class DatabaseReader(
+    folder: StateFolder,
+    empty: () => PartitionState,
+    adopt: LocalDatabase => Option[PartitionState]
+) {
+  private val tables = new SharedTables(folder.path, folder.conf)
+
+  /** @throws io.pillarbox.state.StateException if a file is missing or damaged; its name is in the message */
+  def read(file: StateFile): DatabaseReader.Opened = {
+    val source = folder.pathOf(file).toString
+    var manifest: DatabaseManifest = null
+    val timers = new ByteArrayOutputStream
+    val header = folder.read(file) { in =>
+      StateFileFormat.read(in, source)(part => manifest = DatabaseManifest.readFrom(part, source))(part =>
+        part.transferTo(timers): Unit
+      )
+    }
+    val local = download(manifest, source)
+    val database = LocalDatabase(local, manifest.timersInside)
+    val adopted =
+      try adopt(database)
+      catch {
+        case e: Throwable =>
+          local.close()
+          throw e
+      }
+    adopted match {
+      case Some(state) =>
+        if (!manifest.timersInside)
+          closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
+        DatabaseReader.Opened(state, manifest.tables.map(table => table.local -> table).toMap, header)
+      case None =>
+        DatabaseReader.Opened(converted(database, timers.toByteArray, source), Map.empty, header)
+    }
+  }
+
+  private def download(manifest: DatabaseManifest, source: String): LocalFolder = {
+    val local = LocalFolders.create("rocksdb")
+    try {
+      manifest.tables.foreach(tables.fetch(_, local.path, source))
+      manifest.small.foreach { case (name, content) => Files.write(local.path.resolve(name), content) }
+      local
+    } catch {
+      case e: Throwable =>
+        local.close()
+        throw e
+    }
+  }
+
+  /** Goes through the portable format, by way of the local disk. */
+  private def converted(database: LocalDatabase, timers: Array[Byte], source: String): PartitionState = {
+    val target = empty()
+    closingIfFails(target) {
+      val scratch = LocalFolders.create("convert")
+      try {
+        val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
+        val opened = StateBackends.overDatabase(target.backend.keySerializer, database)
+        try {
+          writeTo(content)(opened.backend.snapshot(_): Unit)
+          if (database.timersInside) writeTo(due)(opened.timers.snapshot) else Files.write(due, timers): Unit
+        } finally opened.close()
+        readFrom(content)(target.backend.restore(_, source))
+        readFrom(due)(target.timers.restore(_, source))
+      } finally scratch.close()
+    }
+    target
+  }
+
+  private def closingIfFails(state: PartitionState)(action: => Unit): Unit =
+    try action
+    catch {
+      case e: Throwable =>
+        state.close()
+        throw e
+    }
+
+  private def writeTo(file: LocalPath)(content: OutputStream => Unit): Unit = {
+    val out = new BufferedOutputStream(Files.newOutputStream(file))
+    try content(out)
+    finally out.close()
+  }
+
+  private def readFrom(file: LocalPath)(content: InputStream => Unit): Unit = {
+    val in = new BufferedInputStream(Files.newInputStream(file))
+    try content(in)
+    finally in.close()
+  }
+}
+
+private[state] object DatabaseReader {
+
+  /** @param tables of the database that are in the checkpoint, by their local names */
+  final case class Opened(
+      state: PartitionState,
+      tables: Map[String, SharedFile],
+      header: StateFileFormat.Header
+  )
+}

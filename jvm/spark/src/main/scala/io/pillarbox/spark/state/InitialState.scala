@@ -1,0 +1,83 @@
+package io.pillarbox.spark.state
+
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.types._
+
+/**
+ * What is known of the rows of initial state, in each of which the key columns come first.
+ *
+ * @param columns
+ *   of the rows: the keys, then one for each of `states`, then one that rows are sorted by
+ * @param states
+ *   what each column after the keys holds
+ */
+final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColumn])
+
+/**
+ * A column of initial state.
+ *
+ * @param state
+ *   the name of the state, or that which stands for the timers
+ * @param isEntry
+ *   whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is read, one row an entry;
+ *   otherwise all that a key has in the state
+ */
+final case class InitialColumn(state: String, isEntry: Boolean)
+
+/** Initial state on its way to the tasks of the first micro-batch, partitioned as their input is. */
+final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])
+
+/** What kind of state takes the values of an initial state. */
+sealed trait InitialKind
+
+object InitialKind {
+  case object Value extends InitialKind
+  case object List extends InitialKind
+  case object Map extends InitialKind
+}
+
+/**
+ * A state of an operator, as initial values get into it.
+ *
+ * @param valueType
+ *   of the value, accumulator, element or entry, as Catalyst has it
+ * @param mapKeyType
+ *   of a map's keys, else null
+ * @param write
+ *   takes a map's key (or null) and a value for the current key
+ */
+final case class InitialTarget(
+    kind: InitialKind,
+    valueType: DataType,
+    mapKeyType: DataType,
+    write: (Any, Any) => Unit
+) {
+
+  /** All that a key can have in it. */
+  def wholeType: DataType = kind match {
+    case InitialKind.Value => valueType
+    case InitialKind.List => ArrayType(valueType)
+    case InitialKind.Map => MapType(mapKeyType, valueType)
+  }
+}
+
+object InitialState {
+
+  /** Stands for the timers, where the name of a state is asked for. */
+  final val Timers = "pillarbox timers"
+
+  /** A kind of timer, in DataFrames of timers. */
+  def nameOf(kind: TimerKind): String = kind match {
+    case TimerKind.EventTime => "event_time"
+    case TimerKind.ProcessingTime => "processing_time"
+  }
+
+  /** The kind of that name, or of the one that Python's timers have. */
+  private[spark] def kindOf(name: String): Option[TimerKind] =
+    Seq(TimerKind.EventTime, TimerKind.ProcessingTime).find { kind =>
+      name == nameOf(kind) || name == nameOf(kind).stripSuffix("_time")
+    }
+}

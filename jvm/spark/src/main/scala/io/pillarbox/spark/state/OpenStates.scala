@@ -1,0 +1,97 @@
+package io.pillarbox.spark.state
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.spark.checkpoint.{SharedFile, StateVersion}
+import org.apache.spark.sql.pillarbox.StatePartition
+
+/**
+ * The state that this executor keeps open between micro-batches. Thread-safe.
+ *
+ * Whoever checks state out has it alone, and checks it in again once its changes are committed; if that fails it closes
+ * it instead, so what is in here is always exactly some committed version.
+ */
+object OpenStates {
+  private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
+
+  /**
+   * The state of `partition` at `version`, if it is open and idle. State of any other version is closed.
+   *
+   * @throws InterruptedException
+   *   if interrupted while a snapshot is taken of it; it stays open and idle then
+   */
+  def checkOut(partition: StatePartition, version: StateVersion): Option[VersionedState] =
+    take(partition).flatMap { state =>
+      if (version.isMetBy(state.version)) Some(state)
+      else {
+        state.close()
+        None
+      }
+    }
+
+  /** Whether state of `partition` is open and idle, of whatever version; it may change right after. */
+  def isIdle(partition: StatePartition): Boolean = idle.containsKey(partition)
+
+  /** Waits until no snapshot is being taken, before the state leaves: an interrupt must not lose it. */
+  private def take(partition: StatePartition): Option[VersionedState] =
+    Option(idle.get(partition)).flatMap { state =>
+      state.awaitReserve()
+      try Option.when(idle.remove(partition, state))(state)
+      finally state.release()
+    }
+
+  /** State that has just been committed; replaces, and closes, what another attempt left. */
+  def checkIn(partition: StatePartition, state: VersionedState): Unit = {
+    val other = idle.put(partition, state)
+    if (other != null) StateMaintenance.close(other)
+  }
+
+  /** The partitions whose state is open and idle. */
+  def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
+
+  /** Closes the state of a partition that this executor has no use for any more. */
+  def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
+
+  /** Runs `action` on idle state; whoever wants to check it out meanwhile waits. False if it isn't idle. */
+  private[state] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
+    val state = idle.get(partition)
+    state != null && state.reserve() && {
+      try
+        if (idle.get(partition) eq state) {
+          action(state)
+          true
+        } else false
+      finally state.release()
+    }
+  }
+}
+
+/**
+ * Open state with the version that it is of.
+ *
+ * @param deltas
+ *   committed since the last snapshot
+ * @param tables
+ *   files of its database that the last snapshot left in the checkpoint, by their local names
+ */
+final class VersionedState(
+    val state: PartitionState,
+    @volatile var version: StateVersion,
+    @volatile var deltas: Int,
+    @volatile var tables: Map[String, SharedFile] = Map.empty
+) extends AutoCloseable {
+  private val inSnapshot = new java.util.concurrent.Semaphore(1)
+  private val closed = new AtomicBoolean
+
+  private[state] def reserve(): Boolean = inSnapshot.tryAcquire()
+
+  private[state] def release(): Unit = inSnapshot.release()
+
+  /** Waits until nobody else has it, not even for a snapshot. */
+  private[state] def awaitReserve(): Unit = inSnapshot.acquire()
+
+  override def close(): Unit = if (closed.compareAndSet(false, true)) state.close()
+}

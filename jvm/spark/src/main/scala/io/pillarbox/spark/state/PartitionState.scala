@@ -1,0 +1,52 @@
+package io.pillarbox.spark.state
+
+import io.pillarbox.operator.EventClock
+import io.pillarbox.state.{KeyedStateBackend, StateClock}
+import io.pillarbox.timer._
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * State and timers of one partition, with the clocks they go by. Stays open in the executor between micro-batches; one
+ * task at a time uses it, and takes it over by [[takeOver]].
+ *
+ * @param trackChanges
+ *   whether changes can be committed
+ * @param timersInDatabase
+ *   whether the timers are kept in the database of the state
+ */
+final class PartitionState(
+    makeBackend: StateClock => KeyedStateBackend[UnsafeRow],
+    makeQueues: KeyedStateBackend[UnsafeRow] => TimerQueues,
+    release: () => Unit,
+    trackChanges: Boolean,
+    val timersInDatabase: Boolean = false
+) extends AutoCloseable {
+  val clock = new EventClock
+  val backend: KeyedStateBackend[UnsafeRow] = makeBackend(clock)
+  val timers: InternalTimerServiceImpl[UnsafeRow] = new InternalTimerServiceImpl[UnsafeRow](
+    backend.keySerializer,
+    backend.maxKeyGroups,
+    backend.keyGroupRange,
+    KeyContext.of(backend),
+    makeQueues(backend),
+    trackChanges
+  )
+
+  /** What the operator keeps from one micro-batch to the next. */
+  var kept: AutoCloseable = _
+
+  /** Whether the function of this query was opened on it, and so its states are known and in order. */
+  var isClaimed = false
+
+  /** Makes the calling thread the one that uses it. */
+  def takeOver(): Unit = backend.takeOwnership()
+
+  /** When the next timer of a kind is due; `Long.MaxValue` if there is none. */
+  def nextTimer(kind: TimerKind): Long = timers.nextTimestamp(kind)
+
+  override def close(): Unit =
+    try if (kept != null) kept.close()
+    finally
+      try backend.close()
+      finally release()
+}

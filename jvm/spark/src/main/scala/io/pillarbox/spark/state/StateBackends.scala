@@ -1,0 +1,184 @@
+package io.pillarbox.spark.state
+
+import io.pillarbox.queue.RocksDBOrderedByteStore
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
+import io.pillarbox.timer.{TimerKind, TimerQueues}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
+import org.apache.spark.sql.types.{StructField, StructType}
+import org.rocksdb.ColumnFamilyHandle
+
+/** Makes empty state of a partition, kept in an executor. */
+object StateBackends {
+
+  /** How many key groups state is divided into; on disk, so never to be changed. */
+  final val MaxKeyGroups = 128
+
+  /** Spark decides which key is in which partition, so any partition can have keys of any key group. */
+  private val AllKeyGroups = KeyGroupRange(0, MaxKeyGroups - 1)
+
+  /** For a batch: one key at a time, nothing is ever committed. */
+  def forBatch(keySchema: StructType): PartitionState = new PartitionState(
+    clock =>
+      new HeapKeyedStateBackend(
+        keySerializer(keySchema),
+        MaxKeyGroups,
+        AllKeyGroups,
+        clock,
+        tracksChanges = false,
+        sweeps = false
+      ),
+    _ => TimerQueues.Heap,
+    () => (),
+    trackChanges = false
+  )
+
+  /**
+   * For a stream.
+   *
+   * @param memoryLimit
+   *   of all RocksDB databases of the process, in bytes
+   * @param from
+   *   a database to go on with; see [[canAdopt]]
+   * @param clockBehind
+   *   how far the batch's time is behind the machine's, in milliseconds
+   */
+  def forStream(
+      storage: StateStorage,
+      keySchema: StructType,
+      memoryLimit: Long,
+      from: Option[LocalDatabase] = None,
+      clockBehind: Long = 0L
+  ): PartitionState =
+    make(storage.state, storage.timers, keySerializer(keySchema), memoryLimit, from, clockBehind)
+
+  /** For reading what a stream left, whatever kept it; over its database, if it has left one. */
+  def forReading(
+      keySchema: StructType,
+      memoryLimit: Long,
+      from: Option[LocalDatabase] = None
+  ): PartitionState = {
+    val timers = if (from.exists(!_.timersInside)) StorageKind.Heap else StorageKind.RocksDB
+    make(StorageKind.RocksDB, timers, keySerializer(keySchema), memoryLimit, from)
+  }
+
+  /** Whether state is kept as in this database. */
+  def canAdopt(storage: StateStorage, database: LocalDatabase): Boolean =
+    storage.state == StorageKind.RocksDB && (storage.timers == StorageKind.RocksDB) == database.timersInside
+
+  /** Over a database, to read its content out. */
+  def overDatabase(keys: TypeSerializer[UnsafeRow], database: LocalDatabase): PartitionState = {
+    val timers = if (database.timersInside) StorageKind.RocksDB else StorageKind.Heap
+    make(StorageKind.RocksDB, timers, keys, RocksDBConfig(database.folder.path).memoryLimit, Some(database))
+  }
+
+  private def make(
+      kind: StorageKind,
+      timers: StorageKind,
+      keys: TypeSerializer[UnsafeRow],
+      memoryLimit: Long,
+      from: Option[LocalDatabase],
+      clockBehind: Long = 0L
+  ): PartitionState = {
+    val closing = new Closing
+    try
+      new PartitionState(
+        clock =>
+          kind match {
+            case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
+            case StorageKind.RocksDB =>
+              val folder = from.fold(closing.folder())(database => closing.own(database.folder))
+              val config = RocksDBConfig(
+                folder.path,
+                memoryLimit,
+                sharedCache = CacheBudget.ofProcess,
+                clockBehind = clockBehind
+              )
+              new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
+          },
+        backend => timerQueues(timers, backend, memoryLimit, closing),
+        () => closing.run(),
+        trackChanges = true,
+        timersInDatabase = kind == StorageKind.RocksDB && timers == StorageKind.RocksDB
+      )
+    catch {
+      case e: Throwable =>
+        closing.run()
+        throw e
+    }
+  }
+
+  /** Of keys by their types alone: names may change from one run of a query to the next, and whether nulls occur. */
+  private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
+    val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
+    new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))
+  }
+
+  private def timerQueues(
+      kind: StorageKind,
+      backend: KeyedStateBackend[UnsafeRow],
+      memoryLimit: Long,
+      closing: Closing
+  ): TimerQueues = kind match {
+    case StorageKind.Heap => TimerQueues.Heap
+    case StorageKind.RocksDB =>
+      backend match {
+        case rocks: RocksDBKeyedStateBackend[_] => overRocksDB(rocks.store)
+        case _ =>
+          val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
+          closing.first(own)
+          overRocksDB(own)
+      }
+  }
+
+  private def overRocksDB(store: RocksDBStore): TimerQueues = TimerQueues.overStore { kind =>
+    val name = kind match {
+      case TimerKind.EventTime => "timers-event"
+      case TimerKind.ProcessingTime => "timers-processing"
+    }
+    new RocksDBOrderedByteStore(
+      store.rocksDB,
+      familyOf(store, name.getBytes("UTF-8")),
+      store.defaultReadOptions,
+      store.defaultWriteOptions
+    )
+  }
+
+  /** The column family that a restored database has, or a new one. */
+  private def familyOf(store: RocksDBStore, name: Array[Byte]): ColumnFamilyHandle =
+    store.columnFamilies.find(_.getName.sameElements(name)) match {
+      case Some(family) =>
+        store.enableCompaction(family)
+        family
+      case None => store.createColumnFamily(name)
+    }
+
+  /** What is to be closed after the backend: databases, then folders. */
+  private final class Closing {
+    private var resources = List.empty[AutoCloseable]
+
+    def folder(): LocalFolder = own(LocalFolders.create("rocksdb"))
+
+    def own(folder: LocalFolder): LocalFolder = {
+      resources = resources :+ folder
+      folder
+    }
+
+    def first(resource: AutoCloseable): Unit = resources = resource :: resources
+
+    /** Closes all of them, whatever becomes of one. */
+    def run(): Unit = while (resources.nonEmpty) {
+      val first = resources.head
+      resources = resources.tail
+      try first.close()
+      catch {
+        case e: Throwable =>
+          run()
+          throw e
+      }
+    }
+  }
+}

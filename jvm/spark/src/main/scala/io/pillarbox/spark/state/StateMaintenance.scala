@@ -1,0 +1,87 @@
+package io.pillarbox.spark.state
+
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{Executors, ThreadFactory, TimeUnit}
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.spark.checkpoint._
+import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
+import org.slf4j.LoggerFactory
+
+/**
+ * What is done to state in the background: snapshots, deletion of files that no version needs, and closing what this
+ * executor does not need any more. A failure is logged and the work is tried again at its next occasion.
+ */
+object StateMaintenance {
+  private val log = LoggerFactory.getLogger(getClass)
+  private val started = new AtomicBoolean
+
+  private val threads: ThreadFactory = { action =>
+    val thread = new Thread(action, "pillarbox state maintenance")
+    thread.setDaemon(true)
+    thread
+  }
+  private lazy val executor = Executors.newSingleThreadScheduledExecutor(threads)
+
+  /** Looks for state to close every `intervalMs`, from the first call on. */
+  def start(intervalMs: Long): Unit =
+    if (started.compareAndSet(false, true))
+      executor.scheduleWithFixedDelay(() => unloadInactive(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
+
+  /** Takes a snapshot of what is open and idle, then deletes old files; soon, on another thread. */
+  def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
+    inBackground(s"take a snapshot of $partition")(snapshot(partition, settings))
+
+  def unload(partition: StatePartition): Unit =
+    inBackground(s"unload $partition")(OpenStates.unload(partition))
+
+  /** Closes state; that can take a moment. */
+  def close(state: VersionedState): Unit = inBackground("close state")(state.close())
+
+  /** Returns when all that was asked for before is done; for tests. */
+  private[spark] def awaitDone(): Unit = executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
+
+  /** Closes the state of queries that have ended and of partitions that went elsewhere. */
+  private[spark] def unloadInactive(): Unit =
+    OpenStates.partitions.filterNot(_.isActive).foreach { partition =>
+      try OpenStates.unload(partition)
+      catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
+    }
+
+  /** State waits only while it is copied to the local disk; the upload comes after. */
+  private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
+    val local = LocalFolders.create("snapshot")
+    try {
+      var taken = Option.empty[(VersionedState, SnapshotWriter)]
+      OpenStates.whileIdle(partition) { versioned =>
+        versioned.state.takeOver()
+        taken = Some(versioned -> SnapshotWriter.take(versioned, local.path))
+        versioned.deltas = 0
+      }
+      taken.foreach { case (versioned, writer) =>
+        versioned.tables = upload(partition, settings, writer)
+      }
+    } finally local.close()
+  }
+
+  private def upload(
+      partition: StatePartition,
+      settings: StateSettings,
+      writer: SnapshotWriter
+  ): Map[String, SharedFile] = {
+    val folder = new StateFolder(partition.folder, settings.configuration)
+    val tables = new SharedTables(partition.folder, settings.configuration)
+    val shared = writer.upload(folder, tables, settings.withIds)
+    partition.reportSnapshot(writer.version.number)
+    val oldest = writer.version.number - settings.versionsToRetain
+    val version = StateVersion(writer.version.number, writer.version.id.filter(_ => settings.withIds))
+    new StateHistory(folder).deleteBefore(oldest, version, tables)
+    shared
+  }
+
+  private def inBackground(what: String)(action: => Unit): Unit = executor.execute { () =>
+    try action
+    catch { case NonFatal(e) => log.warn(s"Could not $what", e) }
+  }
+}

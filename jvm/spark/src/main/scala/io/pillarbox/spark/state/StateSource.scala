@@ -1,0 +1,31 @@
+package io.pillarbox.spark.state
+
+import io.pillarbox.spark.task.LaneResource
+import org.apache.spark.sql.types.StructType
+
+/** Where the state of a task comes from and goes to. Inside the operator's lane. */
+trait StateSource extends LaneResource {
+
+  /** The state as the last committed micro-batch left it. */
+  def open(): PartitionState
+
+  /** Makes what was changed durable, as the next version. */
+  def commit(): Unit
+
+  /** Frees the state, if it was opened, unless it was committed and can be used again. */
+  override def close(): Unit
+}
+
+/** State of a batch: empty at first, gone at the end. */
+final class BatchStateSource(keySchema: StructType) extends StateSource {
+  private var state: PartitionState = _
+
+  override def open(): PartitionState = {
+    state = StateBackends.forBatch(keySchema)
+    state
+  }
+
+  override def commit(): Unit = ()
+
+  override def close(): Unit = if (state != null) state.close()
+}

@@ -1,0 +1,37 @@
+package io.pillarbox.spark.state
+
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.types.StructType
+
+/**
+ * What a task says of the state of its partition.
+ *
+ * @param watermark
+ *   of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
+ * @param batchTime
+ *   processing time in milliseconds since 1970
+ * @param metrics
+ *   those of the operator, of which the ones in [[StateTask]] and Spark's own of stateful operators are counted
+ */
+final case class StateTask(
+    storage: StateStorage,
+    keySchema: StructType,
+    watermark: Long,
+    batchTime: Long,
+    metrics: Map[String, SQLMetric]
+)
+
+object StateTask {
+  val LoadMs = "stateLoadTimeMs"
+  val CommitBytes = "commitBytes"
+  val FileBytes = "stateFileBytes"
+  val BackendReused = "numBackendsReused"
+
+  /** The names of the metrics of state, besides those of every stateful operator of Spark. */
+  val metricDescriptions: Seq[(String, String)] = Seq(
+    LoadMs -> "time to load state (ms)",
+    CommitBytes -> "bytes written by commits",
+    FileBytes -> "bytes of state in local files",
+    BackendReused -> "number of backends found open"
+  )
+}

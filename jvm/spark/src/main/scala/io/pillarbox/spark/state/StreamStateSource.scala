@@ -1,0 +1,126 @@
+package io.pillarbox.spark.state
+
+import java.util.UUID
+
+import io.pillarbox.spark.checkpoint._
+import io.pillarbox.state.changelog.CommitSummary
+import io.pillarbox.timer.TimerKind
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
+
+/**
+ * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more delta.
+ *
+ * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by another.
+ *
+ * @param base
+ *   the version that the micro-batch starts from
+ * @param report
+ *   tells the query what was committed
+ */
+final class StreamStateSource(
+    task: StateTask,
+    settings: StateSettings,
+    partition: StatePartition,
+    base: StateVersion,
+    report: StateReport,
+    taskContext: TaskContext
+) extends StateSource {
+  private val folder = new StateFolder(partition.folder, settings.configuration)
+  private var versioned: VersionedState = _
+  private var committed = false
+
+  override def open(): PartitionState = {
+    val start = System.nanoTime
+    val found = OpenStates.checkOut(partition, if (OpenStates.isIdle(partition)) attempted else base)
+    versioned = found.getOrElse(load())
+    partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
+    StateMaintenance.start(settings.maintenanceMs)
+    found.foreach(_ => count(StateTask.BackendReused, 1))
+    count(StateTask.LoadMs, millisSince(start))
+    versioned.state.backend.noteWatermark(task.watermark)
+    versioned.state.backend.timeIs(task.batchTime)
+    versioned.state
+  }
+
+  /**
+   * The base with the id of the attempt whose file it is. Under checkpoint format 1 Spark does not tell, and another
+   * executor's attempt may have taken the place of the one that left its state open here.
+   */
+  private def attempted: StateVersion =
+    if (base.id.isDefined || base == StateVersion.Empty) base
+    else base.copy(id = Some(new StateHistory(folder).idOf(base)))
+
+  override def close(): Unit = if (versioned != null && !committed) versioned.close()
+
+  override def commit(): Unit = {
+    TaskKills.check(taskContext)
+    val start = System.nanoTime
+    val id = UUID.randomUUID().toString
+    val next = StateVersion(base.number + 1, Some(id))
+    val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
+    var summary: CommitSummary = null
+    val bytes = folder.write(file) { out =>
+      StateFileFormat.write(out, header(id)) { section =>
+        summary = versioned.state.backend.commit(section)
+      }(versioned.state.timers.commit)
+    }
+    versioned.version = next
+    versioned.deltas += 1
+    count("commitTimeMs", millisSince(start))
+    count(StateTask.CommitBytes, bytes)
+    published(summary, next)
+  }
+
+  private def header(id: String) = StateFileFormat.Header(
+    id,
+    versioned.version.id,
+    DueTimes(
+      versioned.state.nextTimer(TimerKind.EventTime),
+      versioned.state.nextTimer(TimerKind.ProcessingTime)
+    ),
+    versioned.state.backend.entryCount
+  )
+
+  private def published(summary: CommitSummary, next: StateVersion): Unit = {
+    val metrics = versioned.state.backend.metrics
+    count("numTotalStateRows", metrics.entries)
+    count("numUpdatedStateRows", summary.entries - summary.removals)
+    count("numRemovedStateRows", summary.removals)
+    count("stateMemory", math.max(metrics.memoryBytes, 0L))
+    count(StateTask.FileBytes, metrics.fileBytes)
+    count("numStateStoreInstances", 1)
+    report.committed(partition.partition, base, next, versioned.state)
+    if (settings.reportCommits) partition.reportCommit(next.number)
+    checkIn()
+  }
+
+  private def checkIn(): Unit = {
+    val takeSnapshot = versioned.deltas >= settings.snapshotEvery
+    committed = true
+    versioned.state.backend.clearCurrentKey()
+    OpenStates.checkIn(partition, versioned)
+    if (takeSnapshot) StateMaintenance.snapshotSoon(partition, settings)
+  }
+
+  private def load(): VersionedState = {
+    val clockBehind = math.max(0L, System.currentTimeMillis - task.batchTime)
+    def make(from: Option[LocalDatabase]) =
+      StateBackends.forStream(task.storage, task.keySchema, settings.rocksDBMemory, from, clockBehind)
+    def fits(database: LocalDatabase) = StateBackends.canAdopt(task.storage, database)
+    new StateLoader(
+      folder,
+      () => make(None),
+      database => Option.when(fits(database))(make(Some(database)))
+    ).load(base)
+  }
+
+  private def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
+
+  private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
+}
+
+/** Tells the query's driver of a commit. Task thread. */
+trait StateReport extends Serializable {
+  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
+}

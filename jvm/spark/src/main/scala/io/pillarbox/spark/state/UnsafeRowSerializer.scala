@@ -1,0 +1,79 @@
+package io.pillarbox.spark.state
+
+import io.pillarbox.state.serialization._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Spark's binary rows as keys and values of state: length and bytes, nothing is converted.
+ *
+ * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes with the
+ * store. Rows written with an older schema are read where [[RowEvolution]] allows it.
+ */
+final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[UnsafeRow] {
+  private val numFields = schema.length
+
+  override def serialize(row: UnsafeRow, out: OutputView): Unit = {
+    val size = row.getSizeInBytes
+    out.writeVarInt(size)
+    row.getBaseObject match {
+      case bytes: Array[Byte] =>
+        out.writeBytes(bytes, (row.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, size)
+      case _ => out.writeBytes(row.getBytes, 0, size)
+    }
+  }
+
+  override def deserialize(in: InputView): UnsafeRow = UnsafeRowSerializer.read(in, numFields)
+
+  override def copy(row: UnsafeRow): UnsafeRow = row.copy()
+
+  /** MurmurHash3 over the bytes. */
+  override def hash(row: UnsafeRow): Int = row.hashCode
+
+  override def equal(left: UnsafeRow, right: UnsafeRow): Boolean = left == right
+
+  override def snapshot: SerializerSnapshot = UnsafeRowSerializer.snapshotOf(schema)
+
+  override def compatibilityWith(written: SerializerSnapshot): Compatibility[UnsafeRow] =
+    if (written == snapshot) Compatibility.AsIs
+    else if (written.id != UnsafeRowSerializer.Id) super.compatibilityWith(written)
+    else RowEvolution.between(UnsafeRowSerializer.schemaOf(written), schema)
+}
+
+object UnsafeRowSerializer {
+  private[spark] final val Id = "spark-row"
+
+  private[state] def snapshotOf(schema: StructType): SerializerSnapshot =
+    SerializerSnapshot(Id, version = 1, parameters = plain(schema).json)
+
+  /** Reads what the serializer of a row with so many fields wrote. */
+  private[state] def read(in: InputView, numFields: Int): UnsafeRow = {
+    val size = in.readVarInt()
+    val row = new UnsafeRow(numFields)
+    row.pointTo(in.readBytes(size), size)
+    row
+  }
+
+  /** What a struct of state shows to users: a plain value of the Python API travels as a struct of one column. */
+  private[spark] def shownType(schema: StructType): DataType = schema.fields match {
+    case Array(StructField("value", plain, _, _)) => plain
+    case _ => schema
+  }
+
+  /** Turns what is shown of such a struct into the struct again. */
+  private[spark] def fromShown(schema: StructType): Any => UnsafeRow = {
+    val toUnsafe = UnsafeProjection.create(schema)
+    if (shownType(schema) eq schema) shown => toUnsafe(shown.asInstanceOf[InternalRow]).copy()
+    else shown => toUnsafe(new GenericInternalRow(Array[Any](shown))).copy()
+  }
+
+  /** The schema that a serializer of rows was written down with. */
+  private[spark] def schemaOf(written: SerializerSnapshot): StructType =
+    DataType.fromJson(written.parameters).asInstanceOf[StructType]
+
+  /** Metadata of columns, such as watermarks and comments, is no part of the type. */
+  private def plain(schema: StructType): StructType =
+    StructType(schema.map(field => field.copy(metadata = org.apache.spark.sql.types.Metadata.empty)))
+}

@@ -1,0 +1,212 @@
+package io.pillarbox.spark.worker
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.nio.channels.{Channels, WritableByteChannel}
+
+import org.apache.arrow.vector.ipc.WriteChannel
+import org.apache.arrow.vector.ipc.message.MessageSerializer
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.util.OversizedAllocationException
+import org.apache.arrow.vector.{VectorSchemaRoot, VectorUnloader}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.arrow.ArrowWriter
+import org.apache.spark.sql.pillarbox.SparkAdapter
+
+/**
+ * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap memory until
+ * `close`.
+ */
+final class ArrowBatchWriter(val schema: Schema, size: FrameSize = FrameSize.of(TaskContext.get()))
+    extends AutoCloseable {
+  private val allocator = SparkAdapter.arrowAllocator("pillarbox writer")
+  private var root: VectorSchemaRoot = _
+  private var writer: ArrowWriter = _
+  private var unloader: VectorUnloader = _
+  private val bytes = new ExposedBytes
+  private var count = 0
+
+  /** Of the rows up to `measuredRows`, what Arrow takes; of those since, what Spark takes. */
+  private var gathered = 0L
+  private var unmeasured = 0L
+  private var measuredRows = 0
+
+  /** Whether the rows in memory are those of the last message. */
+  private var isFinished = false
+  allocate()
+
+  private def allocate(): Unit = {
+    root = VectorSchemaRoot.create(schema, allocator)
+    writer = ArrowWriter.create(root)
+    unloader = new VectorUnloader(root)
+  }
+
+  /** Off-heap. */
+  def allocatedBytes: Long = allocator.getAllocatedMemory
+
+  /** Rows gathered so far. */
+  def rows: Int = count
+
+  /**
+   * Copies the row's values; what had gathered goes ahead as a message of its own if it is much.
+   *
+   * @param ahead
+   *   takes the number of rows of such a message, and the message, valid until it returns
+   * @param tooLarge
+   *   makes the error for a row that is too large for any message, from its bytes and the bounds
+   */
+  def writeBounded(row: InternalRow, rowBytes: Long, ahead: (Int, Seq[ByteBuffer]) => Unit)(
+      tooLarge: (Long, FrameSize) => Throwable
+  ): Unit = {
+    if (isFull || isFullFor(rowBytes)) ahead(count, finishParts())
+    val found = write(row, rowBytes)
+    if (found > 0) throw tooLarge(found, size)
+  }
+
+  /** Whether a row of so many bytes had better begin a message of its own. */
+  def isFullFor(rowBytes: Long): Boolean = count > 0 && bytesGathered + rowBytes > size.cut
+
+  /** Whether what has gathered is worth a message. */
+  def isFull: Boolean = count > 0 && bytesGathered >= size.cut
+
+  private def bytesGathered: Long = gathered + unmeasured
+
+  /**
+   * Copies the row's values.
+   *
+   * @param rowBytes
+   *   what Spark takes for it, 0 if that is not known
+   * @return
+   *   0, or, if the row is too large for any message, its bytes: then all that had gathered is dropped too. It is nothing if
+   *   what had gathered was sent where [[isFullFor]] says so, and `rowBytes` is known
+   */
+  def write(row: InternalRow, rowBytes: Long): Long = {
+    if (isFinished) reset()
+    val isTaken =
+      try { writer.write(row); true }
+      catch { case _: OversizedAllocationException => false }
+    count += 1
+    unmeasured += rowBytes
+    if (!isTaken) refuse(unmeasured)
+    else {
+      if (
+        rowBytes == 0 || unmeasured >= ArrowBatchWriter.MeasureBytes ||
+        count - measuredRows >= ArrowBatchWriter.MeasureRows || bytesGathered > size.most
+      ) measure()
+      if (gathered > size.most) refuse(gathered) else 0L
+    }
+  }
+
+  private def measure(): Unit = {
+    gathered = writer.sizeInBytes()
+    unmeasured = 0L
+    measuredRows = count
+  }
+
+  private def refuse(rowBytes: Long): Long = {
+    startAnew()
+    math.max(rowBytes, size.most + 1)
+  }
+
+  /** The message with the rows gathered, in one buffer on the heap; starts anew. Valid until the next call. */
+  def finish(): ByteBuffer = {
+    bytes.reset()
+    serialize(Channels.newChannel(bytes))
+    bytes.view
+  }
+
+  /**
+   * The message with the rows gathered as the memory in which they lie, without a copy; none if there are no rows. Starts
+   * anew. Valid until the next call.
+   */
+  def finishParts(): Seq[ByteBuffer] = if (count == 0) Nil
+  else {
+    val parts = new GatheredBuffers
+    serialize(parts)
+    parts.result
+  }
+
+  /** As `finish` for small messages, and for large ones as `finishParts`. */
+  def finishCheaply(): Seq[ByteBuffer] =
+    if (bytesGathered < ArrowBatchWriter.MeasureBytes) Seq(finish()) else finishParts()
+
+  private def serialize(out: WritableByteChannel): Unit = {
+    if (isFinished) reset()
+    writer.finish()
+    val batch = unloader.getRecordBatch
+    try MessageSerializer.serialize(new WriteChannel(out), batch)
+    finally batch.close()
+    isFinished = true
+    count = 0
+  }
+
+  /** Drops what has been sent; buffers that one large row needed go, since each reset clears them all. */
+  private def reset(): Unit =
+    if (gathered + unmeasured > 2 * size.cut) startAnew()
+    else {
+      writer.reset()
+      begin()
+    }
+
+  private def startAnew(): Unit = {
+    root.close()
+    allocate()
+    count = 0
+    begin()
+  }
+
+  private def begin(): Unit = {
+    isFinished = false
+    gathered = 0L
+    unmeasured = 0L
+    measuredRows = 0
+  }
+
+  override def close(): Unit = {
+    root.close()
+    allocator.close()
+  }
+}
+
+private[spark] object ArrowBatchWriter {
+
+  /** Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more than it has. */
+  private final val MeasureRows = 64
+  private final val MeasureBytes = 1L << 20
+
+  /** What Spark takes for a row, 0 if it does not say. */
+  def bytesOf(row: InternalRow): Long = row match {
+    case unsafe: UnsafeRow => unsafe.getSizeInBytes.toLong
+    case _ => 0L
+  }
+}
+
+/** A byte stream whose array can be written out without a copy. */
+final private class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
+  def view: ByteBuffer = ByteBuffer.wrap(buf, 0, count)
+}
+
+/** Notes what is written to it. Off-heap memory, where the columns are, is not copied; the rest is small. */
+final private class GatheredBuffers extends WritableByteChannel {
+  private val parts = Seq.newBuilder[ByteBuffer]
+
+  def result: Seq[ByteBuffer] = parts.result()
+
+  override def write(source: ByteBuffer): Int = {
+    val bytes = source.remaining
+    parts += (if (source.isDirect) source.duplicate() else GatheredBuffers.copyOf(source))
+    source.position(source.limit())
+    bytes
+  }
+
+  override def isOpen: Boolean = true
+
+  override def close(): Unit = ()
+}
+
+private object GatheredBuffers {
+  private def copyOf(source: ByteBuffer): ByteBuffer =
+    ByteBuffer.allocate(source.remaining).put(source.duplicate()).flip()
+}

@@ -1,0 +1,90 @@
+package io.pillarbox.spark.worker
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
+
+/**
+ * A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
+ *
+ * @param kind
+ *   the Python exception's class name, or a name of ours
+ */
+abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
+    extends RuntimeException(s"$kind: $text", null, false, false)
+
+/**
+ * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the worker
+ * died, ...
+ */
+sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
+    extends PythonFailure(kind, text, traceback) {
+
+  /** @param operator the one whose task it is, as messages call it */
+  def report(operator: String): FailureReport
+}
+
+/**
+ * The worker said so.
+ *
+ * @param told
+ *   all but the operator
+ */
+final class PythonWorkerException(told: FailureReport)
+    extends PythonTaskFailure(told.kind, told.text, told.traceback) {
+  override def report(operator: String): FailureReport = told.copy(operator = operator)
+}
+
+object PythonWorkerException {
+  private val mapper = new ObjectMapper
+
+  /** What a FATAL frame tells. */
+  def of(frame: Frame): PythonWorkerException = {
+    val told = mapper.readTree(frame.readText())
+    def text(field: String): String = told.path(field).asText
+    def option(field: String): Option[String] =
+      Option(told.get(field)).filterNot(_.isNull).map(_.asText)
+    new PythonWorkerException(
+      FailureReport(
+        errorType = text("type"),
+        name = text("name"),
+        text = text("text"),
+        operator = "",
+        kind = text("kind"),
+        message = text("message"),
+        traceback = text("traceback"),
+        key = option("key"),
+        row = option("row"),
+        timer = option("timer")
+      )
+    )
+  }
+}
+
+/**
+ * The worker process ended without a word.
+ *
+ * @param memoryLimitMib
+ *   its limit, if it had one
+ * @param tail
+ *   the end of its stderr
+ */
+final class PythonWorkerDiedException(pid: Long, memoryLimitMib: Option[String], tail: String)
+    extends PythonTaskFailure(
+      PythonWorkerDiedException.Name,
+      PythonWorkerDiedException.text(pid, memoryLimitMib, tail),
+      ""
+    ) {
+  override def report(operator: String): FailureReport =
+    FailureReport.titled(PythonWorkerDiedException.Name, text, operator)
+}
+
+private object PythonWorkerDiedException {
+  private val Name = "PYTHON_WORKER_DIED"
+
+  private def text(pid: Long, memoryLimitMib: Option[String], tail: String): String = ErrorCatalogue.text(
+    Name,
+    "pid" -> pid,
+    "limit" -> memoryLimitMib.fold("")(mib => s" (spark.executor.pyspark.memory allows it $mib MiB)"),
+    "stderr" -> (if (tail.isEmpty) "" else s"\nThe end of its stderr:\n$tail")
+  )
+}

@@ -1,0 +1,49 @@
+package io.pillarbox.spark.worker
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.nio.channels.Channels
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.arrow.vector.ipc.WriteChannel
+import org.apache.arrow.vector.ipc.message.MessageSerializer
+import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.pillarbox.{LeasedWorker, UserFunction}
+
+/** How every session with a worker begins: Spark's preamble, then one INIT frame. */
+object SessionStart {
+
+  /** Sends the function with its schemas. Blocks while the worker does not read. */
+  def send(
+      worker: LeasedWorker,
+      function: UserFunction,
+      artifactId: Option[String],
+      initJson: String,
+      inputSchema: Schema,
+      resultSchema: Schema
+  ): Unit = {
+    val preamble = ByteBuffer.wrap(worker.preamble(function, artifactId))
+    while (preamble.hasRemaining) worker.channel.write(preamble)
+    val parts = Seq(
+      initJson.getBytes(UTF_8),
+      schemaMessage(inputSchema),
+      schemaMessage(resultSchema),
+      function.command
+    )
+    Frame.write(worker.channel, Frame.Init, blobs(parts))
+  }
+
+  /** Each part behind its length. */
+  def blobs(parts: Seq[Array[Byte]]): ByteBuffer = {
+    val body = Frame.buffer(parts.map(_.length + 4).sum)
+    parts.foreach(part => body.putInt(part.length).put(part))
+    body.flip()
+  }
+
+  /** An Arrow IPC schema message, without the end-of-stream mark. */
+  def schemaMessage(schema: Schema): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream
+    MessageSerializer.serialize(new WriteChannel(Channels.newChannel(bytes)), schema)
+    bytes.toByteArray
+  }
+}

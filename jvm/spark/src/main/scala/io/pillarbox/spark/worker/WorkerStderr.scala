@@ -1,0 +1,44 @@
+package io.pillarbox.spark.worker
+
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path, StandardOpenOption}
+
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.pillarbox.PythonWorkers
+
+/**
+ * The files in which workers keep the end of their stderr, so that a dead worker's last words can be shown.
+ *
+ * A worker that ends by itself removes its file; for one that was killed `remove` does.
+ */
+object WorkerStderr {
+
+  /** How much of it a message shows, in bytes. */
+  private[worker] val TailBytes = 16384
+
+  /** The last bytes that the process wrote to stderr; empty if it wrote none or they can't be read. Any thread. */
+  def tail(pid: Long): String =
+    try tailOf(file(pid))
+    catch { case NonFatal(_) => "" }
+
+  private[worker] def tailOf(file: Path): String =
+    Using.resource(FileChannel.open(file, StandardOpenOption.READ)) { channel =>
+      val bytes = ByteBuffer.allocate(TailBytes)
+      channel.position(math.max(0L, channel.size - TailBytes))
+      while (bytes.hasRemaining && channel.read(bytes) >= 0) {}
+      UTF_8.decode(bytes.flip()).toString.strip
+    }
+
+  /** Removes the file of a process that is gone, or about to be. */
+  def remove(pid: Long): Unit =
+    try {
+      Files.deleteIfExists(file(pid))
+      ()
+    } catch { case NonFatal(_) => () }
+
+  private def file(pid: Long): Path = PythonWorkers.stderrFolder.resolve(s"pillarbox-stderr-$pid")
+}

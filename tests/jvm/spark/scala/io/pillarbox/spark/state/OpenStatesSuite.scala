@@ -1,0 +1,72 @@
+package io.pillarbox.spark.state
+
+import java.util.UUID
+import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
+
+import io.pillarbox.spark.LocalSpark
+import io.pillarbox.spark.checkpoint.StateVersion
+import org.apache.spark.sql.pillarbox.StatePartition
+import org.apache.spark.sql.types.StructType
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
+
+class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+
+  private val schema = StructType.fromDDL("x bigint")
+  private val first = StateVersion(1, Some("first"))
+
+  private def opened(): (StatePartition, VersionedState) = {
+    spark.sparkContext // the database's folder belongs to a running Spark
+    val partition = StatePartition("none", 0, 0, UUID.randomUUID())
+    val state: PartitionState = StateBackends.forStream(CheckpointPartition.RocksDB, schema, 16L << 20)
+    val versioned = new VersionedState(state, first, 0)
+    OpenStates.checkIn(partition, versioned)
+    (partition, versioned)
+  }
+
+  Seq[(String, StatePartition => Unit)](
+    "whoever wants the state" -> (OpenStates.checkOut(_, first): Unit),
+    "whoever closes it" -> OpenStates.unload
+  ).foreach { case (who, wait) =>
+    test(s"an interrupt of $who, while a snapshot is taken, leaves the state open for the next") {
+      val (partition, versioned) = opened()
+      val taken, mayEnd = new CountDownLatch(1)
+      val snapshot = new Thread(() =>
+        OpenStates.whileIdle(partition) { _ =>
+          taken.countDown()
+          mayEnd.await()
+        }: Unit
+      )
+      snapshot.start()
+      taken.await()
+      val told = new CompletableFuture[Throwable]
+      val waiting = new Thread(() =>
+        try wait(partition)
+        catch { case e: Throwable => told.complete(e): Unit }
+      )
+      waiting.start()
+      eventually(assert(waiting.getState == Thread.State.WAITING))
+      waiting.interrupt()
+      assert(told.get(30, TimeUnit.SECONDS).isInstanceOf[InterruptedException])
+      mayEnd.countDown()
+      snapshot.join()
+      assert(OpenStates.checkOut(partition, first).contains(versioned))
+      versioned.close()
+    }
+  }
+
+  test("state that is taken while a snapshot of it waits is not given to the snapshot") {
+    val (partition, versioned) = opened()
+    assert(OpenStates.checkOut(partition, first).contains(versioned))
+    assert(!OpenStates.whileIdle(partition)(_ => fail("it is in use")))
+    versioned.close()
+  }
+
+  test("state that another attempt left is closed, not handed out") {
+    val (partition, _) = opened()
+    assert(OpenStates.checkOut(partition, StateVersion(1, Some("second"))).isEmpty)
+    assert(!OpenStates.isIdle(partition))
+  }
+}
