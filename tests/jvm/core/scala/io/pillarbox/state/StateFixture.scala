@@ -42,7 +42,7 @@ trait StateFixture {
     backend
   }
 
-  def bytesOf(log: changelog.ChangeLog): Array[Byte] = log.openStream().readAllBytes()
+  def bytesOf(log: ChangeLog): Array[Byte] = log.openStream().readAllBytes()
 }
 
 object StateFixture {

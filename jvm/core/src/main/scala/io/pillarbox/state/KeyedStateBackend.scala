@@ -4,7 +4,6 @@ import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
-import io.pillarbox.state.changelog.{ChangeLog, CommitSummary}
 import io.pillarbox.state.serialization.TypeSerializer
 
 /**

@@ -3,6 +3,7 @@ package io.pillarbox.state.changelog
 import java.io.OutputStream
 import java.util.zip.CRC32C
 
+import io.pillarbox.state.CommitSummary
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.serialization.OutputView

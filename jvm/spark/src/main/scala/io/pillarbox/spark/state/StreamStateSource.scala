@@ -3,7 +3,7 @@ package io.pillarbox.spark.state
 import java.util.UUID
 
 import io.pillarbox.spark.checkpoint._
-import io.pillarbox.state.changelog.CommitSummary
+import io.pillarbox.state.CommitSummary
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}

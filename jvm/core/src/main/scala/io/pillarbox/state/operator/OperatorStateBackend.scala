@@ -1,9 +1,10 @@
-package io.pillarbox.state
+package io.pillarbox.state.operator
 
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
+import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{InputView, SerializerSnapshot, TypeSerializer}
 

@@ -1,4 +1,4 @@
-package io.pillarbox.state.changelog
+package io.pillarbox.state
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 

@@ -1,7 +1,9 @@
-package io.pillarbox.state
+package io.pillarbox.state.operator
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
+import io.pillarbox.state._
+import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -62,7 +64,7 @@ class OperatorStateBackendSuite extends AnyFunSuite {
       restored(snapshotOf(backend)).getListState("a", Serializers.boolean)
     )
     assertThrows[IllegalStateException](backend.restore(new ByteArrayInputStream(snapshotOf(backend)), "x"))
-    val keyed = new heap.HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock)
+    val keyed = new HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock)
     val out = new ByteArrayOutputStream
     keyed.snapshot(out)
     val error = intercept[StateRestoreException](restored(out.toByteArray))

@@ -1,0 +1,101 @@
+package io.pillarbox.spark
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.xbean.asm9.ClassReader
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Which package may use which, read from the compiled classes of both modules. */
+class RoomsSuite extends AnyFunSuite {
+  import RoomsSuite._
+
+  private lazy val uses: Map[String, Set[String]] =
+    Seq("core", "spark")
+      .flatMap(module => classesOf(Paths.get("jvm", module, "target", "scala-2.13", "classes")))
+      .groupMapReduce(_.room)(_.used)(_ ++ _)
+
+  test("every package has its room in the table") {
+    assert(uses.keySet.map(_.replace('/', '.')) == Rooms.toSet)
+  }
+
+  test("a package uses only what is below it in the table") {
+    val height = Rooms.zipWithIndex.map { case (room, down) => room.replace('.', '/') -> down }.toMap
+    val upwards = for {
+      (room, used) <- uses.toSeq
+      other <- used
+      if height.contains(other) && height(other) < height(room)
+    } yield s"$room uses $other"
+    assert(upwards.sorted == Nil)
+  }
+
+  test("the two operators know nothing of each other, and the worker nothing of either") {
+    def knows(from: String, to: String): Seq[String] = for {
+      (room, used) <- uses.toSeq if room.startsWith(s"io/pillarbox/spark/$from")
+      other <- used if other.startsWith(s"io/pillarbox/spark/$to")
+    } yield s"$room uses $other"
+    val known = Seq("keyed" -> "async", "async" -> "keyed", "worker" -> "async", "worker" -> "keyed")
+    assert(known.flatMap { case (from, to) => knows(from, to) } == Nil)
+  }
+
+  test("the core uses nothing of Spark") {
+    val core = uses.filter { case (room, _) => !room.contains("spark") }
+    assert(core.size > 5)
+    assert(core.filter(_._2.exists(_.contains("spark"))) == Map.empty)
+  }
+}
+
+private object RoomsSuite {
+
+  /** From the top down: each uses what stands below it, never what stands above. */
+  private val Rooms: Seq[String] =
+    Seq("", ".plan", ".inspect", ".keyed.scan", ".keyed.jvm", ".keyed.python", ".keyed", ".async")
+      .map("io.pillarbox.spark" + _) ++
+      Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
+      Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
+      Seq("operator", "async", "timer", "queue").map("io.pillarbox." + _) ++
+      Seq(".operator", ".rocksdb", ".heap", ".ttl", ".changelog", "", ".serialization")
+        .map("io.pillarbox.state" + _) :+
+      "io.pillarbox.mailbox"
+
+  private final case class Used(room: String, used: Set[String])
+
+  private val Named =
+    "(io/pillarbox|org/apache/spark)/[\\w/]*(?=/[A-Z$])|(io/pillarbox|org/apache/spark)(?=/[A-Z$])".r
+
+  private def classesOf(folder: Path): Seq[Used] = {
+    val files = Files.walk(folder)
+    try
+      files.iterator.asScala
+        .filter(_.toString.endsWith(".class"))
+        .map { file =>
+          val room = folder.relativize(file).getParent.toString
+          Used(room, named(Files.readAllBytes(file)) - room)
+        }
+        .toList
+    finally files.close()
+  }
+
+  /** The packages in the constant pool: of classes, and in the types of methods and fields. */
+  private def named(bytes: Array[Byte]): Set[String] = {
+    val reader = new ClassReader(bytes)
+    val buffer = new Array[Char](reader.getMaxStringLength)
+    val texts = for {
+      item <- 1 until reader.getItemCount
+      at = reader.getItem(item) if at > 0
+      tag = reader.readByte(at - 1)
+      text <- tag match {
+        case ClassTag => Seq(reader.readUTF8(at, buffer))
+        case NameAndTypeTag => Seq(reader.readUTF8(at + 2, buffer))
+        case MethodTypeTag => Seq(reader.readUTF8(at, buffer))
+        case _ => Nil
+      }
+    } yield text
+    texts.flatMap(text => Named.findAllIn(text)).toSet
+  }
+
+  private final val ClassTag = 7
+  private final val NameAndTypeTag = 12
+  private final val MethodTypeTag = 16
+}
