@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -178,7 +178,7 @@ final private class InitialLoader(
   /** Reads values of a type that is, or can without loss become, the wanted one. */
   private def reader(column: InitialColumn, value: Expression, wanted: DataType): InternalRow => Any = {
     val target = SparkAdapter.asNullable(wanted)
-    if (!SparkAdapter.canBecome(SparkAdapter.asNullable(value.dataType), target))
+    if (!LosslessTypes.canBecome(SparkAdapter.asNullable(value.dataType), target))
       throw KeyedErrors.initialStateType(operator, column.state, value.dataType.sql, wanted.sql)
     val cast = if (value.dataType == target) value else Cast(value, target, Some(task.timeZone))
     row => cast.eval(row)

@@ -42,16 +42,14 @@ final class KeyedIterator(
     !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
 
   private def pull(): Boolean = {
-    lane.enter()
-    puller = Thread.currentThread()
-    try {
+    inLane {
+      puller = Thread.currentThread()
       if (!started) start()
       while (ready.isEmpty && !ended) step()
       if (!ready.isEmpty) ensureEnd()
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
-    } catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
-    finally lane.leave()
+    }
     !ready.isEmpty
   }
 
@@ -69,15 +67,18 @@ final class KeyedIterator(
 
   private def runToEnd(): Unit =
     if (puller eq Thread.currentThread()) while (hasNext) next()
-    else if (!ended) {
-      lane.enter()
-      try {
-        // The thread that pulled may be taking a row at this moment.
-        ready.dropNew()
-        while (!ended) step()
-      } catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
-      finally lane.leave()
+    else if (!ended) inLane {
+      // The thread that pulled may be taking a row at this moment.
+      ready.dropNew()
+      while (!ended) step()
     }
+
+  private def inLane(body: => Unit): Unit = {
+    lane.enter()
+    try body
+    catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
+    finally lane.leave()
+  }
 
   private def step(): Unit = if (driver == null || driver.isFinished) end() else driver.step()
 

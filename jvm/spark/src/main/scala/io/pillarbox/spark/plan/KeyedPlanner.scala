@@ -7,7 +7,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
 /** Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the driver. */
@@ -82,7 +82,7 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
 
   private def asKey(column: Attribute, key: Attribute): NamedExpression = {
     val wanted = SparkAdapter.asNullable(key.dataType)
-    if (!SparkAdapter.canBecome(SparkAdapter.asNullable(column.dataType), wanted))
+    if (!LosslessTypes.canBecome(SparkAdapter.asNullable(column.dataType), wanted))
       throw KeyedErrors.initialKeyType(spec.name, key.name, column.dataType.sql, key.dataType.sql)
     val zone = SparkAdapter.sqlConf(df.sparkSession).sessionLocalTimeZone
     Alias(Cast(column, wanted, Some(zone)), column.name)()

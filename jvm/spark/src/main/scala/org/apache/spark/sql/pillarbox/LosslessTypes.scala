@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
+import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.types._
 
 /** Which types can hold each other's values exactly. Nullability is left out of account. */
@@ -8,6 +9,21 @@ object LosslessTypes {
   /** The smallest type that holds every value of both; None if there is none. It can be null everywhere. */
   def common(left: DataType, right: DataType): Option[DataType] =
     either(left.asNullable, right.asNullable)
+
+  /** Whether values of `from` can become `to`; fields of structs must have the same names. */
+  def canBecome(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (f: StructType, t: StructType) =>
+      f.fieldNames.sameElements(t.fieldNames) &&
+      f.zip(t).forall { case (a, b) => canBecome(a.dataType, b.dataType) }
+    case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
+    case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
+    case _ if from == to => true
+    case (f: DecimalType, t: IntegralType) => f.isTighterThan(t)
+    case (f: NumericType, t: NumericType) => holds(t, f)
+    // Spark's up-casts take seconds for a time and the other way round, and anything for text.
+    case (_: NumericType, _) | (_, _: NumericType) | (_, StringType) => from == NullType
+    case _ => Cast.canUpCast(from, to)
+  }
 
   /** The same type, all parts of which may be null. */
   private def either(left: DataType, right: DataType): Option[DataType] = (left, right) match {

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Cast, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression, Sort}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
@@ -92,28 +92,6 @@ object SparkAdapter {
     val columns = keys.map(normalizeKey) :+ order
     val sorted = Sort(columns.map(SortOrder(_, Ascending)), global = false, arranged)
     classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
-  }
-
-  /** Whether values of `from` can become `to` without loss; fields of structs must have the same names. */
-  def canBecome(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (f: StructType, t: StructType) =>
-      f.length == t.length && f.zip(t).forall { case (a, b) =>
-        a.name == b.name && canBecome(a.dataType, b.dataType)
-      }
-    case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
-    case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
-    case _ if from == to => true
-    case (f: NumericType, t: NumericType) => Cast.canUpCast(f, t) && isExact(f, t)
-    // Spark's up-casts take seconds for a time and the other way round, and anything for text.
-    case (_: NumericType, _) | (_, _: NumericType) | (_, StringType) => from == NullType
-    case _ => Cast.canUpCast(from, to)
-  }
-
-  /** Whether floating point has a number for each of the other type. */
-  private def isExact(from: NumericType, to: NumericType): Boolean = (from, to) match {
-    case (_: FractionalType, FloatType | DoubleType) => from == FloatType
-    case (IntegerType, FloatType) | (LongType, FloatType | DoubleType) => false
-    case _ => true
   }
 
   /** The same type, all parts of which may be null. */
