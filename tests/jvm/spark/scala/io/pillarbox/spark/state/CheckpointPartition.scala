@@ -122,7 +122,7 @@ object CheckpointPartition {
   val RocksDB: StateStorage = storageOf("rocksdb", "rocksdb")
 
   def storageOf(state: String, timers: String): StateStorage =
-    StateStorage(StorageKind.of("state", state), StorageKind.of("timers", timers))
+    StateStorage(StorageKind.of(state), StorageKind.of(timers))
 
   def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
 

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.async
 
-import scala.jdk.CollectionConverters._
-
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import org.apache.spark.sql.types.{DataType, StructType}
+import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.spark.base.SpecJson
+import org.apache.spark.sql.types.StructType
 
 /** What becomes of a row whose call finally failed. */
+@JsonDeserialize(using = classOf[OnErrorReader])
 sealed abstract class OnError(val name: String)
 
 object OnError {
@@ -14,10 +14,10 @@ object OnError {
   case object Column extends OnError("column")
 
   def of(name: String): OnError =
-    Seq(Raise, Null, Column)
-      .find(_.name == name)
-      .getOrElse(throw new IllegalArgumentException(s"on_error is raise, null or column, found '$name'"))
+    SpecJson.choice("on_error", name, Seq(Raise, Null, Column).map(option => option.name -> option): _*)
 }
+
+final private class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
 /**
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter.
@@ -28,9 +28,9 @@ object OnError {
 final case class RetrySpec(
     maxAttempts: Int,
     backoffMs: Long,
-    multiplier: Double,
-    maxBackoffMs: Long,
-    jitter: Double,
+    multiplier: Double = 1.0,
+    maxBackoffMs: Long = Long.MaxValue,
+    jitter: Double = 0.0,
     retryOn: Set[String] = Set.empty
 )
 
@@ -58,28 +58,28 @@ final case class RateSpec(permits: Int, intervalMs: Long)
  */
 final case class AsyncIOSpec(
     name: String,
-    mode: String,
+    mode: String = "row",
     className: Option[String],
-    options: Map[String, String],
-    ordered: Boolean,
-    capacity: Int,
-    timeoutMs: Long,
-    attemptTimeoutMs: Long,
+    options: Map[String, String] = Map.empty,
+    ordered: Boolean = true,
+    capacity: Int = 100,
+    timeoutMs: Long = 0,
+    attemptTimeoutMs: Long = 0,
     retry: Option[RetrySpec],
-    onError: OnError,
-    errorColumn: String,
-    maxConcurrency: Option[Int],
+    onError: OnError = OnError.Raise,
+    errorColumn: String = "error",
+    @JsonDeserialize(contentAs = classOf[Integer]) maxConcurrency: Option[Int],
     rate: Option[RateSpec],
-    inputs: Seq[String],
-    returns: StructType,
-    explode: Boolean,
-    batchSize: Option[Int],
-    batchWaitMs: Long,
-    threads: Option[Int],
-    signature: String,
+    inputs: Seq[String] = Nil,
+    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
+    explode: Boolean = false,
+    @JsonDeserialize(contentAs = classOf[Integer]) batchSize: Option[Int],
+    batchWaitMs: Long = 0,
+    @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
+    signature: String = "",
     operatorId: Option[String],
     callScope: Option[String],
-    json: String
+    json: String = ""
 ) {
 
   /** What messages call it. */
@@ -110,58 +110,10 @@ final case class AsyncIOSpec(
 
 object AsyncIOSpec {
 
-  private val mapper = new ObjectMapper
-
   /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {
-    val node = mapper.readTree(json)
-    AsyncIOSpec(
-      name = text(node, "name").getOrElse(throw new IllegalArgumentException("The operator has no name")),
-      mode = text(node, "mode").getOrElse("row"),
-      className = text(node, "class_name"),
-      options = child(node, "options").fold(Map.empty[String, String])(stringMap),
-      ordered = node.path("ordered").asBoolean(true),
-      capacity = child(node, "capacity").fold(100)(whole),
-      timeoutMs = node.path("timeout_ms").asLong(0),
-      attemptTimeoutMs = node.path("attempt_timeout_ms").asLong(0),
-      retry = child(node, "retry").map(retrySpec),
-      onError = OnError.of(text(node, "on_error").getOrElse("raise")),
-      errorColumn = text(node, "error_column").getOrElse("error"),
-      maxConcurrency = child(node, "max_concurrency").map(whole),
-      rate = child(node, "rate").map(r => RateSpec(whole(r.path("permits")), r.path("interval_ms").asLong)),
-      inputs = child(node, "inputs").fold(Seq.empty[String])(strings),
-      returns = DataType.fromJson(node.path("returns").asText).asInstanceOf[StructType],
-      explode = node.path("explode").asBoolean(false),
-      batchSize = child(node, "batch_size").map(whole),
-      batchWaitMs = node.path("batch_wait_ms").asLong(0),
-      threads = child(node, "threads").map(whole),
-      signature = text(node, "signature").getOrElse(""),
-      operatorId = text(node, "operator_id"),
-      callScope = text(node, "call_scope"),
-      json = json
-    )
+    val spec = SpecJson.read[AsyncIOSpec](json)
+    if (spec.name == null) throw new IllegalArgumentException("The operator has no name")
+    spec.copy(json = json)
   }
-
-  private def retrySpec(node: JsonNode): RetrySpec = RetrySpec(
-    whole(node.path("max_attempts")),
-    node.path("backoff_ms").asLong,
-    node.path("multiplier").asDouble(1.0),
-    node.path("max_backoff_ms").asLong(Long.MaxValue),
-    node.path("jitter").asDouble(0.0),
-    child(node, "retry_on").fold(Set.empty[String])(strings(_).toSet)
-  )
-
-  private def whole(number: JsonNode): Int =
-    if (number.isIntegralNumber && number.canConvertToInt) number.asInt
-    else throw new IllegalArgumentException(s"A whole number of 32 bits is needed, found $number")
-
-  private def strings(node: JsonNode): Seq[String] = node.elements.asScala.map(_.asText).toSeq
-
-  private def child(node: JsonNode, name: String): Option[JsonNode] =
-    Option(node.get(name)).filterNot(_.isNull)
-
-  private def text(node: JsonNode, name: String): Option[String] = child(node, name).map(_.asText)
-
-  private def stringMap(node: JsonNode): Map[String, String] =
-    node.properties.asScala.map(entry => entry.getKey -> entry.getValue.asText).toMap
 }

@@ -1,11 +1,9 @@
 package io.pillarbox.spark.async
 
-import com.fasterxml.jackson.databind.ObjectMapper
-import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
 import io.pillarbox.spark.async.python.ChannelSettings
 import io.pillarbox.spark.base.PythonText
-import io.pillarbox.spark.worker.FrameSize
+import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -116,20 +114,10 @@ final case class AsyncIOTask(
       maxRowsPerFrame
     )
 
-  private def initJson(context: TaskContext): String = {
-    val mapper = new ObjectMapper
-    val init = mapper.readTree(spec.json).asInstanceOf[ObjectNode]
-    init.put("call_id_prefix", callScope)
-    init.put("input_schema", inputSchema.json)
-    init.put("look_ahead", lookAhead)
-    FrameSize.of(context).addTo(init)
-    init
-      .putObject("task")
-      .put("partition", context.partitionId())
-      .put("stage", context.stageId())
-      .put("attempt", context.attemptNumber())
-      .put("task_attempt_id", context.taskAttemptId())
-    mapper.writeValueAsString(init)
+  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
+    _.put("call_id_prefix", callScope)
+      .put("input_schema", inputSchema.json)
+      .put("look_ahead", lookAhead): Unit
   }
 }
 

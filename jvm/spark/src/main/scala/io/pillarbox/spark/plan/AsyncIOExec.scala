@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOMetrics, AsyncIOSpec, AsyncIOTask}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
@@ -10,17 +10,11 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
- * Runs [[AsyncIO]]: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
+ * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
  * of rows in a partition too when the operator is ordered.
  */
-final case class AsyncIOExec(
-    spec: AsyncIOSpec,
-    function: AsyncIOFunction,
-    inputs: Seq[Attribute],
-    results: Seq[Attribute],
-    operatorId: String,
-    child: SparkPlan
-) extends UnaryExecNode {
+final case class AsyncIOExec(node: AsyncIO, child: SparkPlan) extends UnaryExecNode {
+  import node.{inputs, operatorId, results, spec}
 
   override def output: Seq[Attribute] = child.output ++ results
 
@@ -39,7 +33,7 @@ final case class AsyncIOExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val task = AsyncIOTask(
       spec,
-      function,
+      node.function,
       operatorId,
       CallIdentity.scope(spec, operatorId, sparkContext),
       DataTypeUtils.fromAttributes(child.output),
@@ -52,6 +46,10 @@ final case class AsyncIOExec(
     )
     child.execute().mapPartitionsWithIndex(task.run, preservesPartitioning = true)
   }
+
+  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  override protected def doCanonicalize(): SparkPlan =
+    copy(node.canonicalized.asInstanceOf[AsyncIO], child.canonicalized)
 
   override protected def withNewChildInternal(newChild: SparkPlan): AsyncIOExec = copy(child = newChild)
 }

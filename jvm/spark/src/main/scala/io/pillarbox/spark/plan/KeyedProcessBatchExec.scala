@@ -16,18 +16,12 @@ import org.apache.spark.sql.catalyst.plans.physical.{
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/** Runs [[KeyedProcess]] on static data: sorted by key, one key at a time. */
+/** Runs `node` on static data: sorted by key, one key at a time. */
 final case class KeyedProcessBatchExec(
-    spec: KeyedSpec,
-    factory: KeyedOperatorFactory,
-    keys: Seq[Attribute],
-    timestamp: Option[Attribute],
-    orderBy: Seq[Attribute],
-    results: Seq[Attribute],
-    batchTime: Expression,
-    initial: Option[InitialPlan],
+    node: KeyedProcess,
     child: SparkPlan
 ) extends UnaryExecNode {
+  import node.{initial, keys, orderBy, results, spec, timestamp}
 
   override def output: Seq[Attribute] = results
 
@@ -51,14 +45,14 @@ final case class KeyedProcessBatchExec(
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
       Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
         name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
-      } ++ KeyedMetrics.ofPython(factory, sparkContext)
+      } ++ KeyedMetrics.ofPython(node.factory, sparkContext)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
     val task = KeyedTask(
       spec,
-      factory,
+      node.currentFactory,
       child.output,
       keys,
       timestamp,
@@ -67,7 +61,7 @@ final case class KeyedProcessBatchExec(
       hasWatermark = false,
       lateWatermark = Long.MinValue,
       watermark = Long.MinValue,
-      batchTime = KeyedTask.millisOf(batchTime),
+      batchTime = KeyedTask.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
       metrics,
       KeyedTask.maxRowsPerBatch(conf),
@@ -79,6 +73,10 @@ final case class KeyedProcessBatchExec(
       case Some(rows) => input.zipPartitions(rows)(KeyedProcessBatchExec.run(task, _, _))
     }
   }
+
+  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  override protected def doCanonicalize(): SparkPlan =
+    copy(node = node.canonicalized.asInstanceOf[KeyedProcess], child = child.canonicalized)
 
   override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessBatchExec =
     copy(child = newChild)

@@ -16,26 +16,19 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
 
 /**
- * Runs [[KeyedProcess]] on a stream: a stateful operator like Spark's own, with state of ours.
+ * Runs `node` on a stream: a stateful operator like Spark's own, with state of ours.
  *
  * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is asked for
  * only when a timer is due.
  */
 final case class KeyedProcessExec(
-    spec: KeyedSpec,
-    factory: KeyedOperatorFactory,
-    keys: Seq[Attribute],
-    timestamp: Option[Attribute],
-    orderBy: Seq[Attribute],
-    results: Seq[Attribute],
-    batchTime: Expression,
-    hasWatermark: Boolean,
-    initial: Option[InitialPlan],
+    node: KeyedProcess,
     child: SparkPlan,
     stateInfo: Option[StatefulOperatorStateInfo] = None,
     eventTimeWatermarkForLateEvents: Option[Long] = None,
     eventTimeWatermarkForEviction: Option[Long] = None
 ) extends StatefulExec {
+  import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
 
   /** When the next timers are due, over all partitions, as of the last micro-batch that this node ran. */
   @transient private lazy val nextTimers = NextTimers.register(sparkContext)
@@ -43,7 +36,8 @@ final case class KeyedProcessExec(
   override def shortName: String = KeyedProcessExec.ShortName
 
   /** Spark's would be there for any form, with a second "number of output rows" that nobody counts. */
-  override protected val pythonMetrics: Map[String, SQLMetric] = KeyedMetrics.ofPython(factory, sparkContext)
+  override protected val pythonMetrics: Map[String, SQLMetric] =
+    KeyedMetrics.ofPython(node.factory, sparkContext)
 
   override def keyExpressions: Seq[Attribute] = keys
 
@@ -101,7 +95,7 @@ final case class KeyedProcessExec(
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val task = KeyedTask(
       spec,
-      factory,
+      node.currentFactory,
       child.output,
       keys,
       timestamp,
@@ -110,7 +104,7 @@ final case class KeyedProcessExec(
       hasWatermark,
       lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
       watermark = watermarkOf(eventTimeWatermarkForEviction),
-      batchTime = KeyedTask.millisOf(batchTime),
+      batchTime = KeyedTask.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
       sqlMetrics,
       KeyedTask.maxRowsPerBatch(conf),
@@ -142,6 +136,10 @@ final case class KeyedProcessExec(
     maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
     reportCommits = conf.stateStoreCommitValidationEnabled
   )
+
+  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  override protected def doCanonicalize(): SparkPlan =
+    copy(node = node.canonicalized.asInstanceOf[KeyedProcess], child = child.canonicalized)
 
   override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessExec = copy(child = newChild)
 }

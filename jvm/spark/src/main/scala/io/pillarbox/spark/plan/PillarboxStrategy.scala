@@ -10,40 +10,9 @@ import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
 object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case node: AsyncIO =>
-      AsyncIOExec(
-        node.spec,
-        node.function,
-        node.inputs,
-        node.results,
-        node.operatorId,
-        planLater(node.child)
-      ) :: Nil
-    case node: KeyedProcess if node.isStreaming =>
-      KeyedProcessExec(
-        node.spec,
-        node.currentFactory,
-        node.keys,
-        node.timestamp,
-        node.orderBy,
-        node.results,
-        node.batchTime,
-        node.hasWatermark,
-        node.initial,
-        planLater(node.child)
-      ) :: Nil
-    case node: KeyedProcess =>
-      KeyedProcessBatchExec(
-        node.spec,
-        node.currentFactory,
-        node.keys,
-        node.timestamp,
-        node.orderBy,
-        node.results,
-        node.batchTime,
-        node.initial,
-        planLater(node.child)
-      ) :: Nil
+    case node: AsyncIO => AsyncIOExec(node, planLater(node.child)) :: Nil
+    case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node, planLater(node.child)) :: Nil
+    case node: KeyedProcess => KeyedProcessBatchExec(node, planLater(node.child)) :: Nil
     case _ => Nil
   }
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.state
 
+import com.fasterxml.jackson.annotation.JsonProperty
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -25,7 +26,7 @@ final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColum
  *   whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is read, one row an entry;
  *   otherwise all that a key has in the state
  */
-final case class InitialColumn(state: String, isEntry: Boolean)
+final case class InitialColumn(state: String, @JsonProperty("entry") isEntry: Boolean = false)
 
 /** Initial state on its way to the tasks of the first micro-batch, partitioned as their input is. */
 final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])

@@ -1,17 +1,21 @@
 package io.pillarbox.spark.state
 
+import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.spark.base.SpecJson
+
 /** Where state or timers are kept in an executor. */
+@JsonDeserialize(using = classOf[StorageKindReader])
 sealed abstract class StorageKind(val name: String)
 
 object StorageKind {
   case object Heap extends StorageKind("heap")
   case object RocksDB extends StorageKind("rocksdb")
 
-  def of(option: String, name: String): StorageKind =
-    Seq(Heap, RocksDB)
-      .find(_.name == name)
-      .getOrElse(throw new IllegalArgumentException(s"$option is \"heap\" or \"rocksdb\", found \"$name\""))
+  def of(name: String): StorageKind =
+    SpecJson.choice("Where state or timers are kept", name, Heap.name -> Heap, RocksDB.name -> RocksDB)
 }
+
+final private class StorageKindReader extends SpecJson.Named[StorageKind](StorageKind.of)
 
 /** What keeps the state of a partition in an executor, and what its timers. */
 final case class StateStorage(state: StorageKind, timers: StorageKind)

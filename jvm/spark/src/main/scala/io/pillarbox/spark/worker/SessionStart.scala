@@ -5,9 +5,12 @@ import java.nio.ByteBuffer
 import java.nio.channels.Channels
 import java.nio.charset.StandardCharsets.UTF_8
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.spark.base.SpecJson
 import org.apache.arrow.vector.ipc.WriteChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{LeasedWorker, UserFunction}
 
 /** How every session with a worker begins: Spark's preamble, then one INIT frame. */
@@ -32,6 +35,19 @@ object SessionStart {
     )
     Frame.write(worker.channel, Frame.Init, blobs(parts))
   }
+
+  /** What the worker is told of its task: the operator's spec, and what `more` puts in besides. */
+  def initJson(spec: String, context: TaskContext)(more: ObjectNode => Unit): String =
+    SpecJson.withFields(spec) { init =>
+      more(init)
+      FrameSize.of(context).addTo(init)
+      init
+        .putObject("task")
+        .put("partition", context.partitionId())
+        .put("stage", context.stageId())
+        .put("attempt", context.attemptNumber())
+        .put("task_attempt_id", context.taskAttemptId()): Unit
+    }
 
   /** Each part behind its length. */
   def blobs(parts: Seq[Array[Byte]]): ByteBuffer = {

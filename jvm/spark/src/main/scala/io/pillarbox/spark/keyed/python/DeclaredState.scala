@@ -1,13 +1,12 @@
 package io.pillarbox.spark.keyed.python
 
-import scala.jdk.CollectionConverters._
-
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.spark.state.UnsafeRowSerializer
+import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
 import io.pillarbox.state.StateTtlConfig._
 import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.StructType
 
 /**
  * A state that the Python function declared when it was opened.
@@ -40,30 +39,20 @@ final private case class DeclaredState(
 }
 
 private object DeclaredState {
-  private val mapper = new ObjectMapper
+  private final case class Ready(states: Seq[One] = Nil)
+
+  private final case class One(
+      name: String,
+      kind: String,
+      @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) `type`: StructType,
+      @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
+      ttl: Option[TtlSpec]
+  )
 
   /** Reads the worker's READY. */
-  def fromReady(json: String): Seq[DeclaredState] =
-    mapper.readTree(json).path("states").elements.asScala.map(one).toSeq
-
-  private def one(node: JsonNode): DeclaredState = DeclaredState(
-    node.path("name").asText,
-    node.path("kind").asText,
-    struct(node.path("type")),
-    if (node.path("key_type").isNull) null else struct(node.path("key_type")),
-    Option(node.get("ttl")).filterNot(_.isNull).map(ttl)
-  )
-
-  private def struct(node: JsonNode): StructType =
-    DataType.fromJson(if (node.isTextual) node.asText else node.toString).asInstanceOf[StructType]
-
-  private def ttl(node: JsonNode): StateTtlConfig = StateTtlConfig(
-    node.path("ms").asLong,
-    node.path("update").asText match {
-      case "on_read_and_write" => OnReadAndWrite
-      case _ => OnCreateAndWrite
-    },
-    NeverReturnExpired,
-    if (node.path("time").asText == "event") EventTime else ProcessingTime
-  )
+  def fromReady(json: String): Seq[DeclaredState] = SpecJson.read[Ready](json).states.map { one =>
+    // Whether what is expired is shown is for the worker to say.
+    val ttl = one.ttl.map(_.config.copy(visibility = NeverReturnExpired))
+    DeclaredState(one.name, one.kind, one.`type`, one.keyType, ttl)
+  }
 }

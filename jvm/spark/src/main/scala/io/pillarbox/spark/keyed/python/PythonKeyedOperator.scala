@@ -2,12 +2,10 @@ package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
 
-import com.fasterxml.jackson.databind.ObjectMapper
-import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
-import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, FrameSize, PythonTaskFailure}
+import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerKind}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -331,22 +329,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
       }
     }
 
-  private def initJson: String = {
-    val mapper = new ObjectMapper
-    val init = mapper.readTree(context.spec.json).asInstanceOf[ObjectNode]
-    init
-      .put("kind", "keyed")
+  private def initJson: String = SessionStart.initJson(context.spec.json, context.taskContext) {
+    _.put("kind", "keyed")
       .put("event_time", context.hasEventTime)
-      .put("time_sorted", context.spec.timeSorted)
-    FrameSize.of(context.taskContext).addTo(init)
-    val task = context.taskContext
-    init
-      .putObject("task")
-      .put("partition", task.partitionId())
-      .put("stage", task.stageId())
-      .put("attempt", task.attemptNumber())
-      .put("task_attempt_id", task.taskAttemptId())
-    mapper.writeValueAsString(init)
+      .put("time_sorted", context.spec.timeSorted): Unit
   }
 
   /** Errors of the user's function reach the driver by their own message. */

@@ -32,7 +32,7 @@ final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attrib
       initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
       updates(state).zip(types).map { case (update, dataType) => cast(update, dataType) },
       emits.map(unaliased),
-      scan.ttl
+      scan.ttl.map(_.config)
     )
     (program, emits.map(_.toAttribute))
   }

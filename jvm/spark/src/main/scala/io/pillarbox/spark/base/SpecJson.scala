@@ -1,0 +1,71 @@
+package io.pillarbox.spark.base
+
+import scala.reflect.ClassTag
+
+import com.fasterxml.jackson.core.{JsonParser, JsonProcessingException}
+import com.fasterxml.jackson.databind._
+import com.fasterxml.jackson.databind.deser.std.StdDeserializer
+import com.fasterxml.jackson.databind.json.JsonMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModule}
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Reads what the Python side sends, as case classes: `timeoutMs` from `timeout_ms`. What is left out or null has the field's
+ * default, or is None; fields that a class doesn't have are for somebody else. Any thread.
+ */
+object SpecJson {
+
+  /** @throws IllegalArgumentException if a field is missing, has no meaning, or is a number that does not fit */
+  def read[A: ClassTag](json: String): A =
+    try mapper.readValue[A](json)
+    catch {
+      case problem: JsonProcessingException =>
+        problem.getCause match {
+          case refused: IllegalArgumentException => throw refused
+          case _ => throw new IllegalArgumentException(s"Not as expected: ${problem.getMessage}", problem)
+        }
+    }
+
+  /** The same object with fields more, or others. */
+  def withFields(json: String)(change: ObjectNode => Unit): String = {
+    val node = mapper.readTree(json).asInstanceOf[ObjectNode]
+    change(node)
+    mapper.writeValueAsString(node)
+  }
+
+  /** The one of `options` that has this name. */
+  def choice[A](field: String, name: String, options: (String, A)*): A = options
+    .find(_._1 == name)
+    .map(_._2)
+    .getOrElse(
+      throw new IllegalArgumentException(
+        s"$field is one of ${options.map(_._1).mkString(", ")}, found '$name'"
+      )
+    )
+
+  /** Reads a type of which each value has a name; `of` throws IllegalArgumentException for another. */
+  abstract class Named[A: ClassTag](of: String => A)
+      extends StdDeserializer[A](implicitly[ClassTag[A]].runtimeClass) {
+    override def deserialize(parser: JsonParser, context: DeserializationContext): A =
+      try of(parser.getText)
+      catch {
+        case refused: IllegalArgumentException =>
+          throw JsonMappingException.from(parser, refused.getMessage, refused)
+      }
+  }
+
+  /** For a field: a schema as text that has JSON in it, or as JSON within the JSON. */
+  final class SchemaReader extends StdDeserializer[StructType](classOf[StructType]) {
+    override def deserialize(parser: JsonParser, context: DeserializationContext): StructType = {
+      val node = context.readTree(parser)
+      DataType.fromJson(if (node.isTextual) node.asText else node.toString).asInstanceOf[StructType]
+    }
+  }
+
+  private val mapper = JsonMapper.builder
+    .addModule(DefaultScalaModule)
+    .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
+    .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, DeserializationFeature.ACCEPT_FLOAT_AS_INT)
+    .build() :: ClassTagExtensions
+}
