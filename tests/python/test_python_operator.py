@@ -16,11 +16,12 @@ from virtual_clock import run_virtually
 from worker.driver import OPTIONS
 
 import pillarbox as pb
-from pillarbox._functions import Command, is_async
-from pillarbox._options import parse_options
-from pillarbox._python_operator import AsyncOperator, Element
-from pillarbox._rows import RowReader
-from pillarbox._worker.runner import CallRunner
+from pillarbox._arrow.rows import RowReader
+from pillarbox._async.command import Command
+from pillarbox._async.options import parse_options
+from pillarbox._async.python_operator import AsyncOperator, Element
+from pillarbox._async.runner import CallRunner
+from pillarbox._base.functions import is_async
 
 X = t.StructType().add("x", "long")
 

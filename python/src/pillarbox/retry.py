@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ._durations import milliseconds
-from ._numbers import check_between, check_count
+from ._base.durations import milliseconds
+from ._base.numbers import check_between, check_count
 from .errors import error, shown
 
 RetryOn = (

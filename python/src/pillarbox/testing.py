@@ -16,19 +16,19 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from ._ddl import parse_columns
-from ._fields import Place
-from ._keyed import snapshot as snapshots
+from ._arrow.ddl import parse_columns
+from ._arrow.fields import Place
+from ._arrow.lists import row_class
+from ._harness import snapshot as snapshots
+from ._harness.memory import KeySpace, hashable, visible
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
-from ._keyed.memory import KeySpace, hashable, visible
 from ._keyed.methods import check_methods, instead_of
 from ._keyed.options import names_of, order_key, timestamp_reader
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
 from ._keyed.surface import Timer
 from ._keyed.timers import epoch_ms
-from ._lists import row_class
 from .errors import PillarboxError, error, shown
 
 __all__ = ["Harness", "Timer"]

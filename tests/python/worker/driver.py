@@ -20,8 +20,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pillarbox._functions import Command, is_async
-from pillarbox._options import parse_options
+from pillarbox._async.command import Command
+from pillarbox._async.options import parse_options
+from pillarbox._base.functions import is_async
 from pillarbox._worker.main import main
 
 LIMIT_S = 20

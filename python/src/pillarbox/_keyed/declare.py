@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql.types import DataType
 
-from .._ddl import parse_type
-from .._fields import Place
-from .._schema import check_type
+from .._arrow.ddl import parse_type
+from .._arrow.fields import Place
+from .._arrow.schema import check_type
 from ..errors import PillarboxError, error, shown
 from .context import KeyedContext
 from .function import AggregateFunction

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from .._typing import In, Key, Out
+from .typevars import In, Key, Out
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from .._durations import milliseconds
+from .._base.durations import milliseconds
 from ..errors import error, shown
 
 Update = Literal["on_create_and_write", "on_read_and_write"]

@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._converters import converter
-from .._fields import Place
-from .._lists import row_class
+from .._arrow.converters import converter
+from .._arrow.fields import Place
+from .._arrow.lists import row_class
 from .local_times import distinct, local_time
 
 Function = Callable[[Any], Any]
