@@ -14,7 +14,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 import pillarbox
 import pillarbox.testing
-from pillarbox._keyed.options import Backend
+from pillarbox._driver.keyed_input import Backend
 
 # Nobody but Pillarbox makes these.
 HANDED = {"OpenContext", "BatchContext", "BatchState"}

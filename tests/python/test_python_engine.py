@@ -16,7 +16,7 @@ from worker.driver import OPTIONS
 
 import pillarbox as pb
 from pillarbox._async.command import Command
-from pillarbox._async.options import parse_options
+from pillarbox._async.options import AsyncOptions
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import InputBatches, PythonTask
@@ -29,7 +29,7 @@ LIMIT_S = 20
 
 
 def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
-    parsed = parse_options(**{**OPTIONS, **options})
+    parsed = AsyncOptions(**{**OPTIONS, **options})
     command = Command(
         function, is_async(function), options.get("batch_size") is not None, resource,
         options.get("retry"), X, Y,

@@ -27,7 +27,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "_harness": ("errors", "_keyed"),
     "_worker": (*VALUES, "_async", "_keyed"),
     "_driver": (*VALUES, "retry", "_async", "_keyed", "_version"),
-    "testing": ("errors", "_arrow", "_keyed", "_harness"),
+    "testing": (*VALUES, "_keyed", "_harness"),
     "__main__": ("errors", "_driver"),
     "__init__": (
         *("errors", "retry", "columns", "testing", "_version"),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 from ..errors import error, shown
-from .numbers import MOST
+from .checks import MOST
 
 _UNITS_MS: dict[str, Fraction] = {}
 for _names, _factor in (

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import error, shown
+from ..errors import error
+from .checks import check
 
 
 @dataclass(frozen=True)
@@ -29,23 +30,11 @@ def jvm_function(class_name: str, options: Mapping[str, str] | None = None) -> J
     ``KeyedProcessFunction``. ``options`` (strings only) are handed to it when it is opened.
     Raises :class:`InvalidOption` for a ``class_name`` or ``options`` that are no strings.
     """
-    if not isinstance(class_name, str) or not class_name.strip():
-        raise error(
-            "INVALID_OPTION",
-            option="class_name",
-            expected="the full name of a class",
-            value=shown(class_name),
-            example='"com.acme.Enrich"',
-        )
+    is_name = isinstance(class_name, str) and bool(class_name.strip())
+    check(is_name, "class_name", "the full name of a class", class_name, '"com.acme.Enrich"')
     options = dict(options or {})
-    if not all(isinstance(text, str) for pair in options.items() for text in pair):
-        raise error(
-            "INVALID_OPTION",
-            option="options",
-            expected="a dict of strings",
-            value=shown(options),
-            example='{"url": "http://…"}',
-        )
+    are_texts = all(isinstance(text, str) for pair in options.items() for text in pair)
+    check(are_texts, "options", "a dict of strings", options, '{"url": "http://…"}')
     return JvmFunction(class_name, options)
 
 

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from .._async.command import Command, check_function, check_resource
 from .._async.options import (
-    MOST_THREADS,
     AsyncOptions,
     Duration,
     Engine,
     OnError,
     check_engine,
-    parse_options,
     refuse_for_python,
 )
 from .._base.functions import JvmFunction, is_async, name_of
 from ..errors import error, shown
 from ..retry import Retry
 from .engine import on_jvm_if_there, require_jvm
-from .identity import Identity, identify
+from .identity import identify
+from .specs import AsyncSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,7 +100,7 @@ def async_io(
     check_engine(engine)
     check_resource(resource)
     check_function(function, resource is not None, batch_size is not None)
-    options = parse_options(
+    options = AsyncOptions(
         ordered=ordered,
         capacity=capacity,
         timeout=timeout,
@@ -145,26 +144,32 @@ def _plan(
     output = output_schema(schema, added, error_column, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
+    asked: Command | JvmFunction
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)
         _check_retry_on(options.retry, on_jvm=True)
-        return _on_jvm(df, b"", _spec(options, inputs, columns, function), identity)
-    _check_retry_on(options.retry, on_jvm=False)
-    command = Command(
-        function=function,
-        is_async=is_async(function),
-        is_batch=options.batch_size is not None,
-        resource=resource,
-        retry=options.retry,
-        input_schema=inputs,
-        returns=columns,
-    )
-    if on_jvm:
-        return _on_jvm(df, command.dumps(), _spec(options, inputs, columns, command), identity)
-    refuse_for_python(options)
-    from .python_engine import async_io_in_python
+        asked = function
+    else:
+        _check_retry_on(options.retry, on_jvm=False)
+        asked = Command(
+            function=function,
+            is_async=is_async(function),
+            is_batch=options.batch_size is not None,
+            resource=resource,
+            retry=options.retry,
+            input_schema=inputs,
+            returns=columns,
+        )
+    if isinstance(asked, Command) and not on_jvm:
+        refuse_for_python(options)
+        from .python_engine import async_io_in_python
 
-    return async_io_in_python(df, command, options, output, identity)
+        return async_io_in_python(df, asked, options, output, identity)
+    from . import jvm
+
+    command = asked.dumps() if isinstance(asked, Command) else None
+    spec = AsyncSpec(options, asked, inputs, columns, identity)
+    return jvm.async_io(df, command, spec.to_spec())
 
 
 def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
@@ -213,32 +218,3 @@ def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
         if on_jvm
         else "Pass exception types, such as retry_on=(TimeoutError, ConnectionError).",
     )
-
-
-def _spec(
-    options: AsyncOptions, inputs: StructType, returns: StructType, function: Command | JvmFunction
-) -> dict[str, Any]:
-    spec = options.to_spec()
-    spec["inputs"] = [] if options.inputs is None else inputs.names  # none named: all of them
-    spec["returns"] = returns.json()
-    if isinstance(function, JvmFunction):
-        return {
-            **spec,
-            "mode": "jvm",
-            "class_name": function.class_name,
-            "options": dict(function.options),
-        }
-    spec["threads"] = None if function.is_async else MOST_THREADS
-    unbatched = "row" if function.is_async else "thread"
-    return {**spec, "mode": "batch" if function.is_batch else unbatched}
-
-
-def _on_jvm(df: DataFrame, command: bytes, spec: dict[str, Any], identity: Identity) -> DataFrame:
-    from . import jvm
-
-    named = {
-        "signature": identity.signature,
-        "operator_id": identity.operator,
-        "call_scope": identity.calls,
-    }
-    return jvm.async_io(df, command, {**spec, **named})

@@ -34,17 +34,17 @@ def jar_spark_version(spark: SparkSession) -> str | None:
     return None if bridge is None else str(bridge.sparkVersion())
 
 
-def async_io(df: DataFrame, command: bytes, spec: dict[str, Any]) -> DataFrame:
+def async_io(df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
     """Plans the async I/O operator over ``df``.
 
-    ``command`` is the pickled function; broadcast variables that it captured were registered with
-    the SparkContext while it was pickled, and are taken from there.
+    ``command`` is the pickled function, if it is Python; broadcast variables that it captured were
+    registered with the SparkContext while it was pickled, and are taken from there.
     """
     from pyspark.sql import DataFrame as ClassicDataFrame
 
     spark = df.sparkSession
     bridge = _bridge(spark)
-    if spec["mode"] == "jvm":
+    if command is None:
         jdf = bridge.asyncIOByClass(df._jdf, json.dumps(spec))
     else:
         jdf = bridge.asyncIO(df._jdf, _python_function(spark, command), json.dumps(spec))

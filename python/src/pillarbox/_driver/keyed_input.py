@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
@@ -16,60 +16,44 @@ from .._arrow.schema import (
     parse_returns,
     select_inputs,
 )
-from .._async.options import BLOCKED_LOOP_MS
-from .._keyed.options import Backend, check_timestamp, choice, flag, has_equality, names_of
+from .._base.checks import check_choice, check_flag, check_name, column_names
+from .._keyed.columns import check_timestamp, has_equality
 from .._keyed.output import TAG
-from ..errors import error, shown
+from ..errors import error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Backend = Literal["rocksdb", "heap"]
 TIMES = (TimestampType, TimestampNTZType)
 _WATERMARK = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
 class KeyedOptions:
-    """Options that are valid by themselves."""
+    """As the user gave them. Raises ``InvalidOption`` for the first that can't work by itself."""
 
     name: str
-    by: tuple[str, ...]
+    by: str | Sequence[str]
     timestamp: str | None
-    backend: str
-    timers: str
-    order_by: tuple[str, ...] | None
+    backend: Backend
+    order_by: str | Sequence[str] | None
     time_sorted: bool
-    inputs: tuple[str, ...] | None
+    inputs: Sequence[str] | None = None
+    timers: Backend = "heap"
 
-    @staticmethod
-    def parse(
-        *,
-        name: str,
-        by: str | Sequence[str],
-        timestamp: str | None,
-        backend: str,
-        timers: str,
-        order_by: str | Sequence[str] | None,
-        time_sorted: bool,
-        inputs: Sequence[str] | None,
-    ) -> KeyedOptions:
-        """Raises ``InvalidOption`` for the first option that can't work."""
-        _text("name", name)
-        if timestamp is not None:
-            _text("timestamp", timestamp)
-        choice("backend", backend, get_args(Backend))
-        choice("timers", timers, get_args(Backend))
-        flag("time_sorted", time_sorted)
-        return KeyedOptions(
-            name=name,
-            by=names_of("by", by),
-            timestamp=timestamp,
-            backend=backend,
-            timers=timers,
-            order_by=None if order_by is None else names_of("order_by", order_by),
-            time_sorted=time_sorted,
-            inputs=None if inputs is None else names_of("inputs", inputs),
-        )
+    def __post_init__(self) -> None:
+        check_name("name", self.name, "rotations")
+        if self.timestamp is not None:
+            check_name("timestamp", self.timestamp, "rotations")
+        check_choice("backend", self.backend, Backend)
+        check_choice("timers", self.timers, Backend)
+        check_flag("time_sorted", self.time_sorted)
+        column_names("by", self.by)
+        if self.order_by is not None:
+            column_names("order_by", self.order_by)
+        if self.inputs is not None:
+            column_names("inputs", self.inputs)
 
 
 @dataclass(frozen=True)
@@ -85,31 +69,8 @@ class KeyedInput:
     timestamp: str | None
     order_by: list[str]
     streaming: bool
-    has_watermark: bool
+    has_event_time: bool
     case_sensitive: bool
-
-    def spec(self, form: str) -> dict[str, Any]:
-        """The operator's spec, without what depends on the function."""
-        options = self.options
-        return {
-            "kind": "keyed",
-            "name": options.name,
-            "form": form,
-            "class_name": None,
-            "options": {},
-            "by": self.keys.names,
-            "returns": None,
-            "timestamp": self.timestamp,
-            "backend": options.backend,
-            "timers": options.timers,
-            "order_by": self.order_by,
-            "time_sorted": options.time_sorted,
-            "inputs": [] if options.inputs is None else self.inputs.names,  # none named: all
-            "tags": [],
-            "streaming": self.streaming,
-            "event_time": self.has_watermark or not self.streaming,
-            "blocked_loop_ms": BLOCKED_LOOP_MS,
-        }
 
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
@@ -120,13 +81,14 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     def found(option: str, name: str, unknown: str) -> StructField:
         return find_column(schema, name, option, unknown, sensitive)
 
-    keys = [found("by", name, "UNKNOWN_KEY_COLUMN") for name in options.by]
+    keys = [found("by", name, "UNKNOWN_KEY_COLUMN") for name in column_names("by", options.by)]
     for key in keys:
         check_type(key.dataType, key.name, "by")
         if not has_equality(key.dataType):
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
-    order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in options.order_by or ()]
+    order_by = () if options.order_by is None else column_names("order_by", options.order_by)
+    order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in order_by]
     marked = [field for field in schema.fields if _WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:
@@ -136,14 +98,15 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         # A column of windows has a watermark too, and no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
         _check_time_sorted(timestamp or event_time, df.isStreaming and not marked)
+    inputs = None if options.inputs is None else column_names("inputs", options.inputs)
     return KeyedInput(
         options=options,
         keys=StructType(keys),
-        inputs=select_inputs(schema, options.inputs, sensitive),
+        inputs=select_inputs(schema, inputs, sensitive),
         timestamp=None if timestamp is None else timestamp.name,
         order_by=[column.name for column in order],
         streaming=df.isStreaming,
-        has_watermark=bool(marked),
+        has_event_time=bool(marked) or not df.isStreaming,
         case_sensitive=sensitive,
     )
 
@@ -166,20 +129,9 @@ def parse_outputs(
             raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
         owners[folded(name, case_sensitive)] = "returns"
     for name in [TAG, *side_outputs] if side_outputs else []:
-        _text("a tag of side_outputs", name)
+        check_name("a tag of side_outputs", name, "rotations")
         key = folded(name, case_sensitive)
         if key in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
         owners[key] = "side_outputs"
     return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
-
-
-def _text(option: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise error(
-            "INVALID_OPTION",
-            option=option,
-            expected="a name",
-            value=shown(value),
-            example='"rotations"',
-        )

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .._base.functions import JvmFunction
+from .._keyed.columns import quoted
 from .._keyed.function import BatchProcessFunction, KeyedProcessFunction
 from .._keyed.methods import check_methods, instead_of
-from .._keyed.options import quoted
 from ..errors import error, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from .._keyed.options import Backend
     from .initial import InitialState
-    from .keyed_input import KeyedInput
+    from .keyed_input import Backend, KeyedInput
 
 Function = KeyedProcessFunction | BatchProcessFunction | JvmFunction
 
@@ -84,7 +83,7 @@ def process_keyed(
     form = form_of(fn)
     if not isinstance(fn, JvmFunction):
         check_methods(fn)
-    options = KeyedOptions.parse(
+    options = KeyedOptions(
         name=_name_of(fn) if name is None else name,
         by=by,
         timestamp=timestamp,
@@ -114,19 +113,15 @@ def _planned(
     from . import jvm
     from .engine import require_jvm
     from .keyed_input import parse_outputs
+    from .specs import KeyedSpec
 
     columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive)
     command = None
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides).dumps()
     require_jvm(df.sparkSession)
-    spec = found.spec(form)
-    spec["returns"] = wire_schema(columns, sides).json()
-    spec["tags"] = list(sides)
-    spec["initial"] = [] if initial is None else initial.states
-    if isinstance(fn, JvmFunction):
-        spec |= {"class_name": fn.class_name, "options": dict(fn.options)}
-    return jvm.process_keyed(df, command, spec, None if initial is None else initial.rows)
+    spec = KeyedSpec(found, form, fn, wire_schema(columns, sides), list(sides), initial)
+    return jvm.process_keyed(df, command, spec.to_spec(), None if initial is None else initial.rows)
 
 
 def form_of(fn: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, cast
 
+from .._base.checks import check, check_name, is_number
 from ..errors import error, shown
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def read_state(
     from .engine import require_jvm
 
     require_jvm(spark)
-    _check("name", name, isinstance(name, str) and bool(name), '"count"')
-    is_version = version is None or (isinstance(version, int) and not isinstance(version, bool))
-    _check("version", version, is_version, "12")
+    check_name("name", name, "count", "the name of a state")
+    is_version = version is None or is_number(version, int)
+    check(is_version, "version", "a number of micro-batches", version, "12")
     path = fspath(checkpoint)
     number = _operator(jvm.stored_operators(spark, path), path, operator)
     known = jvm.stored_versions(spark, path, number)
@@ -72,7 +73,7 @@ def read_state(
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
     if not there:
         raise error("NO_STORED_OPERATORS", checkpoint=path)
-    if isinstance(wanted, int) and not isinstance(wanted, bool):
+    if is_number(wanted, int):
         matching = [one["id"] for one in there if one["id"] == wanted]
     else:
         matching = [one["id"] for one in there if one["name"] == wanted]
@@ -104,11 +105,3 @@ def _ranges(numbers: list[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def _check(option: str, value: object, is_right: bool, example: str) -> None:
-    if not is_right:
-        expected = "the name of a state" if option == "name" else "a number of micro-batches"
-        raise error(
-            "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
-        )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._base.checks import invalid
 from .._keyed.ttl import StateTtl, as_ttl
-from ..errors import error, shown
+from ..errors import PillarboxError, error, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from .._keyed.options import Backend
+    from .keyed_input import Backend
 
 
 def scan(
@@ -55,43 +56,37 @@ def scan(
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
     from .keyed_input import KeyedOptions, check_input
+    from .specs import KeyedSpec, ScanSpec
 
-    options = KeyedOptions.parse(
+    options = KeyedOptions(
         name=name,
         by=by,
         timestamp=timestamp,
         backend=backend,
-        timers="heap",
         order_by=order_by,
         time_sorted=time_sorted,
-        inputs=None,
     )
     found = check_input(df, options)
     life = as_ttl(ttl)
-    _check_ttl(life, found.has_watermark or not found.streaming)
-    spec = found.spec("scan")
-    spec |= {
-        "state": _states(state, df.columns, found.case_sensitive),
-        "emit": _expressions(emit),
-        "ttl": None if life is None else life.to_spec(),
-    }
+    _check_ttl(life, found.has_event_time)
+    folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(emit), life)
     initial = initial_rows(initial_state, found.keys, list(state))
-    spec["initial"] = [] if initial is None else initial.states
     require_jvm(df.sparkSession)
-    return jvm.process_keyed(df, None, spec, None if initial is None else initial.rows)
+    spec = KeyedSpec(found, "scan", folds, None, [], initial)
+    return jvm.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:
     from .._arrow.schema import folded
 
     if not isinstance(state, Mapping) or not state:
-        raise _invalid("state", "a dict of (initial, update) expressions by name", state)
+        raise _no_states(state)
     taken = {folded(column, case_sensitive): "the input" for column in columns}
     states = []
     for name, pair in state.items():
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
         if not isinstance(name, str) or not is_pair or not all(map(_is_text, pair)):
-            raise _invalid("state", "a dict of (initial, update) expressions by name", state)
+            raise _no_states(state)
         key = folded(name, case_sensitive)
         if key in taken:
             raise error("OUTPUT_NAME_CLASH", column=name, first=taken[key], second="state")
@@ -100,12 +95,17 @@ def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dic
     return states
 
 
+def _no_states(state: object) -> PillarboxError:
+    expected = "a dict of (initial, update) expressions by name"
+    return invalid("state", expected, state, '{"n": ("0L", "n + 1")}')
+
+
 def _expressions(emit: object) -> list[str] | None:
     if emit is None:
         return None
     if isinstance(emit, (list, tuple)) and emit and all(map(_is_text, emit)):
         return list(emit)
-    raise _invalid("emit", "a list of SQL expressions", emit)
+    raise invalid("emit", "a list of SQL expressions", emit, '["k", "n"]')
 
 
 def _is_text(value: object) -> bool:
@@ -125,10 +125,3 @@ def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
         )
     if ttl.time == "event" and not event_time:
         raise error("TTL_WITHOUT_WATERMARK", state="scan")
-
-
-def _invalid(option: str, expected: str, value: Any) -> Exception:
-    example = '{"n": ("0L", "n + 1")}' if option == "state" else '["k", "n"]'
-    return error(
-        "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
-    )

@@ -1,59 +1,19 @@
-"""The options of keyed operators, checked before any work."""
+"""The columns that keyed operators go by: keys, event time, order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import types as t
 
+from .._base.checks import column_names
 from ..errors import error, shown
-
-Backend = Literal["rocksdb", "heap"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
-
-
-def names_of(option: str, value: object) -> tuple[str, ...]:
-    """One column name or several. Raises ``InvalidOption`` for anything else, also for none."""
-    names = (value,) if isinstance(value, str) else value
-    is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-    if isinstance(names, (list, tuple)) and is_list and 0 < len(names) == len(set(names)):
-        return tuple(names)
-    raise error(
-        "INVALID_OPTION",
-        option=option,
-        expected="the name of a column, or several different ones",
-        value=shown(value),
-        example='"key"',
-    )
-
-
-def choice(option: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raises ``InvalidOption`` unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise error(
-            "INVALID_OPTION",
-            option=option,
-            expected="one of " + ", ".join(f'"{one}"' for one in choices),
-            value=shown(value),
-            example=f'"{choices[0]}"',
-        )
-
-
-def flag(option: str, value: object) -> None:
-    """Raises ``InvalidOption`` unless ``value`` is True or False."""
-    if not isinstance(value, bool):
-        raise error(
-            "INVALID_OPTION",
-            option=option,
-            expected="True or False",
-            value=shown(value),
-            example=True,
-        )
 
 
 def has_equality(data_type: t.DataType) -> bool:
@@ -113,7 +73,7 @@ def order_key(
     if order_by is None:
         return None
     positions = []
-    for name in names_of("order_by", order_by):
+    for name in column_names("order_by", order_by):
         if name not in columns.names:
             available = ", ".join(columns.names)
             raise error("UNKNOWN_ORDER_COLUMN", column=name, available=available)
