@@ -20,7 +20,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "errors": (),
     "columns": (),
     "_base": ("errors",),
-    "retry": ("errors", "_base"),
+    "retry": ("_base",),
     "_arrow": ("errors", "_base"),
     "_async": (*VALUES, "retry"),
     "_keyed": VALUES,

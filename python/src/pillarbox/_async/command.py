@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.functions import JvmFunction, check_parameters, name_of
+from .._base.functions import JvmFunction, check_parameters, name_of, pickled
 from ..errors import error, shown
 from ..retry import Retry
 
@@ -33,16 +33,7 @@ class Command:
 
     def dumps(self) -> bytes:
         """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
-        from pyspark import cloudpickle
-
-        try:
-            return bytes(cloudpickle.dumps(self))  # type: ignore[no-untyped-call]
-        except Exception as problem:
-            raise error(
-                "NOT_PICKLABLE",
-                function=name_of(self.function),
-                reason=f"{type(problem).__name__}: {problem}",
-            ) from problem
+        return pickled(self, name_of(self.function))
 
 
 def check_function(function: object, with_resource: bool, is_batch: bool) -> None:

@@ -8,9 +8,17 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from .._base.checks import check, check_choice, check_count, check_flag, check_name, column_list
+from .._base.checks import (
+    check,
+    check_choice,
+    check_count,
+    check_flag,
+    check_name,
+    column_list,
+    needs_other,
+)
 from .._base.durations import milliseconds, rate
-from ..errors import error, shown
+from ..errors import error
 from ..retry import Retry
 
 Duration = str | timedelta
@@ -71,12 +79,11 @@ class AsyncOptions:
             most = f"at most capacity ({self.capacity})"
             check(size <= self.capacity, "batch_size", most, size, self.capacity)
         elif self.batch_wait is not None:
-            raise error(
-                "OPTION_NEEDS_OTHER",
-                option="batch_wait",
-                value=shown(self.batch_wait),
-                condition="without batch_size",
-                advice="Give batch_size too, or leave batch_wait out.",
+            raise needs_other(
+                "batch_wait",
+                self.batch_wait,
+                "without batch_size",
+                "Give batch_size too, or leave batch_wait out.",
             )
         _ = self.batch_wait_ms
 

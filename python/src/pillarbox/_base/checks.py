@@ -21,6 +21,13 @@ def invalid(option: str, expected: str, value: object, example: object) -> Pilla
     )
 
 
+def needs_other(option: str, value: object, condition: str, advice: str) -> PillarboxError:
+    """The error for an option that has no meaning under ``condition``."""
+    return error(
+        "OPTION_NEEDS_OTHER", option=option, value=shown(value), condition=condition, advice=advice
+    )
+
+
 def check(fits: bool, option: str, expected: str, value: object, example: object) -> None:
     """For what only one option may be."""
     if not fits:

@@ -47,6 +47,17 @@ def name_of(function: object) -> str:
     return str(name).replace("<locals>.", "")
 
 
+def pickled(command: object, function: str) -> bytes:
+    """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the ``function``."""
+    from pyspark import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(command))  # type: ignore[no-untyped-call]
+    except Exception as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        raise error("NOT_PICKLABLE", function=function, reason=reason) from problem
+
+
 def is_async(function: object) -> bool:
     """Whether calling ``function`` gives a coroutine, seen through partials and ``__call__``."""
     while isinstance(function, functools.partial):

@@ -14,8 +14,9 @@ from .._async.options import (
     check_engine,
     refuse_for_python,
 )
+from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
-from ..errors import error, shown
+from ..errors import error
 from ..retry import Retry
 from .engine import on_jvm_if_there, require_jvm
 from .identity import identify
@@ -196,25 +197,16 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
     }
     for option, value in refused.items():
         if value is not None:
-            raise error(
-                "OPTION_NEEDS_OTHER",
-                option=option,
-                value=value,
-                condition="for a JVM function",
-                advice=f"Leave {option} out.",
-            )
+            raise needs_other(option, value, "for a JVM function", f"Leave {option} out.")
 
 
 def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
     """Exceptions of Python mean nothing to the JVM, and the other way round."""
     if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
         return
-    raise error(
-        "OPTION_NEEDS_OTHER",
-        option="retry.retry_on",
-        value=shown(retry.retry_on),
-        condition="for a JVM function" if on_jvm else "for a Python function",
-        advice='Name Java classes, such as retry_on="java.io.IOException".'
-        if on_jvm
-        else "Pass exception types, such as retry_on=(TimeoutError, ConnectionError).",
-    )
+    if on_jvm:
+        kind, advice = "JVM", 'Name Java classes, such as retry_on="java.io.IOException".'
+    else:
+        kind = "Python"
+        advice = "Pass exception types, such as retry_on=(TimeoutError, ConnectionError)."
+    raise needs_other("retry.retry_on", retry.retry_on, f"for a {kind} function", advice)

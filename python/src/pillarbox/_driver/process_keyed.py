@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .._base.checks import needs_other
 from .._base.functions import JvmFunction
 from .._keyed.columns import quoted
 from .._keyed.function import BatchProcessFunction, KeyedProcessFunction
@@ -150,12 +151,8 @@ def _name_of(fn: Function) -> str:
 def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
     for option, value in (("time_sorted", time_sorted), ("side_outputs", side_outputs)):
         if form == "batch" and value:
-            raise error(
-                "OPTION_NEEDS_OTHER",
-                option=option,
-                value=shown(value),
-                condition="for the column form",
-                advice="Use a pb.KeyedProcessFunction.",
+            raise needs_other(
+                option, value, "for the column form", "Use a pb.KeyedProcessFunction."
             )
 
 

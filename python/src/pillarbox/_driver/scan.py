@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from .._base.checks import invalid
+from .._base.checks import invalid, needs_other
 from .._keyed.ttl import StateTtl, as_ttl
-from ..errors import PillarboxError, error, shown
+from ..errors import PillarboxError, error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,12 +116,8 @@ def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
     if ttl is None:
         return
     if ttl.on_expire is not None:
-        raise error(
-            "OPTION_NEEDS_OTHER",
-            option="ttl.on_expire",
-            value=shown(ttl.on_expire),
-            condition="in scan, which runs no Python",
-            advice="Leave on_expire out.",
+        raise needs_other(
+            "ttl.on_expire", ttl.on_expire, "in scan, which runs no Python", "Leave on_expire out."
         )
     if ttl.time == "event" and not event_time:
         raise error("TTL_WITHOUT_WATERMARK", state="scan")
