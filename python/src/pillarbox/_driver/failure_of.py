@@ -41,7 +41,7 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
 
     What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
     another :class:`PillarboxError`, the same on both engines; see there for its attributes. Never
-    raises, and starts no job.
+    raises, and starts no job. ::
 
         try:
             df.collect()
