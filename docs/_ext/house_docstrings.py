@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from typing import Any
@@ -14,7 +15,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 import pillarbox
 import pillarbox.testing
-from pillarbox._keyed.options import Backend
+from pillarbox._driver.keyed_input import Backend
 
 # Nobody but Pillarbox makes these.
 HANDED = {"OpenContext", "BatchContext", "BatchState"}
@@ -54,7 +55,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             vars(module).setdefault(name, value)
     for kind in filter(lambda one: hasattr(one, "__abstractmethods__"), TYPES.values()):
         for name in kind.__abstractmethods__:  # abstract to Pillarbox, and there for a user
-            member = vars(kind)[name]
+            member = inspect.getattr_static(kind, name)
             getattr(member, "fget", member).__isabstractmethod__ = False
     ModuleAnalyzer.for_module("pillarbox._keyed.opening").analyze()
     ModuleAnalyzer.cache["module", "pillarbox._keyed.opening"].overloads.clear()  # 50 of them

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyspark
 
-from pillarbox._jars import find_jar
+from pillarbox._driver.jars import find_jar
 
 
 def compiled(folder: Path, name: str, sources: Mapping[str, str]) -> Path:

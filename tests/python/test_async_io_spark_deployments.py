@@ -15,7 +15,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from pillarbox import _jvm
+from pillarbox._driver import jvm
 from spark_apps import run_app
 from spark_support import eventually
 
@@ -172,7 +172,7 @@ async def unused(row: Any) -> int:
 def test_a_jar_of_another_version_is_refused_before_any_work(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jvm, "jar_version", lambda session: "0.0.7")
+    monkeypatch.setattr(jvm, "jar_version", lambda session: "0.0.7")
     with pytest.raises(pb.EngineUnavailable, match=r"JAR_VERSION_MISMATCH.*0\.0\.7"):
         pb.async_io(spark.range(1), unused, returns="x int", engine="auto")
 
@@ -180,7 +180,7 @@ def test_a_jar_of_another_version_is_refused_before_any_work(
 def test_a_spark_that_the_jar_was_not_made_for_is_refused_before_any_work(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jvm, "jar_spark_version", lambda session: "4.9.0")
+    monkeypatch.setattr(jvm, "jar_spark_version", lambda session: "4.9.0")
     with pytest.raises(pb.EngineUnavailable, match=r"SPARK_VERSION_UNSUPPORTED.*4\.2\.0.*4\.9"):
         pb.async_io(spark.range(1), unused, returns="x int", engine="jvm")
 
@@ -196,5 +196,5 @@ def test_a_worker_of_another_python_version_is_told_with_both(
 
 
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
-    assert _jvm.jar_version(spark) == pb.__version__
-    assert _jvm.jar_spark_version(spark) == "4.2.0"
+    assert jvm.jar_version(spark) == pb.__version__
+    assert jvm.jar_spark_version(spark) == "4.2.0"

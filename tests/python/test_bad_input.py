@@ -177,9 +177,9 @@ def test_a_jvm_function_needs_the_jvm(df):
 
 @pytest.mark.parametrize("options", [{"resource": list}, {"batch_size": 2}])
 def test_a_jvm_function_takes_no_options_of_python(df, options, monkeypatch):
-    from pillarbox import _async_io
+    from pillarbox._driver import async_io
 
-    monkeypatch.setattr(_async_io, "_runs_on_jvm", lambda *_: True)
+    monkeypatch.setattr(async_io, "_runs_on_jvm", lambda *_: True)
     with pytest.raises(pb.InvalidOption, match="for a JVM function"):
         apply(df, pb.jvm_function("com.acme.Enrich"), engine="jvm", **options)
 
@@ -212,16 +212,14 @@ class Door:
     ],
 )
 def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, monkeypatch, door, told):
-    monkeypatch.setattr(pb, "_jvm", door, raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "pillarbox._jvm", door)
+    monkeypatch.setattr("pillarbox._driver.jvm", door)
     with pytest.raises(pb.EngineUnavailable, match=told):
         apply(df, engine="jvm")
 
 
 def test_auto_takes_python_where_there_is_no_jar(df, monkeypatch):
     door = Door(None, None)
-    monkeypatch.setattr(pb, "_jvm", door, raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "pillarbox._jvm", door)
+    monkeypatch.setattr("pillarbox._driver.jvm", door)
     assert apply(df, engine="auto").collect()[2].y == 2
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import pillarbox as pb
-from pillarbox import _configure, _engine, _jars, _jvm
-from pillarbox._jars import find_jar
-from pillarbox._submit import SubmitArguments
+from pillarbox._driver import configure, engine, jars, jvm
+from pillarbox._driver.jars import find_jar
+from pillarbox._driver.submit import SubmitArguments
 from spark_apps import SOURCES, environment
 
 OURS = "/x/pillarbox-1.jar"
@@ -37,8 +37,8 @@ class FakeBuilder:
 @pytest.fixture
 def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """No JVM has been started yet, and Spark's defaults are in a folder of the test's own."""
-    monkeypatch.setattr(_jvm, "is_running", lambda: False)
-    monkeypatch.setattr(_jars, "find_jar", lambda: OURS)
+    monkeypatch.setattr(jvm, "is_running", lambda: False)
+    monkeypatch.setattr(jars, "find_jar", lambda: OURS)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", "")  # undone at the end, whether it was set or not
     for variable in ("MASTER", "PYSPARK_SUBMIT_ARGS"):
@@ -148,7 +148,7 @@ def test_spark_connect_needs_no_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     def no() -> str:
         raise AssertionError
 
-    monkeypatch.setattr(_jars, "find_jar", no)
+    monkeypatch.setattr(jars, "find_jar", no)
     assert jars_after(spark_remote="sc://localhost") == ([""], None)
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     assert jars_after() == ([""], None)
@@ -196,8 +196,8 @@ def test_a_missing_jar_is_an_error_that_says_where_was_looked(
 ) -> None:
     package = tmp_path / "python" / "src" / "pillarbox"
     package.mkdir(parents=True)
-    no_jvm.setattr(_jars, "find_jar", find_jar)
-    no_jvm.setattr(_jars.importlib.resources, "files", lambda _: package)
+    no_jvm.setattr(jars, "find_jar", find_jar)
+    no_jvm.setattr(jars.importlib.resources, "files", lambda _: package)
     builder: Any = FakeBuilder()
     with pytest.raises(pb.EngineUnavailable, match="JAR_NOT_FOUND") as no:
         pb.configure(builder).getOrCreate()
@@ -214,7 +214,7 @@ def test_a_package_that_was_loaded_from_the_jar_finds_that_jar(
         if has_classes:
             archive.writestr("io/pillarbox/spark/PythonBridge.class", "")
     package = zipfile.Path(str(jar), "pillarbox/")
-    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
+    monkeypatch.setattr(jars.importlib.resources, "files", lambda _: package)
     if has_classes:
         assert find_jar() == str(jar)
     else:
@@ -243,9 +243,9 @@ def test_a_running_jvm_with_the_jar_is_taken_as_it_is(
 def test_the_remedy_under_spark_submit_is_a_jar_for_spark_submit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "kernel" in _configure.how_to_add_jar()
+    assert "kernel" in configure.how_to_add_jar()
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert f"spark-submit --jars {find_jar()} " in _configure.how_to_add_jar()
+    assert f"spark-submit --jars {find_jar()} " in configure.how_to_add_jar()
 
 
 async def unused(row: Any) -> int:
@@ -255,7 +255,7 @@ async def unused(row: Any) -> int:
 def test_the_log_says_once_that_auto_takes_the_jvm(
     spark: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _engine._tell.cache_clear()
+    engine._tell.cache_clear()
     caplog.set_level(logging.INFO, "pillarbox")
     for _ in range(2):
         pb.async_io(spark.range(3), unused, returns="x long")

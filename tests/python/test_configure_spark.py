@@ -12,7 +12,7 @@ from local_cluster import cluster_environment, executor_logs
 
 import pillarbox as pb
 from java_jars import compiled
-from pillarbox._jars import find_jar
+from pillarbox._driver.jars import find_jar
 from spark_apps import SOURCES, answer_of, app_text, environment
 
 # The applications below are sent as text; this name is theirs.

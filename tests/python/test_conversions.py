@@ -19,10 +19,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import pillarbox as pb
 from conversions import CASES, REFUSED, UTC, ZONE, Case
 from keyed.support import AtKeys
-from pillarbox._ddl import parse_type
+from pillarbox._arrow.ddl import parse_type
+from pillarbox._arrow.results import ResultEncoder
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
-from pillarbox._results import ResultEncoder
 from pillarbox.testing import Harness
 
 Form = Callable[[t.StructType, Any], Any]

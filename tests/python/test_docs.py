@@ -202,18 +202,19 @@ def strings(pattern: str, *files: str) -> list[str]:
 def test_every_metric_is_on_the_page_of_metrics() -> None:
     page = (ROOT / "docs/metrics.md").read_text("utf-8")
     shown = strings(
-        r'Metric\(sc, "([^"]+)"\)', "plan/AsyncIOMetrics.scala", "keyed/KeyedMetrics.scala"
+        r'Metric\(sc, "([^"]+)"\)', "async/AsyncIOMetrics.scala", "keyed/KeyedMetrics.scala"
     )
-    shown += strings(r'\w+ -> "([^"]+)"', "keyed/KeyedMetrics.scala")
+    of_state = ("keyed/KeyedMetrics.scala", "state/StateTask.scala")
+    shown += strings(r'\w+ -> "([^"]+)"', *of_state)
     assert len(shown) == 22
     assert [name for name in shown if f"| {name} |" not in page] == []
-    customs = strings(r'val \w+ = "(num\w+|state\w+|commit\w+)"', "keyed/KeyedMetrics.scala")
+    customs = strings(r'val \w+ = "(num\w+|state\w+|commit\w+)"', *of_state)
     assert len(customs) == 7
     assert [name for name in customs if f"| `{name}` |" not in page] == []
 
 
 def test_every_setting_is_on_the_page_of_configuration_with_its_default() -> None:
     page = (ROOT / "docs/configuration.md").read_text("utf-8")
-    settings = strings(r'"(spark\.pillarbox[^"]+)",\s+"([^"]+)"', "PillarboxConf.scala")
+    settings = strings(r'"(spark\.pillarbox[^"]+)",\s+"([^"]+)"', "base/PillarboxConf.scala")
     assert len(settings) == 3
     assert [one for one in settings if f"- `{one[0]}` ({one[1]}): " not in page] == []

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import pillarbox as pb
-from pillarbox._durations import milliseconds, rate
+from pillarbox._base.durations import milliseconds, rate
 
 
 @pytest.mark.parametrize(

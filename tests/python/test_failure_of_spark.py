@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import pillarbox as pb
-from pillarbox._report import Report
+from pillarbox._base.report import Report
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

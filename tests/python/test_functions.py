@@ -7,13 +7,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 import pillarbox as pb
-from pillarbox._functions import (
-    Command,
-    check_function,
-    check_resource,
-    is_async,
-    name_of,
-)
+from pillarbox._async.command import Command, check_function, check_resource
+from pillarbox._base.functions import is_async, name_of
 
 
 async def plain(row):

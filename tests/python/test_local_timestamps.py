@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pillarbox._rows import _local_timestamps
+from pillarbox._arrow.rows import local_timestamps
 
 ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu"]
 MINUTE = 60_000_000
@@ -33,7 +33,7 @@ def expected(value):
 
 
 def check(values):
-    found = _local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
+    found = local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
     wanted = [expected(value) for value in values]
     assert found == wanted
     assert [one and one.fold for one in found] == [one and one.fold for one in wanted]

@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
 from keyed.support import AtKeys
-from pillarbox._ddl import parse_columns
+from pillarbox._arrow.ddl import parse_columns
+from pillarbox._arrow.results import ResultEncoder
+from pillarbox._base.names import is_nearly, nearest
 from pillarbox._keyed import opening
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
-from pillarbox._names import is_nearly, nearest
-from pillarbox._results import ResultEncoder
 from pillarbox.testing import Harness
 
 MONEY = parse_columns("price double, currency string", "returns")

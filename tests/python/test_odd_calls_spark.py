@@ -287,7 +287,7 @@ def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(
         time.sleep(0.2)
         return int(row.id)
 
-    monkeypatch.setattr("pillarbox._async_io.MOST_THREADS", 2)
+    monkeypatch.setattr("pillarbox._driver.specs.MOST_THREADS", 2)
     df = spark.range(0, 14, 1, 1).transform(
         pb.async_io,
         slow,

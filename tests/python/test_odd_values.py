@@ -16,9 +16,9 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
-from pillarbox._ddl import parse_columns
-from pillarbox._failures import LONGEST_MESSAGE, final_failure
-from pillarbox._results import NO_MATCH, ResultEncoder
+from pillarbox._arrow.ddl import parse_columns
+from pillarbox._arrow.results import NO_MATCH, ResultEncoder
+from pillarbox._base.failures import LONGEST_MESSAGE, final_failure
 from spark_support import by_value, collect_within
 
 by_value(__name__)

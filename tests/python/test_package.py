@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pillarbox as pb
-from pillarbox import _jars
-from pillarbox._ship import _zipped
+from pillarbox._driver import jars
+from pillarbox._driver.ship import _zipped
 
 HEAVY = ("pandas", "pyarrow", "aiohttp", "pyspark.pandas", "numpy")
 SOURCES = Path(pb.__file__).parents[1]
@@ -56,14 +56,14 @@ def test_the_bundled_jar_wins_over_a_built_one_and_the_newest_build_over_others(
     package = tmp_path / "python" / "src" / "pillarbox"
     (package / "jars").mkdir(parents=True)
     (tmp_path / "target").mkdir()
-    monkeypatch.setattr(_jars.importlib.resources, "files", lambda _: package)
+    monkeypatch.setattr(jars.importlib.resources, "files", lambda _: package)
     for age, name in enumerate(("new", "old")):
         jar = tmp_path / "target" / f"pillarbox-{name}.jar"
         jar.touch()
         os.utime(jar, (1000 - age, 1000 - age))
-    assert _jars.find_jar().endswith("target/pillarbox-new.jar")
+    assert jars.find_jar().endswith("target/pillarbox-new.jar")
     (package / "jars" / "pillarbox-1.jar").touch()
-    assert _jars.find_jar().endswith("jars/pillarbox-1.jar")
+    assert jars.find_jar().endswith("jars/pillarbox-1.jar")
 
 
 def test_the_wheel_holds_exactly_one_jar_with_the_workers_sources(tmp_path):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pillarbox._arrow.pieces import FrameSize, TooLarge, TooMuch, cut
+from pillarbox._arrow.results import ResultEncoder
 from pillarbox._keyed.output import RowsEncoder
-from pillarbox._pieces import FrameSize, TooLarge, TooMuch, cut
-from pillarbox._results import ResultEncoder
 
 TEXTS = t.StructType().add("v", "string")
 ARROW = to_arrow_schema(TEXTS, timezone="UTC")

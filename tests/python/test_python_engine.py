@@ -15,11 +15,13 @@ from pyspark.sql import types as t
 from worker.driver import OPTIONS
 
 import pillarbox as pb
-from pillarbox._functions import Command, is_async
-from pillarbox._options import parse_options
-from pillarbox._python_engine import InputBatches, PythonTask, positions
-from pillarbox._python_operator import AsyncOperator
-from pillarbox._python_output import OutputBuilder
+from pillarbox._async.command import Command
+from pillarbox._async.options import AsyncOptions
+from pillarbox._async.python_operator import AsyncOperator
+from pillarbox._async.python_output import OutputBuilder
+from pillarbox._async.python_task import InputBatches, PythonTask
+from pillarbox._base.functions import is_async
+from pillarbox._driver.python_engine import positions
 
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")
@@ -27,7 +29,7 @@ LIMIT_S = 20
 
 
 def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
-    parsed = parse_options(**{**OPTIONS, **options})
+    parsed = AsyncOptions(**{**OPTIONS, **options})
     command = Command(
         function, is_async(function), options.get("batch_size") is not None, resource,
         options.get("retry"), X, Y,
@@ -217,8 +219,8 @@ def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(mo
         time.sleep(0.2)
         return row.x
 
-    for module in ("_python_operator", "_python_engine"):
-        monkeypatch.setattr(f"pillarbox.{module}.MOST_THREADS", 2)
+    for module in ("python_operator", "python_task"):
+        monkeypatch.setattr(f"pillarbox._async.{module}.MOST_THREADS", 2)
     one = task(slow, capacity=20, timeout="1 second", on_error="column")
     assert rows(one.run(batches(14))) == [(x, x, None) for x in range(14)]
 

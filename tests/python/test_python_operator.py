@@ -16,17 +16,18 @@ from virtual_clock import run_virtually
 from worker.driver import OPTIONS
 
 import pillarbox as pb
-from pillarbox._functions import Command, is_async
-from pillarbox._options import parse_options
-from pillarbox._python_operator import AsyncOperator, Element
-from pillarbox._rows import RowReader
-from pillarbox._worker.runner import CallRunner
+from pillarbox._arrow.rows import RowReader
+from pillarbox._async.command import Command
+from pillarbox._async.options import AsyncOptions
+from pillarbox._async.python_operator import AsyncOperator, Element
+from pillarbox._async.runner import CallRunner
+from pillarbox._base.functions import is_async
 
 X = t.StructType().add("x", "long")
 
 
 def options_for(**options: Any) -> Any:
-    return parse_options(**{**OPTIONS, "capacity": 4, "on_error": "column", **options})
+    return AsyncOptions(**{**OPTIONS, "capacity": 4, "on_error": "column", **options})
 
 
 @dataclass

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from pillarbox._report import Report, parse, report_of, row_text
-from pillarbox._rows import RowReader
+from pillarbox._arrow.rows import RowReader
+from pillarbox._base.report import Report, parse, report_of, row_text
 from pillarbox.errors import error
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
 from conversions import CASES, REFUSED
-from pillarbox._ddl import parse_type
-from pillarbox._results import NO_MATCH, ResultEncoder
+from pillarbox._arrow.ddl import parse_type
+from pillarbox._arrow.results import NO_MATCH, ResultEncoder
 from pillarbox.errors import shown
 
 TWO = t.StructType().add("temp", "double").add("name", "string")

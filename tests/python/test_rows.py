@@ -15,7 +15,7 @@ from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
-from pillarbox._rows import RowReader, row_type
+from pillarbox._arrow.rows import RowReader, row_type
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
 

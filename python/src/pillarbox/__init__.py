@@ -14,17 +14,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from ._async_io import async_io
-from ._calls import call_id, call_ids
-from ._configure import configure
-from ._failure_of import failure_of
-from ._functions import JvmFunction, jvm_function
-from ._keyed.api import main_output, process_keyed, side_output
+from ._async.calls import call_id, call_ids
+from ._base.functions import JvmFunction, jvm_function
+from ._driver.async_io import async_io
+from ._driver.configure import configure
+from ._driver.failure_of import failure_of
+from ._driver.process_keyed import main_output, process_keyed, side_output
+from ._driver.read_state import TIMERS, WAITING_ROWS, read_state
+from ._driver.scan import scan
 from ._keyed.batch import BatchContext, BatchState
 from ._keyed.function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
 from ._keyed.opening import OpenContext
-from ._keyed.scan import scan
-from ._keyed.stored import TIMERS, WAITING_ROWS, read_state
 from ._keyed.surface import (
     AggregatingState,
     Context,
@@ -108,7 +108,7 @@ else:  # a __getattr__ that type checkers see would have a name for every mistak
     def __getattr__(name):
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
-        from ._names import nearest
+        from ._base.names import nearest
 
         meant = nearest(name, __dir__())
         raise AttributeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ._jars import find_jar
+from ._driver.jars import find_jar
 from .errors import EngineUnavailable
 
 

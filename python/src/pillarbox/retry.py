@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ._durations import milliseconds
-from ._numbers import check_between, check_count
-from .errors import error, shown
+from ._base.checks import check, check_between, check_count, is_number
+from ._base.durations import milliseconds
 
 RetryOn = (
     type[BaseException]
@@ -33,14 +32,8 @@ class RetryAfter(Exception):
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
-            raise error(
-                "INVALID_OPTION",
-                option="seconds",
-                expected="a number of seconds, 0 or more",
-                value=shown(seconds),
-                example="2.5",
-            )
+        fits = is_number(seconds, int, float) and seconds >= 0
+        check(fits, "seconds", "a number of seconds, 0 or more", seconds, "2.5")
         self.seconds = seconds
         self.message = message
         super().__init__(message or f"to be tried again after {seconds} s")
@@ -78,31 +71,23 @@ class Retry:
         check_between("retry.multiplier", self.multiplier, 1, 1_000_000)
         check_between("retry.jitter", self.jitter, 0, 1)
         backoff = milliseconds(self.backoff, "retry.backoff")
-        if milliseconds(self.max_backoff, "retry.max_backoff") < backoff:
-            raise error(
-                "INVALID_OPTION",
-                option="retry.max_backoff",
-                expected="at least retry.backoff",
-                value=shown(self.max_backoff),
-                example='"30s"',
-            )
-        if not _is_retry_on(self.retry_on):
-            raise error(
-                "INVALID_OPTION",
-                option="retry.retry_on",
-                expected="an exception type, a tuple of them, or a predicate; for a JVM function "
-                "the full name of a class, or a tuple of them",
-                value=shown(self.retry_on),
-                example="(TimeoutError, ConnectionError)",
-            )
-        if self.retry_if_result is not None and not callable(self.retry_if_result):
-            raise error(
-                "INVALID_OPTION",
-                option="retry.retry_if_result",
-                expected="a predicate on the result",
-                value=shown(self.retry_if_result),
-                example="lambda result: result is None",
-            )
+        fits = milliseconds(self.max_backoff, "retry.max_backoff") >= backoff
+        check(fits, "retry.max_backoff", "at least retry.backoff", self.max_backoff, '"30s"')
+        check(
+            _is_retry_on(self.retry_on),
+            "retry.retry_on",
+            "an exception type, a tuple of them, or a predicate; for a JVM function "
+            "the full name of a class, or a tuple of them",
+            self.retry_on,
+            "(TimeoutError, ConnectionError)",
+        )
+        check(
+            self.retry_if_result is None or callable(self.retry_if_result),
+            "retry.retry_if_result",
+            "a predicate on the result",
+            self.retry_if_result,
+            "lambda result: result is None",
+        )
 
     def backoff_s(self, retry: int) -> float:
         """The delay in seconds before the ``retry``-th retry (from 1), jitter included."""

@@ -16,19 +16,20 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from ._ddl import parse_columns
-from ._fields import Place
-from ._keyed import snapshot as snapshots
+from ._arrow.ddl import parse_columns
+from ._arrow.fields import Place
+from ._arrow.lists import row_class
+from ._base.checks import column_names
+from ._harness import snapshot as snapshots
+from ._harness.memory import KeySpace, hashable, visible
+from ._keyed.columns import order_key, timestamp_reader
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
-from ._keyed.memory import KeySpace, hashable, visible
 from ._keyed.methods import check_methods, instead_of
-from ._keyed.options import names_of, order_key, timestamp_reader
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
 from ._keyed.surface import Timer
 from ._keyed.timers import epoch_ms
-from ._lists import row_class
 from .errors import PillarboxError, error, shown
 
 __all__ = ["Harness", "Timer"]
@@ -76,7 +77,7 @@ class Harness:
         columns = _columns(input, "input")
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
         self._accept_output = row_acceptor(_columns(returns, "returns"), Place())
-        self._key_of = _key_reader(columns, names_of("by", by))
+        self._key_of = _key_reader(columns, column_names("by", by))
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
         self._order = order_key(columns, order_by)
         self._sorted = time_sorted

@@ -27,7 +27,7 @@ from keyed.order_function import (
     listed,
 )  # fmt: skip
 from keyed.streams import Stream
-from pillarbox._jars import find_jar
+from pillarbox._driver.jars import find_jar
 from pillarbox.testing import Harness
 
 SOURCES = Path(__file__).parents[2] / "jvm"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pillarbox as pb
+from pillarbox._harness.memory import KeySpace
 from pillarbox._keyed.context import UNKNOWN
-from pillarbox._keyed.memory import KeySpace
 from pillarbox._keyed.runtime import KeyedRuntime
 
 

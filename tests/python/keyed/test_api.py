@@ -11,9 +11,8 @@ from pyspark.sql import types as t
 import pillarbox as pb
 from keyed.scripts import CountAndSum, Split
 from keyed.support import AtKeys
-from pillarbox import _engine, _jvm
-from pillarbox._keyed import plan
-from pillarbox._keyed.stored import _operator
+from pillarbox._driver import engine, jvm, keyed_input
+from pillarbox._driver.read_state import _operator
 from pillarbox.testing import Harness
 
 
@@ -33,8 +32,8 @@ def stream(spark):
 def asked(monkeypatch):
     """The calls that would have gone to the JVM."""
     calls = []
-    monkeypatch.setattr(_engine, "require_jvm", lambda spark: None)
-    monkeypatch.setattr(_jvm, "process_keyed", lambda *call: calls.append(call) or call[0])
+    monkeypatch.setattr(engine, "require_jvm", lambda spark: None)
+    monkeypatch.setattr(jvm, "process_keyed", lambda *call: calls.append(call) or call[0])
     return calls
 
 
@@ -99,7 +98,7 @@ def test_a_scan_is_expressions(df, asked):
 
 
 def test_side_outputs_are_taken_apart(spark, asked):
-    schema = plan.parse_outputs("k string, n bigint", {"bad": "why string"}, False)
+    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, False)
     from pillarbox._keyed.output import wire_schema
 
     rows = [("main", "a", 1, None), ("bad", None, None, ("no",))]
@@ -188,7 +187,7 @@ def test_a_scan_that_can_not_work_is_refused(df, asked, options, message):
 
 
 def test_without_the_jar_the_remedy_is_told(df, monkeypatch):
-    monkeypatch.setattr(_jvm, "is_available", lambda spark: False)
+    monkeypatch.setattr(jvm, "is_available", lambda spark: False)
     with pytest.raises(pb.EngineUnavailable, match=r"pb\.configure"):
         apply(df, Split(), returns="k string, v double")
 

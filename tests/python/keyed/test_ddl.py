@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 
 import pillarbox as pb
-from pillarbox._ddl import parse_columns, parse_type
+from pillarbox._arrow.ddl import parse_columns, parse_type
 
 COLUMNS = [
     "k string",

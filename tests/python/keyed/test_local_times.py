@@ -17,8 +17,8 @@ from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
 import pillarbox as pb
-from pillarbox._fields import Place
-from pillarbox._keyed.memory import hashable
+from pillarbox._arrow.fields import Place
+from pillarbox._harness.memory import hashable
 from pillarbox._keyed.values import KeyType, ValueType
 from pillarbox.testing import Harness
 

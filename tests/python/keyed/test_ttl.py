@@ -4,8 +4,8 @@ import pytest
 
 import pillarbox as pb
 from keyed.support import AtKeys
+from pillarbox._harness.memory import dump
 from pillarbox._keyed.context import FOREVER, UNKNOWN
-from pillarbox._keyed.memory import dump
 
 SHOWN_ONCE = "return_expired_if_not_cleaned_up"
 ON_READ = "on_read_and_write"

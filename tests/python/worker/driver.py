@@ -20,8 +20,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pillarbox._functions import Command, is_async
-from pillarbox._options import parse_options
+from pillarbox._async.command import Command
+from pillarbox._async.options import AsyncOptions
+from pillarbox._base.functions import is_async
 from pillarbox._worker.main import main
 
 LIMIT_S = 20
@@ -76,7 +77,7 @@ def spec_for(**options: Any) -> dict[str, Any]:
     own = ("blocked_loop_ms", "frame_bytes", "look_ahead", "threads")
     extra = {key: options.pop(key) for key in own if key in options}
     options.pop("resource", None)
-    spec = parse_options(**{**OPTIONS, **options}).to_spec()
+    spec = AsyncOptions(**{**OPTIONS, **options}).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
     return {**spec, "call_id_prefix": "query-3", "task": task, "threads": 512, **extra}
 

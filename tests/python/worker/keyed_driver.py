@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from pillarbox._ddl import parse_columns
+from pillarbox._arrow.ddl import parse_columns
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
 from worker.driver import InProcess, OwnProcess

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from itertools import groupby
 from typing import Any
 
-from pillarbox._keyed.memory import hashable
+from pillarbox._harness.memory import hashable
 from worker.keyed_driver import BATCH, KEEP, NONE, TIME_SORTED, KeyedInProcess, Store
 
 ROW, EVENT, PROCESSING = 0, 1, 2

@@ -8,7 +8,7 @@ import weakref
 import pytest
 from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
-from pillarbox._worker import resources
+from pillarbox._async import resources
 from pillarbox._worker.kept import FunctionKey, Kept
 from pillarbox._worker.process import WorkerProcess
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import pillarbox as pb
-from pillarbox._results import ResultEncoder
+from pillarbox._arrow.results import ResultEncoder
 from spark_support import eventually
 
 # Functions that are sent travel by value, what they reach through this module by reference.

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import pillarbox as pb
-from pillarbox._worker.places import Places
+from pillarbox._async.places import Places
 
 # Functions that are sent reach this through the module, so worker and test share it.
 STATE: dict[str, object] = {}
@@ -173,7 +173,7 @@ def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatc
         started.append(element)
 
     started, turns = [], []
-    monkeypatch.setattr("pillarbox._worker.places.time.monotonic", lambda: now)
+    monkeypatch.setattr("pillarbox._async.places.time.monotonic", lambda: now)
     places = Places(None, slow, turns.append)
     places.call((element, 1, None) for element in range(7))
     assert started == [0, 1, 2]
@@ -190,7 +190,7 @@ def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatc
 
 def test_what_waits_for_its_turn_is_not_called_once_it_is_cleared(monkeypatch):
     times = iter(range(100))
-    monkeypatch.setattr("pillarbox._worker.places.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("pillarbox._async.places.time.monotonic", lambda: next(times))
     places, started, turns = places_of(None)
     places.call((element, 1, None) for element in range(3))
     places.clear()

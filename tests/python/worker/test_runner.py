@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import types as t
 from virtual_clock import run_virtually
 
-from pillarbox._functions import Command
-from pillarbox._worker.runner import CallRunner
+from pillarbox._async.command import Command
+from pillarbox._async.runner import CallRunner
 
 X = t.StructType().add("x", "long")
 

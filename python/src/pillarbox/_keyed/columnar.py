@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._converters import mismatch
+from .._arrow.converters import mismatch
 from .batch import BatchContext
 from .context import UNKNOWN
 from .state import Declaration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import error
+from .._base.functions import pickled
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,13 +24,4 @@ class KeyedCommand:
 
     def dumps(self) -> bytes:
         """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
-        from pyspark import cloudpickle
-
-        try:
-            return bytes(cloudpickle.dumps(self))  # type: ignore[no-untyped-call]
-        except Exception as problem:
-            raise error(
-                "NOT_PICKLABLE",
-                function=type(self.function).__qualname__,
-                reason=f"{type(problem).__name__}: {problem}",
-            ) from problem
+        return pickled(self, type(self.function).__qualname__)

@@ -6,9 +6,10 @@ from typing import Any
 
 from pyspark.sql.types import DataType
 
-from .._ddl import parse_type
-from .._fields import Place
-from .._schema import check_type
+from .._arrow.ddl import parse_type
+from .._arrow.fields import Place
+from .._arrow.schema import check_type
+from .._base.checks import check_name
 from ..errors import PillarboxError, error, shown
 from .context import KeyedContext
 from .function import AggregateFunction
@@ -78,14 +79,7 @@ class StateRegistry:
     def _declaration(
         self, name: str, kind: str, type: Any, key_type: Any, ttl: Any, fold: Any
     ) -> Declaration:
-        if not isinstance(name, str) or not name:
-            raise error(
-                "INVALID_OPTION",
-                option="name",
-                expected="the name of the state",
-                value=shown(name),
-                example='"count"',
-            )
+        check_name("name", name, "count", "the name of the state")
         if kind not in self._kinds:
             raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
         _check_fold(name, kind, fold)

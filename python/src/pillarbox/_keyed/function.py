@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from .._typing import Accumulator, In, Out
+from .typevars import Accumulator, In, Out
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from .._rows import _local
+from .._arrow.rows import local_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICRO = timedelta(microseconds=1)
@@ -39,7 +39,7 @@ class SecondHour(datetime):
 def local_time(instant: datetime) -> datetime:
     """An aware datetime as a naive one of the local zone, as rows have it."""
     # astimezone would give the offset, and no fold.
-    return _local((instant - _EPOCH) // _MICRO)
+    return local_datetime((instant - _EPOCH) // _MICRO)
 
 
 def distinct(time: datetime) -> datetime:

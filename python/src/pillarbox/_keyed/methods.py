@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from .._functions import check_parameters
-from .._names import is_nearly
+from .._base.functions import check_parameters
+from .._base.names import is_nearly
 from ..errors import PillarboxError, error
 from .function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
 

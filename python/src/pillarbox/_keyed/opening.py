@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .._typing import In, Out
 from .surface import AggregatingState, ListState, MapState, ReducingState, ValueState
 from .ttl import StateTtl
+from .typevars import In, Out
 
 IntNames = Literal["tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"]
 FloatNames = Literal["float", "real", "double"]

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._fields import Place
-from .._lists import list_writer
-from .._pieces import FrameSize, cut
-from .._results import row_shape
+from .._arrow.fields import Place
+from .._arrow.lists import list_writer
+from .._arrow.pieces import FrameSize, cut
+from .._arrow.results import row_shape
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 

@@ -7,14 +7,7 @@ from types import GeneratorType
 from typing import Any
 
 from ..errors import shown
-from .context import (
-    EVENT_TIMER,
-    FOREVER,
-    PROCESSING_TIMER,
-    ROW,
-    UNKNOWN,
-    KeyedContext,
-)
+from .context import EVENT_TIMER, FOREVER, PROCESSING_TIMER, ROW, UNKNOWN, KeyedContext
 from .declare import HANDLES, StateRegistry
 from .methods import has_own, without_on_timer
 from .opening import OpenContext

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from .._typing import In, Key, Out
+from .typevars import In, Key, Out
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -99,8 +99,8 @@ class Context(ABC, Generic[Key]):
         """
 
 
-class ValueState(ABC, Generic[T]):
-    """One value a key."""
+class KeyedState(ABC):
+    """What the handles of all kinds of state have."""
 
     __slots__ = ()
 
@@ -108,6 +108,16 @@ class ValueState(ABC, Generic[T]):
     @abstractmethod
     def name(self) -> str:
         """The name that the state was declared under."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Removes what the current key has."""
+
+
+class ValueState(KeyedState, Generic[T]):
+    """One value a key."""
+
+    __slots__ = ()
 
     @abstractmethod
     def value(self) -> T | None:
@@ -120,20 +130,11 @@ class ValueState(ABC, Generic[T]):
         Raises :class:`ResultTypeMismatch` for a value that is not of the state's type.
         """
 
-    @abstractmethod
-    def clear(self) -> None:
-        """Removes what the current key has."""
 
-
-class ReducingState(ABC, Generic[T]):
+class ReducingState(KeyedState, Generic[T]):
     """What the state's function makes of all values added for a key."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name that the state was declared under."""
 
     @abstractmethod
     def get(self) -> T | None:
@@ -143,20 +144,11 @@ class ReducingState(ABC, Generic[T]):
     def add(self, value: T) -> None:
         """Folds ``value`` in. Raises :class:`ResultTypeMismatch` for one of another type."""
 
-    @abstractmethod
-    def clear(self) -> None:
-        """Removes what the current key has."""
 
-
-class AggregatingState(ABC, Generic[In, Out]):
+class AggregatingState(KeyedState, Generic[In, Out]):
     """What an :class:`AggregateFunction` makes of all values added for a key."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name that the state was declared under."""
 
     @abstractmethod
     def get(self) -> Out | None:
@@ -166,20 +158,11 @@ class AggregatingState(ABC, Generic[In, Out]):
     def add(self, value: In) -> None:
         """Folds ``value`` in. :class:`ResultTypeMismatch` if the accumulator does not fit."""
 
-    @abstractmethod
-    def clear(self) -> None:
-        """Removes what the current key has."""
 
-
-class ListState(ABC, Generic[T]):
+class ListState(KeyedState, Generic[T]):
     """Elements in the order in which they were added. None is not an element."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name that the state was declared under."""
 
     @abstractmethod
     def get(self) -> list[T]:
@@ -197,20 +180,11 @@ class ListState(ABC, Generic[T]):
     def update(self, values: Iterable[T]) -> None:
         """Makes ``values`` the list of the current key."""
 
-    @abstractmethod
-    def clear(self) -> None:
-        """Removes all elements of the current key."""
 
-
-class MapState(ABC, Generic[K, V]):
+class MapState(KeyedState, Generic[K, V]):
     """Entries in no particular order. Neither keys nor values are None."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name that the state was declared under."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -247,7 +221,3 @@ class MapState(ABC, Generic[K, V]):
     @abstractmethod
     def values(self) -> Iterator[V]:
         """The values that are alive."""
-
-    @abstractmethod
-    def clear(self) -> None:
-        """Removes all entries of the current key."""

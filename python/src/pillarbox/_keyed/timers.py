@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from ..errors import error, shown
+from .._base.checks import invalid, is_number
+from ..errors import error
 from .context import EVENT_TIMER, PROCESSING_TIMER, KeyedContext
 from .surface import Timer, Timers
 
@@ -221,12 +222,6 @@ def epoch_ms(time: Any) -> int:
     """``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption`` for anything else."""
     if isinstance(time, datetime):
         return (time.astimezone(timezone.utc) - _EPOCH) // _MS
-    if isinstance(time, int) and not isinstance(time, bool) and -_LIMIT <= time < _LIMIT:
+    if is_number(time, int) and -_LIMIT <= time < _LIMIT:
         return int(time)
-    raise error(
-        "INVALID_OPTION",
-        option="time",
-        expected="epoch milliseconds or a datetime",
-        value=shown(time),
-        example="ctx.timestamp + 60_000",
-    )
+    raise invalid("time", "epoch milliseconds or a datetime", time, "ctx.timestamp + 60_000")

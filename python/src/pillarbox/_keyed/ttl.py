@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from .._durations import milliseconds
-from ..errors import error, shown
+from .._base.checks import check, check_choice, invalid
+from .._base.durations import milliseconds
 
 Update = Literal["on_create_and_write", "on_read_and_write"]
 Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
@@ -43,11 +43,11 @@ class StateTtl:
 
     def __post_init__(self) -> None:
         milliseconds(self.duration, "duration")
-        _choice("update", self.update, get_args(Update))
-        _choice("visibility", self.visibility, get_args(Visibility))
-        _choice("time", self.time, get_args(Time))
-        if self.on_expire is not None and not callable(self.on_expire):
-            _invalid("on_expire", "a function of key and value", self.on_expire, "print")
+        check_choice("update", self.update, Update)
+        check_choice("visibility", self.visibility, Visibility)
+        check_choice("time", self.time, Time)
+        fits = self.on_expire is None or callable(self.on_expire)
+        check(fits, "on_expire", "a function of key and value", self.on_expire, "print")
 
     @property
     def ms(self) -> int:
@@ -70,22 +70,4 @@ def as_ttl(value: object) -> StateTtl | None:
         return value
     if isinstance(value, (str, timedelta)):
         return StateTtl(value)
-    raise error(
-        "INVALID_OPTION",
-        option="ttl",
-        expected="a pb.StateTtl or a duration",
-        value=shown(value),
-        example='pb.StateTtl("2 days")',
-    )
-
-
-def _choice(option: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        names = ", ".join(f'"{choice}"' for choice in choices)
-        _invalid(option, f"one of {names}", value, f'"{choices[0]}"')
-
-
-def _invalid(option: str, expected: str, value: object, example: str) -> None:
-    raise error(
-        "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
-    )
+    raise invalid("ttl", "a pb.StateTtl or a duration", value, 'pb.StateTtl("2 days")')

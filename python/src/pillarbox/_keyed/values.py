@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._converters import converter
-from .._fields import Place
-from .._lists import row_class
+from .._arrow.converters import converter
+from .._arrow.fields import Place
+from .._arrow.lists import row_class
 from .local_times import distinct, local_time
 
 Function = Callable[[Any], Any]
@@ -201,20 +201,19 @@ def _copier(data_type: t.DataType) -> Function | None:
         item = _nullable(_copier(data_type.valueType))
         return (lambda pairs: {k: item(v) for k, v in pairs.items()}) if item else dict
     if isinstance(data_type, t.StructType):
-        return _struct_copier(data_type)
+        return _by_field(data_type, _copier)
     return copy.deepcopy if isinstance(data_type, t.UserDefinedType) else None
 
 
-def _struct_copier(data_type: t.StructType) -> Function | None:
-    fields = [_nullable(_copier(field.dataType)) for field in data_type.fields]
+def _by_field(
+    data_type: t.StructType, made: Callable[[t.DataType], Function | None]
+) -> Function | None:
+    """For a struct what ``made`` gives for its fields; None if it gives nothing for any."""
+    fields = [_nullable(made(field.dataType)) for field in data_type.fields]
     if not any(fields):
         return None
     new = tuple.__new__
-
-    def copied(row: Any) -> Any:
-        return new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
-
-    return copied
+    return lambda row: new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
 
 
 def _key_normaliser(data_type: t.DataType) -> Function | None:
@@ -224,14 +223,4 @@ def _key_normaliser(data_type: t.DataType) -> Function | None:
         return lambda value: value + 0.0 if value == value else _NAN
     if isinstance(data_type, t.TimestampType):
         return distinct
-    if not isinstance(data_type, t.StructType):
-        return None
-    fields = [_nullable(_key_normaliser(field.dataType)) for field in data_type.fields]
-    if not any(fields):
-        return None
-    new = tuple.__new__
-
-    def normalise(row: Any) -> Any:
-        return new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
-
-    return normalise
+    return _by_field(data_type, _key_normaliser) if isinstance(data_type, t.StructType) else None

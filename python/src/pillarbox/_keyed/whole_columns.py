@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from .._converters import mismatch, null_mismatch
-from .._fields import Place, fields_of
-from .._lists import has_infinity, list_writer
+from .._arrow.converters import mismatch, null_mismatch
+from .._arrow.fields import Place, fields_of
+from .._arrow.lists import has_infinity, list_writer
 from ..errors import error, shown
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark import accumulators
 from pyspark.serializers import CPickleSerializer
 
-from .._accumulators import make_thread_safe
-from .._failures import kind_of, message_of
+from .._async.accumulators import make_thread_safe
+from .._base.failures import kind_of, message_of
 from ..errors import error
 
 # The value and the parameter as they came: a parameter may give out one object as every zero.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._failures import Failure, message_of
+from .._base.failures import Failure, message_of
 from ..errors import PillarboxError, error
 from . import accumulators
 
@@ -115,7 +115,7 @@ def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
     count = int.from_bytes(body[:4], "little")
     ids_end = 4 + 8 * count
     end = ids_end + 4 * count
-    return _numbers("q", body[4:ids_end]), _numbers("i", body[ids_end:end]), end
+    return numbers_of("q", body[4:ids_end]), numbers_of("i", body[ids_end:end]), end
 
 
 def decode_calls(body: memoryview, schema: pa.Schema) -> Calls:
@@ -138,9 +138,9 @@ def encode_results(
     return encode(
         RESULTS,
         len(ids).to_bytes(4, "little"),
-        _packed("q", ids),
-        _packed("i", attempts),
-        _packed("i", counts),
+        packed("q", ids),
+        packed("i", attempts),
+        packed("i", counts),
         memoryview(batch.serialize()),
     )
 
@@ -185,7 +185,7 @@ def _texts(*texts: str) -> bytes:
     return b"".join(parts)
 
 
-def _numbers(code: str, data: memoryview) -> array[int]:
+def numbers_of(code: str, data: memoryview) -> array[int]:
     numbers = array(code)
     numbers.frombytes(data)
     if sys.byteorder == "big":
@@ -193,7 +193,7 @@ def _numbers(code: str, data: memoryview) -> array[int]:
     return numbers
 
 
-def _packed(code: str, numbers: Sequence[int]) -> bytes:
+def packed(code: str, numbers: Sequence[int]) -> bytes:
     packed = array(code, numbers)
     if sys.byteorder == "big":
         packed.byteswap()

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._failures import message_of
+from .._arrow.pieces import FrameSize, TooLarge, cut
+from .._arrow.results import too_large
+from .._base.failures import message_of
 from .._keyed.batch import BatchContext, BatchState
 from .._keyed.columnar import StateColumn
 from .._keyed.command import KeyedCommand
@@ -17,8 +19,6 @@ from .._keyed.context import UNKNOWN
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import Declaration
 from .._keyed.whole_columns import BatchAcceptor, ColumnConverter
-from .._pieces import FrameSize, TooLarge, cut
-from .._results import too_large
 from ..errors import EXITS, PillarboxError, error
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, decode_batches

@@ -111,7 +111,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .frames import PART, READY, _numbers, _packed, encode
+from .frames import PART, READY, encode, numbers_of, packed
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 ROWS = 0
@@ -199,7 +199,7 @@ class _Reader:
         return self.take(self.u32())
 
     def numbers(self, code: str, size: int, count: int) -> array[int]:
-        return _numbers(code, self.take(size * count))
+        return numbers_of(code, self.take(size * count))
 
 
 def encode_ready(states: Sequence[dict[str, Any]]) -> bytes:
@@ -295,10 +295,10 @@ def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
         _u32(len(update.states)),
         *(arrow_blob(_last(batches)) for batches in update.states),
         _u32(len(timers)),
-        _packed("I", slots),
+        packed("I", slots),
         bytes(kinds),
         bytes(ops),
-        _packed("q", times),
+        packed("q", times),
         *map(_u32, update.fired),
     )
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._failures import message_of
-from .._fields import Place
+from .._arrow.fields import Place
+from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from ..errors import EXITS, error
+from .frames import Init
 from .kept import FunctionKey, Kept
+from .keyed_rows import Query, RowRunner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .keyed_batches import BatchRunner
 
 _KEPT = 16
 _YOUNG_OBJECTS = 100_000
@@ -40,10 +47,8 @@ class OpenedFunction:
                 reason=message_of(problem).rstrip("."),
             ) from problem
 
-    def runner(self, init: Any, schemas: list[Any], query: Any) -> Any:
+    def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | BatchRunner:
         """What runs the frames of a task."""
-        from .keyed_session import RowRunner
-
         if self.command.form == "batch":
             from .keyed_batches import BatchRunner
 

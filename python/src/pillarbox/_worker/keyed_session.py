@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from .._failures import message_of
-from .._keyed.context import UNKNOWN
-from .._keyed.output import RowsEncoder, without_none
-from .._keyed.runtime import KeyedRuntime
-from .._lists import struct_reader
-from .._pieces import FrameSize, TooLarge
-from .._results import too_large
-from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error, shown
+from ..errors import PillarboxError, error
 from . import frames, keyed_frames
 from .channel import Channel
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_functions import OpenedFunction
-from .keyed_state import key_reader, wire_for
 from .session import send_fatal
 
 _NO_LIMIT_S = 10**6
@@ -111,194 +102,6 @@ class KeyedSession:
         self._channel.send(keyed_frames.encode_query(frame_id, state, slot, op, key))
         last = self._channel.answer(frame_id)
         return [*self._channel.parts().of(1 + state), last]
-
-
-Query = Callable[[int, int, int, int, Any], list[memoryview]]
-
-
-class RowRunner:
-    """Runs frames through a ``KeyedRuntime``."""
-
-    def __init__(
-        self,
-        runtime: KeyedRuntime,
-        command: Any,
-        init: Init,
-        schemas: list[pa.Schema],
-        query: Query,
-    ) -> None:
-        self._runtime = runtime
-        self._query = query
-        self._key_schema, self._row_schema = schemas[:2]
-        self._read_keys = key_reader(command.key_schema)
-        self._read_rows = struct_reader(command.input_schema)
-        states = runtime.registry.states.values()
-        self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
-        self._keys = _HeldKeys(self._load_keys)
-        self._held = 0
-        self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
-        self._size = FrameSize.of(init.spec)
-
-    def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
-        runtime = self._runtime
-        self._bind(frame)
-        try:
-            self._process(frame)
-            update = self._update(frame)
-        except EXITS:
-            raise
-        except BaseException as problem:
-            raise self._failed(problem) from problem
-        finally:
-            runtime.end()
-        self._held = frame.key_count if frame.keeps else 0
-        if not frame.keeps:
-            self._release()
-        return update
-
-    def _bind(self, frame: KeyedFrame) -> None:
-        runtime = self._runtime
-        if frame.held != self._held:
-            raise error("PROTOCOL_ERROR", reason=f"{frame.held} held keys instead of {self._held}")
-        is_batch = bool(frame.flags & keyed_frames.BATCH)
-        runtime.set_clocks(frame.watermark, frame.processing_time, of_first=is_batch)
-        self._keys.add(frame)
-        runtime.begin(self._keys)
-        on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
-        runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
-        for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            # A copy, where the next frames may still want it: the frame's own memory is free again.
-            cells = bytes(blob) if frame.keeps else blob
-            asker = self._asker(frame.id, index)
-            wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
-
-    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], list[memoryview]]:
-        return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
-
-    def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
-        return lambda slot: keyed_frames.decode_timers(
-            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)[-1]
-        )
-
-    def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
-        return self._read_keys(keyed_frames.decode_batch(blob, self._key_schema))
-
-    def _process(self, frame: KeyedFrame) -> None:
-        runtime, rows = self._runtime, self._rows(frame)
-        if any(frame.kinds) or runtime.sorted_input:
-            horizon = UNKNOWN if frame.flags & keyed_frames.BATCH else frame.horizon
-            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, horizon)
-        else:
-            runtime.run_rows(frame.slots, _timestamps(frame.times), rows)
-        runtime.finish_keys(range(frame.ended))
-
-    def _rows(self, frame: KeyedFrame) -> list[Any]:
-        rows: list[Any] = []
-        for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
-            if batch.num_rows:
-                read = self._read_rows(
-                    pa.StructArray.from_arrays(batch.columns, batch.schema.names)
-                )
-                rows = rows + read if rows else read
-        return rows or [()] * frame.kinds.count(0)
-
-    def _update(self, frame: KeyedFrame) -> KeyedUpdate:
-        runtime = self._runtime
-        rows, ends = without_none(runtime.rows, runtime.ends)
-        side_rows = runtime.context.side_rows
-        try:
-            batches = self._encoder.batches(rows, side_rows, self._size)
-        except ResultTypeMismatch:
-            self._blame(self._encoder.bad_row(rows), ends)
-            raise
-        except TooLarge as problem:
-            self._blame(problem.index, ends)
-            raise too_large(problem.size, self._size) from None
-        if frame.ended:
-            for state in runtime.registry.states.values():
-                state.changed[: frame.ended] = bytes(frame.ended)
-        states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
-        timers = [change for change in runtime.timers.changes() if change.slot >= frame.ended]
-        return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
-
-    def _release(self) -> None:
-        """Frees what was held: the function may wait for its next task for long."""
-        for state in self._runtime.registry.states.values():
-            state.bind(0, lambda: ([], []))
-        self._keys.clear()
-
-    def _blame(self, row: int, ends: list[int]) -> None:
-        """Makes the event whose row doesn't fit the current one, for the message."""
-        self._runtime.go_back_to(bisect_right(ends, row))
-
-    def _failed(self, problem: BaseException) -> PillarboxError:
-        context = self._runtime.context
-        key = "none" if context._slot is None else shown(context.key)
-        event = self._runtime.current_event()
-        return error(
-            "KEYED_CALL_FAILED",
-            operator=context._name,
-            key=key,
-            event=event,
-            **_row_or_timer(event),
-            kind=type(problem).__name__,
-            reason=message_of(problem).rstrip("."),
-            hint=_hint(problem) if context.timestamp is None else "",
-        )
-
-
-def _row_or_timer(event: str) -> dict[str, str]:
-    """Of ``process(...)`` and ``on_timer(...) in ... time``, without what is around them."""
-    method, _, shown_event = event.partition("(")
-    if shown_event == "None)":
-        return {}
-    if method == "process":
-        return {"row": shown_event[:-1].removeprefix("Row(").removesuffix(")")}
-    return {"timer": shown_event.replace(")", "", 1)}
-
-
-def _hint(problem: BaseException) -> str:
-    """For one who computes with the time of a row that has none."""
-    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
-        return (
-            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
-            "df.withWatermark(column, delay) before process_keyed."
-        )
-    return ""
-
-
-class _HeldKeys:
-    """The keys that the worker holds, made to Python objects when one is asked for."""
-
-    __slots__ = ("_blobs", "_keys", "_load")
-
-    def __init__(self, load: Callable[[bytes | memoryview], list[Any]]) -> None:
-        self._load = load
-        self._keys: list[Any] = []
-        self._blobs: list[bytes | memoryview] = []
-
-    def add(self, frame: KeyedFrame) -> None:
-        """Adds the frame's new keys."""
-        if frame.new_keys:
-            self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
-
-    def clear(self) -> None:
-        """Forgets all keys."""
-        self._keys, self._blobs = [], []
-
-    def __getitem__(self, slot: int) -> Any:
-        if self._blobs:
-            for blob in self._blobs:
-                self._keys.extend(self._load(blob))
-            self._blobs.clear()
-        return self._keys[slot]
-
-
-def _timestamps(times: Any) -> list[int | None]:
-    if UNKNOWN not in times:
-        return times  # type: ignore[no-any-return]
-    return [None if time == UNKNOWN else time for time in times]
 
 
 def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool:

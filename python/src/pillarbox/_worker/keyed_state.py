@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from .._arrow.lists import list_reader, list_writer, struct_reader, struct_writer
+from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
-from .._lists import list_reader, list_writer, struct_reader, struct_writer
-from .._pieces import FrameSize, TooLarge, cut
 from ..errors import PillarboxError, error
 from .keyed_frames import ALL, ONE, SOME, decode_batches
 

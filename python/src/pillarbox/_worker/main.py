@@ -15,9 +15,10 @@ from pyspark.worker_util import (
     setup_spark_files,
 )
 
-from .._failures import message_of
+from .._async.surroundings import Surroundings
+from .._base.failures import message_of
+from .._base.report import Reported
 from .._keyed.command import KeyedCommand
-from .._report import Reported
 from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
@@ -25,7 +26,6 @@ from .frames import Init, read_init
 from .kept import FunctionKey
 from .process import WorkerProcess, current, load
 from .session import Session, send_fatal
-from .surroundings import Surroundings
 
 
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:

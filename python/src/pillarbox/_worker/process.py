@@ -10,12 +10,12 @@ import sys
 import threading
 from types import FrameType
 
-from .._failures import message_of
-from .._functions import Command
+from .._async.command import Command
+from .._async.event_loop import abandon_tasks, new_event_loop
+from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
-from .event_loop import abandon_tasks, new_event_loop
 from .kept import FunctionKey, Kept
 from .keyed_functions import FunctionCache
 from .resources import ResourceCache

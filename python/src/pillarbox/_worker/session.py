@@ -11,18 +11,19 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .._failures import Failure, final_failure
-from .._functions import Command
-from .._pieces import FrameSize
-from .._report import Reported, report_of
-from .._results import Encoded, ResultEncoder
-from .._rows import RowReader
+from .._arrow.pieces import FrameSize
+from .._arrow.results import Encoded, ResultEncoder
+from .._arrow.rows import RowReader
+from .._async.command import Command
+from .._async.event_loop import stopped_loop
+from .._async.places import Places
+from .._async.runner import CallRunner
+from .._async.watchdog import Watchdog
+from .._base.failures import Failure, final_failure
+from .._base.report import Reported, report_of
 from ..errors import EXITS, PillarboxError, error
 from . import frames
 from .channel import Channel
-from .places import Places
-from .runner import CallRunner
-from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     from .frames import Init
@@ -285,8 +286,3 @@ def send_fatal(channel: Channel, problem: BaseException) -> Reported:
     channel.send(frames.encode_fatal(report.to_json()))
     channel.flush(_SEND_LIMIT_S)
     return Reported(report)
-
-
-def stopped_loop() -> PillarboxError:
-    """FUNCTION_EXITED for a function that has stopped the event loop, which all calls share."""
-    return error("FUNCTION_EXITED", kind="loop.stop()", reason="it stopped the event loop")

@@ -39,8 +39,8 @@ final case class FailureReport(
   import FailureReport._
 
   /**
-   * A head for readers, a line for programs, and the texts that had to be cut in them: `python/src/pillarbox/_report.py`
-   * reads it, and `tests/golden/failures.json` has examples.
+   * A head for readers, a line for programs, and the texts that had to be cut in them:
+   * `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json` has examples.
    */
   def layout: String = {
     val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))

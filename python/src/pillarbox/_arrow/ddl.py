@@ -1,0 +1,231 @@
+"""Spark's type strings read without Spark: executors have no JVM to ask, and tests need none.
+
+Reads what Spark's own parser reads for columns and types: ``bigint``, ``a string, b array<int>``,
+``struct<a: int, b: string>``, ``decimal(10,2)``, ``a int NOT NULL COMMENT 'x'``, quoted names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyspark.sql import types as t
+
+from ..errors import error, shown
+
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")
+
+
+class _Token(NamedTuple):
+    """One of the four; the others are None."""
+
+    quoted: str | None
+    literal: str | None
+    word: str | None
+    symbol: str | None
+
+
+_ATOMIC: dict[str, Callable[[], t.DataType]] = {
+    "boolean": t.BooleanType,
+    "tinyint": t.ByteType,
+    "byte": t.ByteType,
+    "smallint": t.ShortType,
+    "short": t.ShortType,
+    "int": t.IntegerType,
+    "integer": t.IntegerType,
+    "bigint": t.LongType,
+    "long": t.LongType,
+    "float": t.FloatType,
+    "real": t.FloatType,
+    "double": t.DoubleType,
+    "date": t.DateType,
+    "timestamp": t.TimestampType,
+    "timestamp_ltz": t.TimestampType,
+    "timestamp_ntz": t.TimestampNTZType,
+    "string": t.StringType,
+    "binary": t.BinaryType,
+    "variant": t.VariantType,
+    "void": t.NullType,
+}
+_UNITS = {"day": 0, "hour": 1, "minute": 2, "second": 3}
+
+
+class _Malformed(Exception):
+    """Why a type string can't be read."""
+
+
+def parse_columns(ddl: str, option: str) -> t.StructType:
+    """``"a string, b bigint"`` as a schema. ``InvalidSchema`` (INVALID_TYPE) names ``option``."""
+    parsed = parse_type(ddl, option)
+    if isinstance(parsed, t.StructType):
+        return parsed
+    raise _refused(option, ddl, "it is a bare type without column names")
+
+
+def parse_type(ddl: str | t.DataType, option: str) -> t.DataType:
+    """A type such as ``"bigint"``, or columns such as ``"a string, b bigint"`` as a struct.
+
+    A ``DataType`` is passed on. Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    """
+    if isinstance(ddl, t.DataType):
+        return ddl
+    if not isinstance(ddl, str):
+        raise _refused(option, ddl, "it is neither a string nor a DataType")
+    try:
+        return _Parser(ddl).read()
+    except (_Malformed, ValueError) as problem:
+        raise _refused(option, ddl, str(problem)) from None
+
+
+def _refused(option: str, value: object, reason: str) -> Exception:
+    return error("INVALID_TYPE", option=option, value=shown(value), reason=reason)
+
+
+class _Parser:
+    """Recursive descent over the tokens of one string."""
+
+    def __init__(self, text: str) -> None:
+        matches = (match for match in _TOKEN.finditer(text) if match.group().strip())
+        self._tokens = [_Token(*match.groups()) for match in matches]
+        self._next = 0
+
+    def read(self) -> t.DataType:
+        if not self._tokens:
+            raise _Malformed("it is empty")
+        parsed = self._columns("") if self._starts_with_column() else self._type()
+        if self._next < len(self._tokens):
+            raise _Malformed(f"{self._text()!r} was not expected")
+        return parsed
+
+    def _starts_with_column(self) -> bool:
+        """A name and a type follow each other; a type alone is one word or goes on in brackets."""
+        if self._tokens[0].quoted is not None:
+            return True
+        if len(self._tokens) < 2 or self._word_at(0) == "interval":
+            return len(self._tokens) > 1 and self._word_at(1) in _ATOMIC
+        return self._word_at(1) is not None or self._symbol_at(1) == ":"
+
+    def _columns(self, end: str) -> t.StructType:
+        fields = [self._column()]
+        while self._take(","):
+            fields.append(self._column())
+        if end and not self._take(end):
+            raise _Malformed(f"{end!r} is missing")
+        return t.StructType(fields)
+
+    def _column(self) -> t.StructField:
+        name = self._name()
+        self._take(":")
+        kind, nullable = self._type(), True
+        if self._take_word("not"):
+            if not self._take_word("null"):
+                raise _Malformed("NOT must be followed by NULL")
+            nullable = False
+        metadata = {}
+        if self._take_word("comment"):
+            metadata["comment"] = self._literal()
+        return t.StructField(name, kind, nullable, metadata)
+
+    def _type(self) -> t.DataType:
+        word = self._word()
+        if word in _ATOMIC:
+            return self._string_or(_ATOMIC[word]())
+        if word in ("decimal", "dec", "numeric"):
+            return t.DecimalType(*(self._numbers() or (10, 0)))
+        if word == "time":
+            return t.TimeType(*(self._numbers() or (6,)))
+        if word in ("char", "character", "varchar"):
+            (length,) = self._numbers() or (0,)
+            return t.VarcharType(length) if word == "varchar" else t.CharType(length)
+        if word == "interval":
+            return self._interval()
+        return self._nested(word)
+
+    def _string_or(self, kind: t.DataType) -> t.DataType:
+        if isinstance(kind, t.StringType) and self._take_word("collate"):
+            return t.StringType(self._name())
+        return kind
+
+    def _nested(self, word: str) -> t.DataType:
+        if word not in ("array", "map", "struct"):
+            raise _Malformed(f"{word!r} is not a type")
+        if not self._take("<"):
+            raise _Malformed(f"{word} must be followed by '<'")
+        if word == "struct":
+            return t.StructType([]) if self._take(">") else self._columns(">")
+        first = self._type()
+        second = self._type() if word == "map" and self._take(",") else None
+        if not self._take(">"):
+            raise _Malformed("'>' is missing")
+        if word == "array":
+            return t.ArrayType(first)
+        if second is None:
+            raise _Malformed("a map has a key and a value type")
+        return t.MapType(first, second)
+
+    def _interval(self) -> t.DataType:
+        start = self._word()
+        if start not in _UNITS:
+            raise _Malformed(f"intervals of {start} are not supported")
+        end = self._word() if self._take_word("to") else start
+        return t.DayTimeIntervalType(_UNITS[start], _UNITS.get(end, 3))
+
+    def _numbers(self) -> tuple[int, ...]:
+        if not self._take("("):
+            return ()
+        numbers = [int(self._word())]
+        while self._take(","):
+            numbers.append(int(self._word()))
+        if not self._take(")"):
+            raise _Malformed("')' is missing")
+        return tuple(numbers)
+
+    def _token(self) -> _Token:
+        if self._next == len(self._tokens):
+            raise _Malformed("it ends too early")
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def _name(self) -> str:
+        token = self._token()
+        if token.quoted is not None:
+            return token.quoted.replace("``", "`")
+        if token.word is None:
+            raise _Malformed(f"{token.literal or token.symbol!r} is not a name")
+        return token.word
+
+    def _literal(self) -> str:
+        literal = self._token().literal
+        if literal is None:
+            raise _Malformed("COMMENT must be followed by a quoted text")
+        return literal[1:-1]
+
+    def _word(self) -> str:
+        word = self._word_at(self._next)
+        if word is None:
+            raise _Malformed(f"{self._text()!r} is where a type should be")
+        self._next += 1
+        return word
+
+    def _word_at(self, index: int) -> str | None:
+        word = self._tokens[index].word if index < len(self._tokens) else None
+        return word.lower() if word is not None else None
+
+    def _symbol_at(self, index: int) -> str | None:
+        return self._tokens[index].symbol if index < len(self._tokens) else None
+
+    def _take(self, symbol: str) -> bool:
+        taken = self._symbol_at(self._next) == symbol
+        self._next += taken
+        return taken
+
+    def _take_word(self, word: str) -> bool:
+        taken = self._word_at(self._next) == word
+        self._next += taken
+        return taken
+
+    def _text(self) -> str:
+        if self._next >= len(self._tokens):
+            return "the end"
+        return next(part for part in self._tokens[self._next] if part is not None)

@@ -1,0 +1,90 @@
+"""The fields of rows and structs as users write them, by name.
+
+A name that is no field is an error, since its value would be lost, and a misspelt one leaves the
+field that was meant null. Answers of ``async_io`` may be a service's JSON, with keys that nobody
+asked for: there only a key that is nearly the name of a field that is missing is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Row
+
+from .._base.names import is_nearly, nearest
+from ..errors import PillarboxError, error, shown
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value goes: its path in messages, which error tells that it doesn't fit, and whether
+    keys that are no fields may be left out."""
+
+    path: str = ""
+    error: str = "RESULT_TYPE_MISMATCH"
+    lenient: bool = False
+
+    def inside(self, step: str) -> Place:
+        """The place of what is in a value here, such as ``[]``."""
+        return dataclasses.replace(self, path=self.path + step)
+
+    def field(self, name: str) -> Place:
+        """The place of a field of a struct here."""
+        return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else name)
+
+
+def as_mapping(value: Any) -> Mapping[str, Any] | None:
+    """A dict, a ``Row`` with names or a dataclass as a dict of its fields; None for the rest."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Row) and hasattr(value, "__fields__"):
+        return dict(zip(value.__fields__, value, strict=False))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return None
+
+
+def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | None:
+    """The values of ``names`` in ``value``, None for those it lacks; None if it has no names.
+
+    None as well, under ``place.lenient``, for names of which none is a field. Raises
+    ``ResultTypeMismatch`` (UNKNOWN_FIELD).
+    """
+    named = as_mapping(value)
+    if named is None:
+        return None
+    missing = [name for name in names if name not in named]
+    unknown = [key for key in named if key not in names]
+    for key in unknown:
+        if not place.lenient or _is_meant(key, missing):
+            raise _unknown(key, names, missing, place, value)
+    if unknown and len(missing) == len(names):
+        return None
+    return [named.get(name) for name in names]
+
+
+def _is_meant(key: object, missing: Sequence[str]) -> bool:
+    return isinstance(key, str) and any(is_nearly(key, name) for name in missing)
+
+
+def _named(place: Place) -> str:
+    if not place.path:
+        return ""
+    return f" of state {place.path}" if place.error.startswith("STATE") else f" of {place.path}"
+
+
+def _unknown(
+    key: object, names: Sequence[str], missing: Sequence[str], place: Place, value: object
+) -> PillarboxError:
+    return error(
+        "UNKNOWN_FIELD",
+        key=shown(key),
+        place=_named(place),
+        nearest=nearest(str(key), missing or names) or "none",
+        columns=", ".join(names),
+        value=shown(value),
+        found=type(value).__name__,
+    )

@@ -1,0 +1,296 @@
+"""A function's answers to one Arrow batch, with each answer's number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from .._base.failures import kind_of, message_of
+from ..errors import EXITS, PillarboxError, error, shown
+from .converters import converter, mismatch, null_mismatch
+from .fields import Place, as_mapping, fields_of
+from .lists import list_writer
+from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
+
+NO_MATCH = -1
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``counts[i]`` rows of ``batch`` belong to answer i, in order (NO_MATCH: it was None).
+
+    Answers in ``mismatches`` (by index) have a count of 0 and no row.
+    """
+
+    counts: list[int]
+    batch: pa.RecordBatch
+    mismatches: dict[int, PillarboxError]
+
+    def part(self, first: int, last: int, bounds: Sequence[int]) -> Encoded:
+        """The answers from ``first`` to ``last``; ``bounds`` are the rows where answers begin."""
+        kept = {i - first: error for i, error in self.mismatches.items() if first <= i < last}
+        batch = self.batch.slice(bounds[first], bounds[last] - bounds[first])
+        return Encoded(self.counts[first:last], batch, kept)
+
+
+class ResultEncoder:
+    """Checks answers against ``returns`` and lays them out with exactly ``arrow_schema``.
+
+    One bad answer never spoils another: it comes back in ``Encoded.mismatches``.
+    """
+
+    def __init__(self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool) -> None:
+        self._schema = arrow_schema
+        self._explode = explode
+        place = Place(lenient=True)
+        self._to_values = row_shape(returns, place)
+        self._nulls = (None,) * len(returns.fields)
+        self._required = next((field for field in returns.fields if not field.nullable), None)
+        self._columns = [
+            _Column(spark, arrow, place.field(spark.name))
+            for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
+        ]
+        # pyarrow imports pandas with its first array: now, not on an event loop amid calls.
+        self.encode([])
+
+    def encode(self, answers: Sequence[Any]) -> Encoded:
+        """All ``answers`` as one batch. Raises ``TooMuch`` if one can't hold them.
+
+        Whatever is raised while an answer is looked at is a mismatch of this answer.
+        """
+        mismatches: dict[int, PillarboxError] = {}
+        rows, counts = self._rows(answers, mismatches)
+        try:
+            arrays = [column.array(list(values)) for column, values in self._transposed(rows)]
+        except (TooMuch, *EXITS):
+            raise
+        except BaseException:
+            rows, counts = self._fitting(answers, rows, counts, mismatches)
+            arrays = [column.converted(values) for column, values in self._transposed(rows)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return Encoded(counts, batch, mismatches)
+
+    def pieces(self, answers: Sequence[Any], size: FrameSize) -> Iterator[tuple[int, int, Encoded]]:
+        """All ``answers``, those from one index to another a batch of bounded size.
+
+        An answer that is too large for any batch is a mismatch.
+        """
+        yield from self._pieces(answers, 0, len(answers), size)
+
+    def _pieces(
+        self, answers: Sequence[Any], start: int, stop: int, size: FrameSize
+    ) -> Iterator[tuple[int, int, Encoded]]:
+        try:
+            encoded = self.encode(answers[start:stop])
+        except TooMuch:
+            if stop - start == 1:
+                yield start, stop, self._too_large(ARROWS_MOST + 1, size)
+                return
+            middle = (start + stop) // 2
+            yield from self._pieces(answers, start, middle, size)
+            yield from self._pieces(answers, middle, stop, size)
+            return
+        if encoded.batch.nbytes <= size.cut:
+            yield start, stop, encoded
+            return
+        bounds = list(accumulate((max(count, 0) for count in encoded.counts), initial=0))
+        for first, last in spans(encoded.batch, bounds, size):
+            piece = encoded.part(first, last, bounds)
+            if piece.batch.nbytes > size.most:
+                piece = self._too_large(piece.batch.nbytes, size)
+            yield start + first, start + last, piece
+
+    def _too_large(self, found: int, size: FrameSize) -> Encoded:
+        nothing = self._schema.empty_table().to_batches()
+        batch = nothing[0] if nothing else pa.RecordBatch.from_pylist([], schema=self._schema)
+        return Encoded([0], batch, {0: too_large(found, size)})
+
+    def _transposed(self, rows: list[Any]) -> list[tuple[_Column, Sequence[Any]]]:
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(self._columns)
+        return list(zip(self._columns, columns, strict=True))
+
+    def _rows(
+        self, answers: Sequence[Any], mismatches: dict[int, PillarboxError]
+    ) -> tuple[list[Any], list[int]]:
+        rows: list[Any] = []
+        counts: list[int] = []
+        for index, answer in enumerate(answers):
+            try:
+                counts.append(self._append(answer, rows))
+            except EXITS:
+                raise
+            except BaseException as problem:
+                counts.append(0)
+                mismatches[index] = self._mismatch(answer, problem)
+        return rows, counts
+
+    def _mismatch(self, answer: Any, problem: BaseException) -> PillarboxError:
+        if isinstance(problem, PillarboxError):
+            return problem
+        advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"
+        refused = _shape(_expected(self._schema.names), answer, advice)
+        refused.__cause__ = problem
+        return refused
+
+    def _append(self, answer: Any, rows: list[Any]) -> int:
+        if answer is None:
+            return self._no_match()
+        if not self._explode:
+            rows.append(self._to_values(answer))
+            return 1
+        if not isinstance(answer, list):
+            raise _shape("a list of rows, as explode=True", answer, "Return [] for no row.")
+        new = [self._nulls if one is None else self._to_values(one) for one in answer]
+        rows.extend(new)
+        return len(new)
+
+    def _no_match(self) -> int:
+        """Its columns are null."""
+        required = self._required
+        if required is not None:
+            raise null_mismatch(Place(required.name), required.dataType)
+        return NO_MATCH
+
+    def _fitting(
+        self,
+        answers: Sequence[Any],
+        rows: list[Any],
+        counts: list[int],
+        mismatches: dict[int, PillarboxError],
+    ) -> tuple[list[Any], list[int]]:
+        """The rows of the answers that fit cell by cell, converted; the others as mismatches."""
+        kept: list[Any] = []
+        kept_counts: list[int] = []
+        start = 0
+        for index, count in enumerate(counts):
+            own, start = rows[start : start + max(count, 0)], start + max(count, 0)
+            try:
+                kept.extend([self._converted(row) for row in own])
+                kept_counts.append(count)
+            except EXITS:
+                raise
+            except BaseException as problem:
+                kept_counts.append(0)
+                mismatches[index] = self._mismatch(answers[index], problem)
+        return kept, kept_counts
+
+    def _converted(self, row: Sequence[Any]) -> list[Any]:
+        return [column.cell(value) for column, value in zip(self._columns, row, strict=True)]
+
+
+class _Column:
+    """One column of ``returns``."""
+
+    def __init__(self, spark: t.StructField, arrow: pa.Field, place: Place) -> None:
+        self.convert = converter(spark.dataType, spark.nullable, place)
+        self.array = list_writer(spark.dataType, arrow.type, place, spark.nullable)
+        self._expected = spark.dataType.simpleString()
+        self._place = place
+        self._type = arrow.type
+
+    def cell(self, value: Any) -> Any:
+        """``value`` converted, and tried out alone, so that one Arrow refuses is known."""
+        converted = self.convert(value)
+        try:
+            pa.array([converted], type=self._type)
+        except EXITS:
+            raise
+        except pa.ArrowCapacityError as refusal:
+            raise too_large(ARROWS_MOST + 1, FrameSize()) from refusal
+        except BaseException as refusal:
+            raise mismatch(self._place, self._expected, value) from refusal
+        return converted
+
+    def converted(self, values: Sequence[Any]) -> pa.Array:
+        return array_of(list(values), self._type)
+
+
+def too_large(found: int, size: FrameSize) -> PillarboxError:
+    """RESULT_TOO_LARGE for an answer of ``found`` bytes."""
+    return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
+
+
+def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
+    return error(
+        "RESULT_SHAPE_MISMATCH",
+        expected=expected,
+        value=shown(answer),
+        found=type(answer).__name__,
+        advice=advice,
+    )
+
+
+def _expected(names: list[str]) -> str:
+    return f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+
+
+def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
+    """A function from one answer (not None) to its values in the order of ``returns``."""
+    many = _many_columns(returns.names, place)
+    return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
+
+
+def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[Any]]:
+    all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
+    expected = _expected(names)
+
+    def values(answer: Any) -> Sequence[Any]:
+        if type(answer) is tuple and len(answer) == len(names):
+            return answer
+        if type(answer) is dict and (place.lenient or len(answer) == len(names)):
+            try:
+                return all_of(answer)
+            except KeyError:
+                pass
+        named = fields_of(answer, names, place)
+        if named is not None:
+            return named
+        if as_mapping(answer) is not None:
+            raise _shape(expected, answer, "None of its names is a column of returns.")
+        if isinstance(answer, tuple) and len(answer) == len(names):
+            return answer
+        raise _shape(expected, answer, _advice(answer))
+
+    return values
+
+
+def _advice(answer: object) -> str:
+    if isinstance(answer, list):
+        return "For several rows of one input row, pass explode=True."
+    return "Return None for no match."
+
+
+def _one_column(
+    column: t.StructField, as_row: Callable[[Any], Sequence[Any]]
+) -> Callable[[Any], Sequence[Any]]:
+    """For one column the bare value will do, so what could be either is told by the schema.
+
+    A map is always the value. A struct is the value, unless the answer wraps it as the row
+    ``{name: value}`` and the struct has no field of that name. A tuple of length
+    one is always the row.
+    """
+    name, kind = column.name, column.dataType
+
+    def values(answer: Any) -> Sequence[Any]:
+        named = None if type(answer) in _SCALARS else as_mapping(answer)
+        if named is not None:
+            wraps = list(named) == [name] if isinstance(kind, _CAN_BE_NAMED) else True
+            inside = isinstance(kind, t.StructType) and name in kind.names
+            if isinstance(kind, t.MapType) and isinstance(answer, dict):
+                return (answer,)
+            return as_row(answer) if wraps and not inside else (answer,)
+        if isinstance(answer, tuple) and len(answer) == 1:
+            return answer
+        return (answer,)
+
+    return values
+
+
+_SCALARS = frozenset({int, float, str, bool, bytes})
+_CAN_BE_NAMED = (t.StructType, t.MapType, t.UserDefinedType)

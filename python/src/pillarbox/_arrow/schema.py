@@ -1,0 +1,134 @@
+"""The columns an ``async_io`` takes and makes, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ..errors import error, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ERROR_TYPE = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("message", StringType()),
+        StructField("attempts", IntegerType()),
+        StructField("elapsed_ms", LongType()),
+    ]
+)
+
+
+def parse_returns(returns: object) -> StructType:
+    """``returns`` as a schema.
+
+    Raises ``InvalidSchema`` for anything but a DDL string or StructType with columns that can
+    travel as Arrow. A DDL string is read by Spark's own parser, so a session must be active.
+    """
+    schema = _parsed(returns)
+    if not isinstance(schema, StructType) or not schema.fields:
+        raise error("INVALID_RETURNS", value=shown(returns), reason="it has no named columns")
+    for column in schema.fields:
+        check_type(column.dataType, column.name, "returns")
+    return schema
+
+
+def as_nullable(schema: StructType) -> StructType:
+    """The same columns, all of which may be null."""
+    return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
+
+
+def _parsed(returns: object) -> DataType:
+    if isinstance(returns, StructType):
+        return returns
+    if not isinstance(returns, str) or not returns.strip():
+        raise error("INVALID_RETURNS", value=shown(returns), reason="it is neither")
+    try:
+        return StructType.fromDDL(returns)
+    except Exception as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise error("INVALID_RETURNS", value=shown(returns), reason=reason) from None
+
+
+def check_type(data_type: DataType, column: str, place: str) -> None:
+    """Raises ``InvalidSchema`` (UNSUPPORTED_TYPE) unless Arrow can carry ``data_type``."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        to_arrow_type(data_type, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+    except Exception:
+        raise error(
+            "UNSUPPORTED_TYPE", column=column, place=place, data_type=data_type.simpleString()
+        ) from None
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case are different ones, as the session has it."""
+    return str(spark.conf.get("spark.sql.caseSensitive")).strip().lower() == "true"
+
+
+def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
+    """The part of ``schema`` that the function sees, in the order of ``inputs``.
+
+    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN,
+    AMBIGUOUS_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
+    """
+    chosen = list(schema.fields)
+    if inputs is not None:
+        unknown = "UNKNOWN_INPUT_COLUMN"
+        chosen = [find_column(schema, name, "inputs", unknown, case_sensitive) for name in inputs]
+    for column in chosen:
+        check_type(column.dataType, column.name, "the input")
+    return StructType(chosen)
+
+
+def find_column(
+    schema: StructType, name: str, option: str, unknown: str, case_sensitive: bool
+) -> StructField:
+    """The one column that ``option`` means by ``name``.
+
+    Raises ``InvalidOption``: ``unknown`` if there is none, AMBIGUOUS_COLUMN if there are several.
+    """
+    wanted = folded(name, case_sensitive)
+    found = [field for field in schema.fields if folded(field.name, case_sensitive) == wanted]
+    if not found:
+        raise error(unknown, column=name, available=", ".join(schema.names))
+    if len(found) > 1:
+        names = ", ".join(field.name for field in found)
+        raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=len(found), found=names)
+    return found[0]
+
+
+def output_schema(
+    schema: StructType, returns: StructType, error_column: str | None, case_sensitive: bool
+) -> StructType:
+    """Input columns, then those of ``returns``, then the error column if there is one.
+
+    Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one.
+    Names that the input itself has twice are left alone.
+    """
+    owners = {folded(name, case_sensitive): "the input" for name in schema.names}
+    added = [(column, "returns") for column in returns.fields]
+    if error_column is not None:
+        added.append((StructField(error_column, ERROR_TYPE), "error_column"))
+    for column, place in added:
+        key = folded(column.name, case_sensitive)
+        if key in owners:
+            raise error("OUTPUT_NAME_CLASH", column=column.name, first=owners[key], second=place)
+        owners[key] = place
+    return StructType(schema.fields + [column for column, _ in added])
+
+
+def folded(name: str, case_sensitive: bool) -> str:
+    """What two spellings of one name have in common."""
+    return name if case_sensitive else name.lower()

@@ -1,0 +1,60 @@
+"""The call that user code runs in: its identity, readable from inside."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from ..errors import error
+
+
+class Call:
+    """One attempt of one element, or of a group of elements answered together.
+
+    ``cancelled`` means that its outcome is no longer wanted and must not be reported.
+    """
+
+    __slots__ = ("attempts", "cancelled", "ids", "pending", "prefix")
+
+    def __init__(self, prefix: str, ids: tuple[int, ...], attempts: tuple[int, ...]) -> None:
+        self.prefix = prefix
+        self.ids = ids
+        self.attempts = attempts
+        self.pending = len(ids)
+        self.cancelled = False
+
+
+class Group(Call):
+    """A call of the batch form."""
+
+    __slots__ = ()
+
+
+CURRENT: ContextVar[Call] = ContextVar("pillarbox_call")
+
+
+def call_id() -> str:
+    """An id of the current call that is the same in every attempt: an idempotency key.
+
+    It names the operator, the micro-batch if there is one, the partition and the row's place in
+    it. Two calls of :func:`async_io` never share ids; a task or a micro-batch that Spark runs again
+    uses the same ids for the same places, so the same rows must be there in the same order. Works
+    in the coroutine or thread that the call runs in and in what it starts. Raises
+    :class:`NoCurrentCall` outside a call, and in the batch form.
+    """
+    call = CURRENT.get(None)
+    if call is None:
+        raise error("NO_CALL", function="call_id")
+    if isinstance(call, Group):
+        raise error("CALL_ID_OF_BATCH", rows=len(call.ids))
+    return f"{call.prefix}-{call.ids[0]}"
+
+
+def call_ids() -> list[str]:
+    """The ids of all rows of the current call, in their order; for the batch form.
+
+    Raises :class:`NoCurrentCall` outside a call.
+    """
+    call = CURRENT.get(None)
+    if call is None:
+        raise error("NO_CALL", function="call_ids")
+    return [f"{call.prefix}-{one}" for one in call.ids]

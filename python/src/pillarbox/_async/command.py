@@ -1,0 +1,63 @@
+"""The function of an ``async_io``: checked on the driver, and how it travels to the worker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._base.functions import JvmFunction, check_parameters, name_of, pickled
+from ..errors import error, shown
+from ..retry import Retry
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Command:
+    """Everything of an ``async_io`` that only Python understands; pickled once, sent to workers.
+
+    ``input_schema`` holds the Spark types of the columns that the function sees, which Arrow
+    alone does not tell (user-defined types, timestamps without a zone).
+    """
+
+    function: Callable[..., Any]
+    is_async: bool
+    is_batch: bool
+    resource: Callable[[], Any] | None
+    retry: Retry | None
+    input_schema: StructType
+    returns: StructType
+
+    def dumps(self) -> bytes:
+        """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
+        return pickled(self, name_of(self.function))
+
+
+def check_function(function: object, with_resource: bool, is_batch: bool) -> None:
+    """Raises ``InvalidFunction`` unless ``function`` can be called with the row (or the rows).
+
+    Nothing is run: only the signature is looked at.
+    """
+    if isinstance(function, JvmFunction):
+        return
+    if inspect.iscoroutine(function):
+        function.close()
+        raise error("CALLED_FUNCTION", value=shown(function))
+    if not callable(function):
+        raise error("NOT_A_FUNCTION", value=shown(function))
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise error("ASYNC_GENERATOR", function=name_of(function))
+    arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
+    check_parameters(function, arguments, name_of(function))
+
+
+def check_resource(resource: object) -> None:
+    """Raises ``InvalidFunction`` unless ``resource`` can be called without arguments."""
+    if resource is None:
+        return
+    if not callable(resource):
+        raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
+    check_parameters(resource, (), name_of(resource))

@@ -1,0 +1,36 @@
+"""The event loop of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import PillarboxError, error
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop where that is installed, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+async def abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Before ``loop`` is closed: cancels all tasks but this one, and waits for them for a second.
+
+    What does not stop is no longer told of: its end has no consequence any more.
+    """
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=1.0)
+    await loop.shutdown_asyncgens()
+    loop.set_exception_handler(lambda loop, context: None)
+
+
+def stopped_loop() -> PillarboxError:
+    """FUNCTION_EXITED for a function that has stopped the event loop, which all calls share."""
+    return error("FUNCTION_EXITED", kind="loop.stop()", reason="it stopped the event loop")

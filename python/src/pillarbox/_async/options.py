@@ -1,0 +1,144 @@
+"""The options of ``async_io``, checked once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Literal
+
+from .._base.checks import (
+    check,
+    check_choice,
+    check_count,
+    check_flag,
+    check_name,
+    column_list,
+    needs_other,
+)
+from .._base.durations import milliseconds, rate
+from ..errors import error
+from ..retry import Retry
+
+Duration = str | timedelta
+
+OnError = Literal["raise", "null", "column"]
+Engine = Literal["auto", "jvm", "python"]
+BLOCKED_LOOP_MS = 5000
+MOST_THREADS = 512  # of a plain function in one worker, without those that hang
+
+
+@dataclass(frozen=True)
+class AsyncOptions:
+    """As the user gave them to ``async_io``, where they are explained.
+
+    Raises ``InvalidOption`` for the first that can't work.
+    """
+
+    name: str
+    ordered: bool
+    capacity: int
+    timeout: Duration | None
+    attempt_timeout: Duration | None
+    retry: Retry | None
+    on_error: OnError
+    error_column: str
+    max_concurrency: int | None
+    rate_limit: str | None
+    inputs: Sequence[str] | None
+    explode: bool
+    batch_size: int | None
+    batch_wait: Duration | None
+
+    def __post_init__(self) -> None:
+        check_flag("ordered", self.ordered)
+        check_flag("explode", self.explode)
+        check_count("capacity", self.capacity)
+        check_choice("on_error", self.on_error, OnError)
+        check_name("error_column", self.error_column, "error_column")
+        check_name("name", self.name, "name")
+        if self.max_concurrency is not None:
+            check_count("max_concurrency", self.max_concurrency)
+        is_retry = self.retry is None or isinstance(self.retry, Retry)
+        check(is_retry, "retry", "a pb.Retry", self.retry, 'pb.Retry(3, backoff="100ms")')
+        total, attempt = self.timeout_ms, self.attempt_timeout_ms
+        if 0 < total < attempt:
+            raise error(
+                "TIMEOUT_BELOW_ATTEMPT_TIMEOUT", timeout_ms=total, attempt_timeout_ms=attempt
+            )
+        _ = self.rate
+        if self.inputs is not None:
+            column_list("inputs", self.inputs)
+        self._check_batch()
+
+    def _check_batch(self) -> None:
+        size = self.batch_size
+        if size is not None:
+            check_count("batch_size", size)
+            most = f"at most capacity ({self.capacity})"
+            check(size <= self.capacity, "batch_size", most, size, self.capacity)
+        elif self.batch_wait is not None:
+            raise needs_other(
+                "batch_wait",
+                self.batch_wait,
+                "without batch_size",
+                "Give batch_size too, or leave batch_wait out.",
+            )
+        _ = self.batch_wait_ms
+
+    @cached_property
+    def timeout_ms(self) -> int:
+        """0 for none."""
+        return _milliseconds("timeout", self.timeout)
+
+    @cached_property
+    def attempt_timeout_ms(self) -> int:
+        """0 for none."""
+        return _milliseconds("attempt_timeout", self.attempt_timeout)
+
+    @cached_property
+    def batch_wait_ms(self) -> int:
+        """0 without batches."""
+        return _milliseconds("batch_wait", self.batch_wait, 0 if self.batch_size is None else 10)
+
+    @cached_property
+    def rate(self) -> dict[str, int] | None:
+        """As ``durations.rate`` has it; None for none."""
+        return None if self.rate_limit is None else rate(self.rate_limit)
+
+    def to_spec(self) -> dict[str, Any]:
+        """As JSON-able values, for the operator and its worker; durations in ms, 0 for none."""
+        return {
+            "name": self.name,
+            "ordered": self.ordered,
+            "capacity": self.capacity,
+            "timeout_ms": self.timeout_ms,
+            "attempt_timeout_ms": self.attempt_timeout_ms,
+            "retry": self.retry.to_spec() if self.retry else None,
+            "on_error": self.on_error,
+            "error_column": self.error_column,
+            "max_concurrency": self.max_concurrency,
+            "rate": self.rate,
+            "explode": self.explode,
+            "batch_size": self.batch_size,
+            "batch_wait_ms": self.batch_wait_ms,
+            "blocked_loop_ms": BLOCKED_LOOP_MS,
+        }
+
+
+def _milliseconds(option: str, value: Duration | None, default: int = 0) -> int:
+    return default if value is None else milliseconds(value, option)
+
+
+def check_engine(engine: str) -> None:
+    """Raises ``InvalidOption`` unless ``engine`` is one there is."""
+    check_choice("engine", engine, Engine)
+
+
+def refuse_for_python(options: AsyncOptions) -> None:
+    """Raises ``InvalidOption`` for limits that only an operator in the executor can keep."""
+    reason = "it holds for a whole executor, and Python workers know nothing of each other"
+    for option in ("max_concurrency", "rate_limit"):
+        if getattr(options, option) is not None:
+            raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)

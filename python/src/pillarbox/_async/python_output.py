@@ -1,0 +1,159 @@
+"""Finished elements to Arrow batches of the output: input columns, answers, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from .._arrow.pieces import FrameSize
+from .._arrow.results import NO_MATCH, Encoded, ResultEncoder
+from .._base.failures import Failure, final_failure
+from .._base.report import Reported, report_of_call, row_text
+from .command import Command
+from .options import AsyncOptions
+from .python_operator import Element
+
+_ERROR = pa.struct(
+    [
+        ("kind", pa.string()),
+        ("message", pa.string()),
+        ("attempts", pa.int32()),
+        ("elapsed_ms", pa.int64()),
+    ]
+)
+
+
+class OutputBuilder:
+    """Lays elements out in the order given, each input column untouched.
+
+    ``names`` are all output columns; ``functions_name`` is for the message of on_error="raise".
+    """
+
+    def __init__(
+        self, command: Command, options: AsyncOptions, names: list[str], result_schema: pa.Schema
+    ) -> None:
+        self._options = options
+        self._names = names
+        self._encoder = ResultEncoder(command.returns, result_schema, options.explode)
+        self._size = FrameSize()
+
+    def build(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
+        """One batch for each run of elements of one source batch.
+
+        Raises ``Reported`` under on_error="raise" if an element failed.
+        """
+        if not self._options.ordered:
+            # Which source comes first does not matter, and fewer runs make larger batches.
+            elements = sorted(elements, key=lambda element: element.id)
+        for _, run in groupby(elements, key=lambda element: id(element.source)):
+            yield from self._batches(list(run))
+
+    def _batches(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
+        answers = [element.answer for element in elements]
+        for first, last, encoded in self._encoder.pieces(answers, self._size):
+            yield self._batch(elements[first:last], encoded)
+
+    def _batch(self, elements: list[Element], encoded: Encoded) -> pa.RecordBatch:
+        for index, mismatch in encoded.mismatches.items():
+            elements[index].failure = final_failure(mismatch)
+        sources: list[int] = []
+        rows: list[int | None] = []
+        errors: list[dict[str, Any] | None] = []
+        start = 0
+        for element, count in zip(elements, encoded.counts, strict=True):
+            end = start + max(count, 0)
+            failure = element.failure
+            own = [None] if failure or count == NO_MATCH else list(range(start, end))
+            rows.extend(own)
+            sources.extend([element.index] * len(own))
+            shown = self._struct(element, failure) if failure else None
+            errors.extend([shown] * len(own))
+            start = end
+        return self._assembled(elements[0].source, sources, encoded.batch, rows, errors)
+
+    def _assembled(
+        self,
+        source: pa.RecordBatch,
+        sources: list[int],
+        answers: pa.RecordBatch,
+        rows: list[int | None],
+        errors: list[dict[str, Any] | None],
+    ) -> pa.RecordBatch:
+        source_rows = pa.array(sources, type=pa.int64())
+        answer_rows = pa.array(rows, type=pa.int64())
+        has_errors = self._options.on_error == "column"
+        carried = len(self._names) - answers.num_columns - has_errors
+        columns = [column.take(source_rows) for column in source.columns[:carried]]
+        columns += [column.take(answer_rows) for column in answers.columns]
+        if has_errors:
+            columns.append(pa.array(errors, type=_ERROR))
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
+
+    def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
+        if self._options.on_error == "raise":
+            raise self.raised(element, failure)
+        return {
+            "kind": failure.kind,
+            "message": failure.message,
+            "attempts": element.attempt,
+            "elapsed_ms": element.elapsed_ms,
+        }
+
+    def raised(self, element: Element, failure: Failure) -> Reported:
+        """What fails the task under on_error="raise"."""
+        operator, row = f"async_io({self._options.name})", row_text(element.row)
+        return Reported(report_of_call(failure, operator, row, element.attempt, element.elapsed_ms))
+
+
+class OutputBuffer:
+    """Gathers finished elements to chunks: 1,024, or what came within 100 ms, whatever is first.
+
+    Lives on the loop's thread; ``send`` gets the batches of a chunk, ``fail`` what went wrong.
+    """
+
+    def __init__(
+        self,
+        loop: Any,
+        builder: OutputBuilder,
+        raises: bool,
+        send: Callable[[list[pa.RecordBatch]], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._builder = builder
+        self._raises = raises
+        self._send = send
+        self._fail = fail
+        self._elements: list[Element] = []
+        self._timer: Any = None
+
+    def add(self, element: Element) -> None:
+        """Takes a finished element, in the order of emission."""
+        if self._raises and element.failure is not None:
+            self._fail(self._builder.raised(element, element.failure))
+            return
+        self._elements.append(element)
+        if len(self._elements) >= _CHUNK_ROWS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(_CHUNK_WAIT_S, self.flush)
+
+    def flush(self) -> None:
+        """Sends what has been gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        elements, self._elements = self._elements, []
+        if not elements:
+            return
+        try:
+            self._send(list(self._builder.build(elements)))
+        except BaseException as problem:
+            self._fail(problem)
+
+
+_CHUNK_ROWS = 1024
+_CHUNK_WAIT_S = 0.1

@@ -1,0 +1,236 @@
+"""A task of engine="python": the async operator on an event loop beside Spark's thread.
+
+The loop runs in a thread, so that calls go on while Spark reads or writes. Spark's thread (a
+generator) and the loop meet in one queue of notices and in ``call_soon_threadsafe``; neither
+touches the other's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+import pyarrow as pa
+
+from .._arrow.rows import RowReader
+from .._base.report import Report, Reported, report_of
+from .command import Command
+from .event_loop import abandon_tasks, new_event_loop, stopped_loop
+from .options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
+from .python_operator import AsyncOperator
+from .python_output import OutputBuffer, OutputBuilder
+from .resources import OpenResource
+from .runner import CallRunner
+from .watchdog import Watchdog
+
+_STOP_LIMIT_S = 2.0
+
+Notice = tuple[str, Any]
+
+
+class InputBatches:
+    """The batches of a partition, whose last column is the partition's number.
+
+    It stays with them, since a batch without any column has no rows; outputs leave it out.
+    """
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._ahead: pa.RecordBatch | None = None
+        self.partition = 0
+
+    def has_any(self) -> bool:
+        """Whether there are rows; afterwards ``partition`` is known."""
+        self._ahead = next((batch for batch in self._batches if batch.num_rows), None)
+        if self._ahead is not None:
+            self.partition = self._ahead.column(self._ahead.num_columns - 1)[0].as_py()
+        return self._ahead is not None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch, self._ahead = self._ahead, None
+        if batch is None:
+            batch = next(self._batches)
+        return batch
+
+
+@dataclass(frozen=True)
+class CallScope:
+    """What the ids of an operator's calls begin with, before the partition."""
+
+    operator: str
+    in_stream: bool
+
+    def prefix(self, partition: int) -> str:
+        """Of a partition; alike whenever its task is run again. In the worker."""
+        if not self.in_stream:
+            return f"{self.operator}-{partition}"
+        from pyspark.taskcontext import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return f"{query}-{batch}-{self.operator}-{context.partitionId()}-{partition}"
+
+
+class PythonTask:
+    """One task: its own loop thread, resource and operator."""
+
+    def __init__(
+        self,
+        command: Command,
+        options: AsyncOptions,
+        input_columns: list[int],
+        names: list[str],
+        prefix: str,
+        blocked_ms: int = BLOCKED_LOOP_MS,
+    ) -> None:
+        self._command = command
+        self._options = options
+        self._input_columns = input_columns
+        self._names = names
+        self._prefix = prefix
+        self._blocked_ms = blocked_ms
+        self._notices: SimpleQueue[Notice] = SimpleQueue()
+        self._loop = new_event_loop()
+        self._hangs = False
+        self._runner: CallRunner | None = None
+        self._operator: AsyncOperator
+        self._resource: OpenResource | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run_loop, name="pillarbox-loop", daemon=True)
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output of the task. Closing the generator cancels what is in flight."""
+        self._thread.start()
+        assert self._thread.ident is not None
+        watchdog = Watchdog(
+            self._loop,
+            self._thread.ident,
+            PythonTask._run_loop.__code__,
+            self._blocked_ms,
+            self._on_blocked,
+        )
+        try:
+            self._on_loop(self._start())
+            while True:
+                kind, value = self._notices.get()
+                if kind == "ready":
+                    watchdog.start()
+                elif kind == "chunk":
+                    yield from value
+                elif kind == "want":
+                    self._answer(next(batches, None))
+                elif kind == "failed":
+                    raise self._report(value).to_raise()
+                else:
+                    return
+        finally:
+            watchdog.stop()
+            self._stop()
+
+    def _answer(self, batch: pa.RecordBatch | None) -> None:
+        if batch is None:
+            self._loop.call_soon_threadsafe(self._operator.end_input)
+        else:
+            self._loop.call_soon_threadsafe(self._operator.feed, batch)
+
+    def _fail(self, problem: BaseException) -> None:
+        self._notices.put(("failed", problem))
+
+    def _on_blocked(self, problem: BaseException) -> None:
+        self._hangs = True
+        self._fail(problem)
+
+    def _report(self, problem: BaseException) -> Report:
+        if isinstance(problem, Reported):
+            return problem.report
+        return report_of(problem, f"async_io({self._options.name})")
+
+    def _notify(self, kind: str, value: Any = None) -> None:
+        self._notices.put((kind, value))
+
+    def _on_loop(self, work: Awaitable[None]) -> None:
+        """Runs ``work`` on the loop's thread; its failure fails the task."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except BaseException as problem:
+                self._fail(problem)
+
+        asyncio.run_coroutine_threadsafe(guarded(), self._loop)
+
+    async def _start(self) -> None:
+        resource = surroundings = None
+        if self._command.resource is not None:
+            self._resource = OpenResource(self._command.resource)
+            await self._resource.open()
+            resource, surroundings = self._resource.value, self._resource.surroundings
+        buffer = self._buffer()
+
+        def finished() -> None:
+            buffer.flush()
+            self._notify("done")
+
+        self._operator = AsyncOperator(
+            self._options,
+            RowReader(self._command.input_schema),
+            self._input_columns,
+            emit=buffer.add,
+            want_input=lambda: self._notify("want"),
+            finished=finished,
+            exited=self._fail,
+        )
+        self._runner = CallRunner(
+            self._command,
+            resource,
+            self._operator,
+            prefix=self._prefix,
+            max_threads=min(self._options.capacity, MOST_THREADS),
+            surroundings=surroundings,
+        )
+        self._notify("ready")
+        self._operator.start(self._runner)
+
+    def _buffer(self) -> OutputBuffer:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        results = to_arrow_schema(self._command.returns, timezone="UTC")
+        builder = OutputBuilder(self._command, self._options, self._names, results)
+        raises = self._options.on_error == "raise"
+        send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731
+        return OutputBuffer(self._loop, builder, raises, send, self._fail)
+
+    def _run_loop(self) -> None:
+        while not self._stopping:
+            try:
+                self._loop.run_forever()
+                if not self._stopping:
+                    self._fail(stopped_loop())
+            except BaseException as problem:  # sys.exit in a task that the function itself started
+                self._fail(problem)  # and the loop goes on, so that it can be shut down
+        self._loop.close()
+
+    def _stop(self) -> None:
+        self._on_loop(self._shut_down())
+        if not self._hangs:
+            self._thread.join(2 * _STOP_LIMIT_S + 1)
+
+    async def _shut_down(self) -> None:
+        try:
+            if self._runner is not None:
+                await self._runner.drain(_STOP_LIMIT_S)
+            if self._resource is not None:
+                await self._resource.close(_STOP_LIMIT_S)
+            await abandon_tasks(self._loop)
+        finally:
+            self._stopping = True
+            self._loop.stop()

@@ -1,0 +1,94 @@
+"""A resource of a function (a client session, a pool): opened in the worker, and closed there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from .._base.failures import kind_of, message_of
+from .._base.functions import name_of
+from ..errors import PillarboxError, error, shown
+from .surroundings import Surroundings
+
+
+class OpenResource:
+    """Keeps one context manager open in a task of its own.
+
+    Some libraries demand that a context is left by the task that entered it. ``surroundings`` are
+    the context variables as they were when ``value`` had been opened.
+    """
+
+    def __init__(self, factory: Callable[[], Any]) -> None:
+        self._factory = factory
+        self._close = asyncio.Event()
+        self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+        self.value: Any = None
+        self.surroundings: Surroundings | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed, perhaps by itself: something has cancelled its task."""
+        return self._task is not None and self._task.done()
+
+    async def open(self) -> None:
+        """Raises ``WorkerFailed`` if that fails."""
+        self._task = asyncio.get_running_loop().create_task(self._hold())
+        self.value = await self._opened
+
+    async def close(self, limit_s: float) -> None:
+        """Gives up after ``limit_s``. Idempotent."""
+        self._close.set()
+        if self._task is not None:
+            _, running = await asyncio.wait([self._task], timeout=limit_s)
+            for task in running:
+                task.cancel()
+
+    async def _hold(self) -> None:
+        try:
+            manager = self._manager()
+            if hasattr(manager, "__aenter__"):
+                async with manager as value:
+                    await self._serve(value)
+            else:
+                with manager as value:
+                    await self._serve(value)
+        except BaseException as problem:
+            self._report(problem)
+
+    async def _serve(self, value: Any) -> None:
+        self.surroundings = Surroundings()
+        self._opened.set_result(value)
+        await self._close.wait()
+
+    def _manager(self) -> Any:
+        manager = self._factory()
+        if hasattr(manager, "__aenter__") or hasattr(manager, "__enter__"):
+            return manager
+        if asyncio.iscoroutine(manager):
+            manager.close()
+        raise error(
+            "RESOURCE_NOT_CONTEXT_MANAGER",
+            resource=name_of(self._factory),
+            value=shown(manager),
+            found=type(manager).__name__,
+        )
+
+    def _report(self, problem: BaseException) -> None:
+        if self._opened.done():
+            # Trouble while closing: the rows are done, so nobody waits for an answer.
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"closing {name_of(self._factory)} failed", "exception": problem}
+            )
+        elif isinstance(problem, PillarboxError):
+            self._opened.set_exception(problem)
+        else:
+            failed = error(
+                "RESOURCE_OPEN_FAILED",
+                resource=name_of(self._factory),
+                kind=kind_of(problem),
+                reason=message_of(problem),
+            )
+            failed.__cause__ = problem
+            self._opened.set_exception(failed)

@@ -1,0 +1,305 @@
+"""Runs calls of the user's function: a coroutine each, or a thread of the pool each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import decimal
+import functools
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from .._arrow.rows import Unreadable
+from .._base.failures import Failure, final_failure
+from ..errors import EXITS, error, shown
+from .attempts import describe, refused_result
+from .calls import CURRENT, Call, Group
+from .command import Command
+from .surroundings import Surroundings
+from .threads import CallThreads
+
+
+class Outcomes(Protocol):
+    """Told how calls end, on the event loop, once for each element that was not cancelled."""
+
+    def completed(self, element_id: int, attempt: int, answer: Any) -> None: ...
+
+    def failed(self, element_id: int, attempt: int, failure: Failure) -> None: ...
+
+    def exited(self, problem: BaseException) -> None:
+        """The worker can't go on: the function asked the process to end, or telling failed."""
+
+
+class CallRunner:
+    """All methods belong to the thread of the running event loop.
+
+    ``prefix`` starts every call id. ``max_threads`` bounds the pool of a plain function. Each call
+    starts in a copy of ``surroundings``, by default those in which the runner is made.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        resource: Any,
+        outcomes: Outcomes,
+        *,
+        prefix: str,
+        max_threads: int,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._outcomes = outcomes
+        self._prefix = prefix
+        self._retry = command.retry
+        self._refuses = command.retry.retry_if_result if command.retry else None
+        self._last_attempt = command.retry.max_attempts if command.retry else 1
+        surroundings = surroundings or Surroundings()
+        self._context, self._decimals = surroundings.context, surroundings.decimals
+        self._live: dict[tuple[int, int], Call] = {}
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._unwinding: set[asyncio.Task[None]] = set()
+        self._pool: CallThreads | None = None
+        self._threads: set[Future[Any]] = set()
+        self._on_lost = self._lost
+        self._invoke = self._invoker(command, resource, max_threads)
+
+    def _invoker(
+        self, command: Command, resource: Any, max_threads: int
+    ) -> Callable[[Any], Awaitable[Any]]:
+        function = command.function
+        if command.resource is not None:
+            function = _with_resource(function, resource)
+        if command.is_async:
+            return function
+        self._pool = CallThreads(max_threads)
+        return functools.partial(self._in_thread, self._pool, function)
+
+    async def _in_thread(
+        self, pool: CallThreads, function: Callable[[Any], Any], argument: Any
+    ) -> Any:
+        context = contextvars.copy_context()
+        thread = pool.submit(functools.partial(context.run, function, argument))
+        self._threads.add(thread)
+        thread.add_done_callback(self._threads.discard)
+        try:
+            answer = await asyncio.wrap_future(thread)
+        except asyncio.CancelledError:
+            pool.abandon(thread)
+            raise
+        # A decorator may hide that a function is a coroutine function.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    @property
+    def uses_threads(self) -> bool:
+        """Whether each call takes a thread, because the function is a plain one."""
+        return self._pool is not None
+
+    def call(self, element_id: int, attempt: int, row: Any) -> None:
+        """Starts one attempt for one element. A row that could not be read fails at once."""
+        if type(row) is Unreadable:
+            self._outcomes.failed(element_id, attempt, row.failure)
+            return
+        call = Call(self._prefix, (element_id,), (attempt,))
+        self._live[element_id, attempt] = call
+        self._start(call, self._run(call, row))
+
+    def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
+        """Starts one call of the batch form for those of ``rows`` that could be read."""
+        if any(type(row) is Unreadable for row in rows):
+            ids, attempts, rows = self._readable(ids, attempts, rows)
+            if not rows:
+                return
+        call = Group(self._prefix, tuple(ids), tuple(attempts))
+        for key in zip(ids, attempts, strict=True):
+            self._live[key] = call
+        self._start(call, self._run_group(call, rows))
+
+    def _readable(
+        self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]
+    ) -> tuple[list[int], list[int], list[Any]]:
+        kept: tuple[list[int], list[int], list[Any]] = [], [], []
+        for element_id, attempt, row in zip(ids, attempts, rows, strict=True):
+            if isinstance(row, Unreadable):
+                self._outcomes.failed(element_id, attempt, row.failure)
+            else:
+                for column, value in zip(kept, (element_id, attempt, row), strict=True):
+                    column.append(value)
+        return kept
+
+    def _start(self, call: Call, coroutine: Any) -> None:
+        # At once, unless a cancelled call has still to make room for it.
+        start = _plain_task if self._unwinding else _new_task
+        task = start(coroutine, self._loop, self._context.copy())
+        if not task.done():
+            task.call, task.lost = call, self._on_lost
+            self._tasks[call] = task
+
+    def _lost(self, call: Call) -> None:
+        """The function cancelled a call of another row that had not begun, and never will."""
+        self._tasks.pop(call, None)
+        self._problem(call, asyncio.CancelledError("cancelled before it began"))
+
+    def cancel(self, keys: Iterable[tuple[int, int]]) -> None:
+        """Abandons elements (id, attempt): no outcome is told for them from now on.
+
+        A coroutine is cancelled once all its elements are; a thread runs to its end, unheard.
+        """
+        for key in keys:
+            call = self._live.pop(key, None)
+            if call is None:
+                continue
+            call.pending -= 1
+            if call.pending == 0:
+                call.cancelled = True
+                self._cancel_task(self._tasks.pop(call, None))
+
+    def _cancel_task(self, task: asyncio.Task[None] | None) -> None:
+        if task is not None:
+            task.cancel()
+            self._unwinding.add(task)
+            # Not left to the coroutine: one that never began has no chance to clean up.
+            task.add_done_callback(self._unwinding.discard)
+
+    async def drain(self, limit_s: float) -> bool:
+        """Cancels all calls and waits up to ``limit_s``; whether everything has stopped."""
+        self.cancel(list(self._live))
+        if self._pool is not None:
+            self._pool.shutdown()
+        waiting: list[asyncio.Future[Any]] = list(self._unwinding)
+        waiting += [asyncio.wrap_future(thread) for thread in list(self._threads)]
+        if not waiting:
+            return True
+        _, running = await asyncio.wait(waiting, timeout=limit_s)
+        return not running
+
+    async def _run(self, call: Call, row: Any) -> None:
+        CURRENT.set(call)
+        if self._decimals is not None:
+            decimal.setcontext(self._decimals.copy())
+        try:
+            answer = await self._invoke(row)
+        except BaseException as problem:
+            self._problem(call, problem)
+        else:
+            self._answers(call, (answer,))
+        finally:
+            self._tasks.pop(call, None)
+
+    async def _run_group(self, call: Call, rows: list[Any]) -> None:
+        CURRENT.set(call)
+        if self._decimals is not None:
+            decimal.setcontext(self._decimals.copy())
+        try:
+            answers = self._checked(await self._invoke(rows), len(rows))
+        except BaseException as problem:
+            self._problem(call, problem)
+        else:
+            self._answers(call, answers)
+        finally:
+            self._tasks.pop(call, None)
+
+    def _checked(self, answers: Any, expected: int) -> list[Any]:
+        if isinstance(answers, list):
+            # A class derived from list may give others than it counts.
+            plain: list[Any] = answers if type(answers) is list else [*answers]
+            if len(plain) == expected:
+                return plain
+        size = f" of {len(answers)}" if isinstance(answers, list) else ""
+        raise error(
+            "RESULT_SHAPE_MISMATCH",
+            expected=f"a list of {expected} results, one a row, in the order of the rows",
+            value=shown(answers),
+            found=type(answers).__name__ + size,
+            advice="With batch_size, use None for a row without a match.",
+        )
+
+    def _answers(self, call: Call, answers: Sequence[Any]) -> None:
+        live, completed = self._live, self._outcomes.completed
+        try:
+            for element_id, attempt, answer in zip(call.ids, call.attempts, answers, strict=True):
+                key = element_id, attempt
+                if live.get(key) is call and not self._is_refused(call, key, answer):
+                    del live[key]
+                    completed(element_id, attempt, answer)
+        except BaseException as problem:
+            self._outcomes.exited(problem)
+
+    def _is_refused(self, call: Call, key: tuple[int, int], answer: Any) -> bool:
+        if self._refuses is None or key[1] >= self._last_attempt:
+            return False
+        refusal = self._refusal(answer)
+        if refusal is not None:
+            self._fail(call, key, refusal)
+        return refusal is not None
+
+    def _problem(self, call: Call, problem: BaseException) -> None:
+        """What the function raised is told, whatever it is: nobody may wait for ever."""
+        try:
+            if isinstance(problem, EXITS):
+                self._outcomes.exited(problem)
+            elif not call.cancelled and not self._loop.is_closed():
+                failure = describe(problem, self._retry)
+                for key in zip(call.ids, call.attempts, strict=True):
+                    self._fail(call, key, failure)
+        except BaseException as broken:
+            self._outcomes.exited(broken)
+
+    def _refusal(self, answer: Any) -> Failure | None:
+        assert self._refuses is not None
+        try:
+            return refused_result(shown(answer)) if self._refuses(answer) else None
+        except EXITS:
+            raise
+        except BaseException as broken:
+            return final_failure(broken)
+
+    def _fail(self, call: Call, key: tuple[int, int], failure: Failure) -> None:
+        if self._live.get(key) is call:
+            del self._live[key]
+            self._outcomes.failed(*key, failure)
+
+
+def _with_resource(function: Callable[..., Any], resource: Any) -> Callable[[Any], Any]:
+    return lambda argument: function(argument, resource)
+
+
+class _CallTask(asyncio.Task[None]):
+    """The task of a call. ``lost`` is told if it is cancelled before it began, by whom so ever.
+
+    Such a task ends without a step of its coroutine, which therefore can't tell anybody.
+    """
+
+    __slots__ = ("call", "lost")
+
+    call: Call
+    lost: Callable[[Call], None]
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not self.done() and _is_new(self.get_coro()) and not self.call.cancelled:
+            self.get_loop().call_soon(self.lost, self.call)
+        return super().cancel(msg)
+
+
+def _is_new(coroutine: Any) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+
+
+def _plain_task(
+    coroutine: Any, loop: asyncio.AbstractEventLoop, context: contextvars.Context
+) -> _CallTask:
+    if sys.version_info >= (3, 11):
+        return _CallTask(coroutine, loop=loop, context=context)
+    return context.run(_CallTask, coroutine, loop=loop)
+
+
+def _eager_task(
+    coroutine: Any, loop: asyncio.AbstractEventLoop, context: contextvars.Context
+) -> _CallTask:
+    # Eager for our own calls only: tasks that the user's code makes keep asyncio's order.
+    return _CallTask(coroutine, loop=loop, context=context, eager_start=True)  # type: ignore[call-arg]
+
+
+_new_task = _eager_task if hasattr(asyncio, "eager_task_factory") else _plain_task

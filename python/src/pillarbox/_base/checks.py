@@ -1,0 +1,95 @@
+"""Checks of options, one for each kind; an error names the option, what it may be, and an example.
+
+All raise ``InvalidOption``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard, get_args
+
+from ..errors import PillarboxError, error, shown
+
+# Below what 32 bits hold, so that the operator can add to it.
+MOST = 1_000_000_000
+
+
+def invalid(option: str, expected: str, value: object, example: object) -> PillarboxError:
+    """The error for an option with another value than ``expected``."""
+    return error(
+        "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
+    )
+
+
+def needs_other(option: str, value: object, condition: str, advice: str) -> PillarboxError:
+    """The error for an option that has no meaning under ``condition``."""
+    return error(
+        "OPTION_NEEDS_OTHER", option=option, value=shown(value), condition=condition, advice=advice
+    )
+
+
+def check(fits: bool, option: str, expected: str, value: object, example: object) -> None:
+    """For what only one option may be."""
+    if not fits:
+        raise invalid(option, expected, value, example)
+
+
+def check_count(option: str, value: object, example: object = 100) -> None:
+    """A whole number from 1 to ``MOST``."""
+    check(
+        is_number(value, int) and 1 <= value <= MOST,  # type: ignore[operator]
+        *(option, f"a whole number from 1 to {MOST}", value, example),
+    )
+
+
+def check_between(option: str, value: object, low: int, high: int) -> None:
+    """A number between the two."""
+    check(
+        is_number(value, int, float) and low <= value <= high,  # type: ignore[operator]
+        *(option, f"a number from {low} to {high}", value, float(low)),
+    )
+
+
+def is_number(value: object, *kinds: type) -> bool:
+    """Whether ``value`` is of ``kinds``, and no bool."""
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def check_choice(option: str, value: object, choices: Any) -> None:
+    """One of the texts of the ``Literal`` type ``choices``."""
+    quoted = [f'"{choice}"' for choice in get_args(choices)]
+    is_one = isinstance(value, str) and value in get_args(choices)
+    check(is_one, option, f"one of {', '.join(quoted)}", value, quoted[0])
+
+
+def check_flag(option: str, value: object) -> None:
+    """True or False."""
+    check(isinstance(value, bool), option, "True or False", value, True)
+
+
+def check_name(option: str, value: object, example: str, expected: str = "a name") -> None:
+    """A text that isn't empty."""
+    check(isinstance(value, str) and bool(value), option, expected, value, f'"{example}"')
+
+
+def column_list(option: str, value: object) -> tuple[str, ...]:
+    """A list of column names, with one at least."""
+    if _are_names(value):
+        return tuple(value)
+    raise invalid(option, "a list of column names", value, '["origin", "hour"]')
+
+
+def column_names(option: str, value: object) -> tuple[str, ...]:
+    """The name of a column, or a list of different ones."""
+    names = (value,) if isinstance(value, str) else value
+    if _are_names(names) and len(set(names)) == len(names):
+        return tuple(names)
+    raise invalid(option, "the name of a column, or several different ones", value, '"key"')
+
+
+def _are_names(value: object) -> TypeGuard[Sequence[str]]:
+    return (
+        isinstance(value, (list, tuple))
+        and bool(value)
+        and all(isinstance(name, str) for name in value)
+    )

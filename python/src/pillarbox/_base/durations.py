@@ -1,0 +1,80 @@
+"""Durations as users write them (Spark's interval strings or ``timedelta``), in milliseconds.
+
+Spark's own parser of intervals is in the JVM, which the harness and the Python engine may lack.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+from fractions import Fraction
+
+from ..errors import error, shown
+from .checks import MOST
+
+_UNITS_MS: dict[str, Fraction] = {}
+for _names, _factor in (
+    ("us microsecond microseconds", Fraction(1, 1000)),
+    ("ms millisecond milliseconds", Fraction(1)),
+    ("s sec secs second seconds", Fraction(1000)),
+    ("m min mins minute minutes", Fraction(60_000)),
+    ("h hour hours", Fraction(3_600_000)),
+    ("d day days", Fraction(86_400_000)),
+    ("w week weeks", Fraction(604_800_000)),
+):
+    _UNITS_MS.update(dict.fromkeys(_names.split(), _factor))
+
+# Python refuses to read numbers of thousands of digits; nothing here needs them.
+_PART = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([a-z]+)\s*")
+_RATE = re.compile(r"\s*(\d{1,20})\s*(?:per\s+|/\s*)(.+)")
+
+# In nanoseconds it still fits into 64 bits.
+LONGEST_MS = 100_000 * 86_400_000
+
+
+def milliseconds(value: object, option: str) -> int:
+    """``value`` in whole ms, rounded up, always at least 1; ``option`` is named in the error.
+
+    Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a positive duration of at
+    most 100,000 days. A bare number is refused, because its unit would be a guess.
+    """
+    exact = _exact(value)
+    if exact is None or not 0 < exact <= LONGEST_MS:
+        raise error("INVALID_DURATION", option=option, value=shown(value))
+    return math.ceil(exact)
+
+
+def _exact(value: object) -> Fraction | None:
+    if isinstance(value, timedelta):
+        return Fraction(value // timedelta(microseconds=1), 1000)
+    if isinstance(value, str):
+        return _parsed(value)
+    return None
+
+
+def _parsed(text: str) -> Fraction | None:
+    rest = text.strip().lower().removeprefix("interval ")
+    total = Fraction(0)
+    while rest:
+        part = _PART.match(rest)
+        if part is None or part[2] not in _UNITS_MS:
+            return None
+        total += Fraction(part[1]) * _UNITS_MS[part[2]]
+        rest = rest[part.end() :]
+    return total
+
+
+def rate(value: object) -> dict[str, int]:
+    """``"50 per second"`` as ``{"permits": 50, "interval_ms": 1000}``.
+
+    Also ``"50/s"`` and ``"1000 per 10 minutes"``. Raises ``InvalidOption`` (INVALID_RATE).
+    """
+    parts = _RATE.fullmatch(value.lower()) if isinstance(value, str) else None
+    if parts is None or not 1 <= int(parts[1]) <= MOST:
+        raise error("INVALID_RATE", value=shown(value))
+    unit = parts[2].strip()
+    interval = _parsed(unit if unit[:1].isdigit() else f"1 {unit}")
+    if interval is None or not 1 <= interval <= LONGEST_MS:
+        raise error("INVALID_RATE", value=shown(value))
+    return {"permits": int(parts[1]), "interval_ms": math.ceil(interval)}

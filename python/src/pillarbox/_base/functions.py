@@ -1,0 +1,89 @@
+"""What a user may hand over as a function: its name, its kind and what it can be called with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import error
+from .checks import check
+
+
+@dataclass(frozen=True)
+class JvmFunction:
+    """A function in Scala or Java: its ``class_name`` and the ``options`` that it is opened with.
+
+    Made by :func:`jvm_function`.
+    """
+
+    class_name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def jvm_function(class_name: str, options: Mapping[str, str] | None = None) -> JvmFunction:
+    """A Scala or Java ``AsyncFunction[Row, Row]`` from any jar on Spark's class path.
+
+    For :func:`async_io`, where it needs engine="jvm"; for :func:`process_keyed` the class is a
+    ``KeyedProcessFunction``. ``options`` (strings only) are handed to it when it is opened.
+    Raises :class:`InvalidOption` for a ``class_name`` or ``options`` that are no strings.
+    """
+    is_name = isinstance(class_name, str) and bool(class_name.strip())
+    check(is_name, "class_name", "the full name of a class", class_name, '"com.acme.Enrich"')
+    options = dict(options or {})
+    are_texts = all(isinstance(text, str) for pair in options.items() for text in pair)
+    check(are_texts, "options", "a dict of strings", options, '{"url": "http://…"}')
+    return JvmFunction(class_name, options)
+
+
+def name_of(function: object) -> str:
+    """How a function is called in messages and in plans."""
+    if isinstance(function, JvmFunction):
+        return function.class_name
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return str(name).replace("<locals>.", "")
+
+
+def pickled(command: object, function: str) -> bytes:
+    """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the ``function``."""
+    from pyspark import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(command))  # type: ignore[no-untyped-call]
+    except Exception as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        raise error("NOT_PICKLABLE", function=function, reason=reason) from problem
+
+
+def is_async(function: object) -> bool:
+    """Whether calling ``function`` gives a coroutine, seen through partials and ``__call__``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.iscoroutinefunction(function):
+        return True
+    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def check_parameters(
+    function: Callable[..., Any],
+    arguments: tuple[str, ...],
+    name: str,
+    problem: str = "WRONG_PARAMETERS",
+) -> None:
+    """Raises the error ``problem`` if ``function`` can't be called with so many arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return  # a built-in that does not tell
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise error(
+            problem,
+            function=name,
+            signature=str(signature),
+            call=f"{name}({', '.join(arguments)})",
+        ) from None

@@ -1,0 +1,227 @@
+"""What failed a task: as data, and as the text that carries it to whoever catches Spark's error.
+
+The text has a head for readers, a line of JSON for programs, and then what had to be cut in these
+two and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
+cases for both. The line comes early and is bounded, as Spark Connect may cut a message at 2,048
+characters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import CATALOGUE, EXITS, PillarboxError, error, shown
+from .failures import Failure, exit_error, kind_of, message_of, users_traceback
+
+_HEAD, _MESSAGE, _VALUE, _NAME = 400, 250, 200, 100  # the longest of each, in characters of JSON
+_MARK = "pillarbox-failure "
+_LINES = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n" + _MARK + r"(\{[^\n]*\})(?=\n|$)")
+_OPTIONAL = {"key": str, "row": str, "timer": str, "attempts": int, "elapsed_ms": int}
+_TWO = frozenset('"\\\n\r\t\b\f')
+
+# Errors that say where another one came from.
+_WRAPPERS = {"KEYED_CALL_FAILED", "KEYED_OPEN_FAILED"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What failed a task.
+
+    ``type`` is the class of the error and ``name`` its name; ``text`` says what was wrong and what
+    to do, without the name. ``kind``, ``message`` and ``traceback`` are of the user's exception, or
+    of ours where there is none.
+    """
+
+    type: str
+    name: str
+    text: str
+    operator: str
+    kind: str
+    message: str
+    traceback: str = ""
+    key: str | None = None
+    row: str | None = None
+    timer: str | None = None
+    attempts: int | None = None
+    elapsed_ms: int | None = None
+
+    def layout(self) -> str:
+        """The text, from which ``parse`` makes an equal report."""
+        head, message = _cut(_one_line(self.text), _HEAD), _cut(self.message, _MESSAGE)
+        texts = [
+            "" if head == self.text else self.text,
+            "" if message == self.message else self.message,
+            self.traceback.rstrip("\n"),
+        ]
+        operator = _cut(_one_line(self.operator), _NAME)
+        line: dict[str, Any] = {"type": self.type, "name": self.name, "operator": operator}
+        for name, kind in _OPTIONAL.items():
+            value = getattr(self, name)
+            if value is not None:
+                line[name] = _cut(value, _VALUE) if kind is str else value
+        line |= {"kind": _cut(self.kind, _NAME), "message": message, "texts": [*map(len, texts)]}
+        place = f"{operator}: " if operator else ""
+        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        top = f"[{self.name}] {place}{head}\n{_MARK}{written}"
+        return "\n\n".join([top, *filter(None, texts)])
+
+    def to_json(self) -> str:
+        """Of a worker, whose operator knows who it is."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        del told["operator"]
+        return json.dumps(told)
+
+    def to_error(self) -> PillarboxError:
+        """The error that it is about, for who asks for it."""
+        return PillarboxError.reported(self.type, self.__dict__)
+
+    def to_raise(self) -> PillarboxError:
+        """The same error with the whole layout as its text, for Spark to carry on."""
+        return PillarboxError.reported(self.type, self.__dict__, self.layout())
+
+
+class Reported(Exception):
+    """The task can't go on, and ``report`` says why."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"[{report.name}] {report.text}")
+        self.report = report
+
+
+def parse(text: str, start: int = 0) -> Report | None:
+    """The report whose text begins at ``start``; None if none does."""
+    found = _LINES.match(text, start)
+    if found is None:
+        return None
+    try:
+        line = json.loads(found[3])
+        if line["name"] != found[1]:
+            return None
+        full, message, traceback = _texts(text, found.end(), line["texts"])
+        place = f"{line['operator']}: " if line["operator"] else ""
+        return Report(
+            **{name: _checked(line[name], str) for name in ("type", "name", "operator", "kind")},
+            text=full or found[2].removeprefix(place),
+            message=message or _checked(line["message"], str),
+            traceback=traceback,
+            **{name: _checked(line[name], _OPTIONAL[name]) for name in _OPTIONAL if name in line},
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None  # it only looks like ours
+
+
+def _texts(text: str, at: int, sizes: list[int]) -> list[str]:
+    """The texts behind the line; less of them where the message was cut."""
+    if len(sizes) != 3:
+        raise ValueError(sizes)
+    found = []
+    for size in sizes:
+        at += 2 if size else 0
+        found.append(text[at : at + _checked(size, int)])
+        at += size
+    return found
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def report_of(problem: BaseException, operator: str = "") -> Report:
+    """What ``problem``, which ends a task, says about it."""
+    told = problem
+    if isinstance(problem, EXITS):
+        told = exit_error(problem)
+    elif not isinstance(problem, PillarboxError):
+        told = error("PYTHON_WORKER_FAILED", kind=kind_of(problem), reason=_reason(problem))
+    assert isinstance(told, PillarboxError)
+    cause = told.__cause__
+    given = told.parameters
+    ours = isinstance(cause, PillarboxError) and told.name in _WRAPPERS
+    named = cause if ours and isinstance(cause, PillarboxError) else told
+    text = _text_of(named)
+    if named is not told and "event" in given:
+        text = f"{text} It came for the key {given['key']} in {given['event']}."
+    raised = problem if told is not problem else cause
+    if named is told and raised is not None:
+        kind, message = kind_of(raised), message_of(raised)
+    else:
+        kind, message = named.name, _text_of(named)
+    return Report(
+        type=CATALOGUE[named.name]["type"],
+        name=named.name,
+        text=text,
+        operator=operator,
+        kind=kind,
+        message=message,
+        traceback=users_traceback(problem),
+        **{name: given[name] for name in ("key", "row", "timer") if given.get(name) is not None},
+    )
+
+
+def report_of_call(
+    failure: Failure, operator: str, row: str, attempts: int, elapsed_ms: int
+) -> Report:
+    """What fails a task under on_error="raise"."""
+    name = failure.kind if failure.kind in CATALOGUE else "ASYNC_CALL_FAILED"
+    message = failure.message.removeprefix(f"[{name}] ")
+    if name == failure.kind:
+        text = f"{message} It came for the row ({row})."
+    else:
+        told = error(
+            name,
+            attempts="1 attempt" if attempts == 1 else f"{attempts} attempts",
+            elapsed_ms=elapsed_ms,
+            row=row,
+            kind=failure.kind,
+            reason=message.removesuffix("."),
+        )
+        text = _text_of(told)
+    return Report(
+        type=CATALOGUE[name]["type"],
+        name=name,
+        text=text,
+        operator=operator,
+        kind=failure.kind,
+        message=message,
+        traceback=failure.traceback,
+        row=row,
+        attempts=attempts,
+        elapsed_ms=elapsed_ms,
+    )
+
+
+def row_text(row: object) -> str:
+    """``column=value, ...``, at most 200 characters; `PythonText.scala` shows rows alike."""
+    text = shown(row, 10_000)
+    if text.startswith("Row(") and text.endswith(")"):
+        text = text[4:-1]
+    return text if len(text) <= _VALUE else text[: _VALUE - 1] + "…"
+
+
+def _reason(problem: BaseException) -> str:
+    return message_of(problem).removesuffix(".")
+
+
+def _text_of(problem: PillarboxError) -> str:
+    return message_of(problem).removeprefix(f"[{problem.name}] ")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most ``limit`` characters of JSON."""
+    cost = end = 0
+    for at, character in enumerate(text):
+        cost += 2 if character in _TWO else 6 if character < " " else 1
+        if cost < limit:
+            end = at + 1
+        if cost > limit:
+            return text[:end] + "…"
+    return text

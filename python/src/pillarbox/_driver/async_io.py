@@ -1,0 +1,212 @@
+"""``async_io``: one asynchronous call a row, many in flight, on a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._async.command import Command, check_function, check_resource
+from .._async.options import (
+    AsyncOptions,
+    Duration,
+    Engine,
+    OnError,
+    check_engine,
+    refuse_for_python,
+)
+from .._base.checks import needs_other
+from .._base.functions import JvmFunction, is_async, name_of
+from ..errors import error
+from ..retry import Retry
+from .engine import on_jvm_if_there, require_jvm
+from .identity import identify
+from .specs import AsyncSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Function = Callable[..., Any] | JvmFunction
+
+
+def async_io(
+    df: DataFrame,
+    function: Function,
+    *,
+    returns: StructType | str,
+    ordered: bool = True,
+    capacity: int = 100,
+    timeout: Duration | None = None,
+    attempt_timeout: Duration | None = None,
+    retry: Retry | None = None,
+    on_error: OnError = "raise",
+    error_column: str = "error",
+    resource: Callable[[], Any] | None = None,
+    max_concurrency: int | None = None,
+    rate_limit: str | None = None,
+    inputs: Sequence[str] | None = None,
+    explode: bool = False,
+    batch_size: int | None = None,
+    batch_wait: Duration | None = None,
+    name: str | None = None,
+    engine: Engine = "auto",
+) -> DataFrame:
+    """``df`` with the columns of ``returns`` added, answered by ``function`` for each row.
+
+    Every row is answered exactly once in the output; a call may be made more than once (retries,
+    tasks that Spark runs again), under the same :func:`call_id`. Works in batch and in Structured
+    Streaming, and with ``df.transform(pb.async_io, function, ...)``.
+
+    ``function`` is one of
+
+    - ``async def f(row)``: a coroutine a row, on one event loop a worker: it must not block;
+    - ``def f(row)``: runs in a pool of threads of the worker;
+    - with ``batch_size``: ``async def f(rows)`` or ``def f(rows)``, which returns a list with one
+      result a row, in the order of the rows;
+    - :func:`jvm_function`: a Scala or Java ``AsyncFunction`` by class name (engine "jvm" only).
+
+    With ``resource`` it takes the open resource as second parameter. A result is a dict, tuple,
+    ``Row`` or dataclass with the columns of ``returns``, the bare value where there is just one
+    column, or None for no match (nulls); with ``explode`` a list of such, one output row each.
+    Results are checked strictly against ``returns``. Names of a dict that are not columns are
+    left out, but one that nearly is the name of a missing column is an error; columns that are
+    missing in it are null.
+
+    Parameters
+    ----------
+    returns: the new columns, as a DDL string or StructType. One that is NOT NULL refuses null,
+        also that of no match; in the output it still is nullable unless on_error is "raise".
+    ordered: whether output rows keep the order of the input rows within a partition.
+    capacity: rows in flight in one task, with those that are done but wait for their turn.
+    timeout: for one row, over all its attempts and the waiting between them.
+    attempt_timeout: for one attempt; what then happens is up to ``retry``.
+    retry: a :class:`Retry`; without it one attempt is made.
+    on_error: "raise" fails the task; "null" leaves the new columns null; "column" does so too and
+        adds ``error_column``: struct<kind, message, attempts, elapsed_ms>, null for good rows.
+    resource: a function without parameters that gives an (async) context manager, such as
+        ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
+        engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
+    max_concurrency: calls in flight of this operator in one executor, over all its tasks.
+    rate_limit: calls started by this operator in one executor, such as "50 per second".
+    inputs: the columns that the function sees; all by default. Others pass by untouched.
+    batch_size, batch_wait: the most rows of a batch call, and how long its first row waits for
+        company ("10ms" by default).
+    name: what plans, metrics and messages call this operator; by default the function's name.
+    engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
+        Connect), or "auto": "jvm" where the jar is loaded.
+
+    Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
+    :class:`EngineUnavailable`, before any job is started.
+    """
+    check_engine(engine)
+    check_resource(resource)
+    check_function(function, resource is not None, batch_size is not None)
+    options = AsyncOptions(
+        ordered=ordered,
+        capacity=capacity,
+        timeout=timeout,
+        attempt_timeout=attempt_timeout,
+        retry=retry,
+        on_error=on_error,
+        error_column=error_column,
+        max_concurrency=max_concurrency,
+        rate_limit=rate_limit,
+        inputs=inputs,
+        explode=explode,
+        batch_size=batch_size,
+        batch_wait=batch_wait,
+        name=name_of(function) if name is None else name,
+    )
+    return _plan(df, function, resource, returns, options, engine)
+
+
+def _plan(
+    df: DataFrame,
+    function: Function,
+    resource: Callable[[], Any] | None,
+    returns: StructType | str,
+    options: AsyncOptions,
+    engine: str,
+) -> DataFrame:
+    from .._arrow.schema import (
+        as_nullable,
+        is_case_sensitive,
+        output_schema,
+        parse_returns,
+        select_inputs,
+    )
+
+    schema = df.schema
+    sensitive = is_case_sensitive(df.sparkSession)
+    columns = parse_returns(returns)
+    inputs = select_inputs(schema, options.inputs, sensitive)
+    error_column = options.error_column if options.on_error == "column" else None
+    added = columns if options.on_error == "raise" else as_nullable(columns)
+    output = output_schema(schema, added, error_column, sensitive)
+    on_jvm = _runs_on_jvm(df, function, engine)
+    identity = identify(df, options.name, columns, options.inputs)
+    asked: Command | JvmFunction
+    if isinstance(function, JvmFunction):
+        _refuse_python_options(options, resource)
+        _check_retry_on(options.retry, on_jvm=True)
+        asked = function
+    else:
+        _check_retry_on(options.retry, on_jvm=False)
+        asked = Command(
+            function=function,
+            is_async=is_async(function),
+            is_batch=options.batch_size is not None,
+            resource=resource,
+            retry=options.retry,
+            input_schema=inputs,
+            returns=columns,
+        )
+    if isinstance(asked, Command) and not on_jvm:
+        refuse_for_python(options)
+        from .python_engine import async_io_in_python
+
+        return async_io_in_python(df, asked, options, output, identity)
+    from . import jvm
+
+    command = asked.dumps() if isinstance(asked, Command) else None
+    spec = AsyncSpec(options, asked, inputs, columns, identity)
+    return jvm.async_io(df, command, spec.to_spec())
+
+
+def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
+    if engine == "auto" and not isinstance(function, JvmFunction):
+        return on_jvm_if_there(df.sparkSession)
+    if engine != "python":
+        require_jvm(df.sparkSession)
+        return True
+    if isinstance(function, JvmFunction):
+        raise error(
+            "ENGINE_UNAVAILABLE",
+            reason=f"{function.class_name} is a JVM function, and engine=python was asked for",
+            advice='Use engine="jvm".',
+        )
+    return False
+
+
+def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
+    """A JVM function opens what it needs by itself, and judges results by itself."""
+    refused = {
+        "resource": resource,
+        "batch_size": options.batch_size,
+        "retry.retry_if_result": options.retry and options.retry.retry_if_result,
+    }
+    for option, value in refused.items():
+        if value is not None:
+            raise needs_other(option, value, "for a JVM function", f"Leave {option} out.")
+
+
+def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
+    """Exceptions of Python mean nothing to the JVM, and the other way round."""
+    if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
+        return
+    if on_jvm:
+        kind, advice = "JVM", 'Name Java classes, such as retry_on="java.io.IOException".'
+    else:
+        kind = "Python"
+        advice = "Pass exception types, such as retry_on=(TimeoutError, ConnectionError)."
+    raise needs_other("retry.retry_on", retry.retry_on, f"for a {kind} function", advice)

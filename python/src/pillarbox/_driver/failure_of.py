@@ -1,0 +1,104 @@
+"""Finds our error in the one that Spark raises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .._base.report import Report, parse
+from ..errors import PillarboxError
+
+# What Spark and py4j write before the message of an error that they hand on. Nothing else is
+# skipped, so that our layout counts only where an error's own message begins.
+_WRAPPERS = re.compile(
+    r"""
+      \[STREAM_FAILED\]\ Query\ \[[^\]\n]*\]\ terminated\ with\ exception:\s*
+    | \[PYTHON_EXCEPTION\]\s*
+    | \s*An\ exception\ was\ thrown\ from\ the\ Python\ worker
+      (?::|\.\ Please\ see\ the\ stack\ trace\ below\.)\s*
+    | \[FOREACH_BATCH_USER_FUNCTION_ERROR\]\ [^\n]*?\ Reason:\s*
+    | \[session:\ [^\]\n]*\]\ \[userId:\ [^\]\n]*\]\ Found\ error\ inside\ \w+\ Python\ process:\s*
+    | An\ exception\ was\ raised\ by\ the\ Python\ Proxy\.\ Return\ Message:\s*
+    | Job\ aborted\ due\ to\ stage\ failure:\ [^\n]*?:\ (?=org\.apache\.spark\.)
+    | (?:org\.apache\.spark|py4j)\.[\w.$]+:\s*
+    | \([\w.$]+\)\s
+    | Traceback\ \(most\ recent\ call\ last\):\n(?:[ ][^\n]*\n|\n)*
+      (?:pillarbox\.errors|pyspark\.errors\.exceptions\.\w+)\.\w+:\s*
+    """,
+    re.VERBOSE,
+)
+_MOST_LAYERS = 20
+
+
+def failure_of(error: BaseException | None) -> PillarboxError | None:
+    """The error of Pillarbox in ``error``, which Spark has raised; None if there is none.
+
+    Takes what an action raises (``pyspark.errors.PythonException``), what
+    ``StreamingQuery.awaitTermination()`` raises and ``StreamingQuery.exception()`` returns
+    (``StreamingQueryException``), their kin on Spark Connect, and anything that has one of these as
+    its cause. An error of Pillarbox itself, as planning and the Harness raise it, is given back.
+
+    What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
+    another :class:`PillarboxError`, the same on both engines; see there for its attributes. Never
+    raises, and starts no job. ::
+
+        try:
+            df.collect()
+        except pyspark.errors.PythonException as raised:
+            failure = pb.failure_of(raised)
+            if failure is None:
+                raise
+            print(failure.name, failure.row, failure.kind, failure.message)
+    """
+    seen: set[int] = set()
+    while isinstance(error, BaseException) and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, PillarboxError):
+            return error
+        for text in _messages(error):
+            report = _report_in(text)
+            if report is not None:
+                return report.to_error()
+        error = error.__cause__ or getattr(error, "_cause", None)
+    return None
+
+
+def _messages(error: BaseException) -> Iterator[str]:
+    """The texts of an error of Spark. A user's own exception may say whatever it likes."""
+    from pyspark.errors import PySparkException
+
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        yield from _messages_of_java(java)
+    elif isinstance(error, PySparkException):
+        for tell in (lambda: error._desc, lambda: str(error)):  # type: ignore[attr-defined]
+            try:
+                yield str(tell())
+            except Exception:  # it asks the JVM, which may be gone
+                continue
+
+
+def _messages_of_java(problem: Any) -> Iterator[str]:
+    try:
+        for _ in range(_MOST_LAYERS):
+            if problem is None:
+                return
+            if str(problem.getClass().getName()).startswith("org.apache.spark."):
+                yield str(problem.getMessage())
+            problem = problem.getCause()
+    except Exception:  # the JVM may be gone
+        return
+
+
+def _report_in(text: str) -> Report | None:
+    at = 0
+    for _ in range(_MOST_LAYERS):
+        report = parse(text, at)
+        if report is not None:
+            return report
+        wrapper = _WRAPPERS.match(text, at)
+        if wrapper is None:
+            return None
+        at = wrapper.end()
+    return None

@@ -1,0 +1,128 @@
+"""``initial_state``: the state that a query starts with, brought into one DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from .._keyed.columns import quoted
+from ..errors import PillarboxError, error, shown
+from .read_state import TIMERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# The one state of a scan.
+SCAN = "scan"
+
+_ENTRY = ("value", "timestamp", "map_key")
+_TIMER = ("kind", "timestamp", "epoch_ms")
+_INDEX = "index"
+_ORDER = "order"
+
+
+@dataclass(frozen=True)
+class InitialState:
+    """The rows as the operator wants them, and what each column after the keys holds.
+
+    Columns are the keys, one for each of ``states``, and one that the rows are sorted by: the
+    places in lists; by position, their names are our own. A row has all that a key has in its
+    states, or (``entry``) one entry of one.
+    """
+
+    rows: DataFrame
+    states: list[dict[str, Any]]
+
+
+def initial_state(
+    given: object, keys: StructType, scanned: Sequence[str] = ()
+) -> InitialState | None:
+    """What the user handed over, checked and brought into form.
+
+    A scan has one state of the columns ``scanned``. Raises ``InvalidOption``
+    (INITIAL_STATE_INVALID) for what can't be such. Whether the function has these states, and of
+    these types, is known only when it is opened.
+    """
+    from pyspark.sql import DataFrame
+
+    if given is None:
+        return None
+    if isinstance(given, DataFrame):
+        return _wide(given, keys, scanned)
+    if isinstance(given, Mapping) and given:
+        return _entries(given, keys)
+    raise _invalid(given, "it is neither")
+
+
+def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialState:
+    from pyspark.sql import functions as F
+
+    _check_static(df)
+    missing = [name for name in keys.names if name not in df.columns]
+    if missing:
+        raise _invalid(df, f"it lacks the key column {', '.join(missing)}")
+    names = [name for name in df.columns if name not in keys.names]
+    if not names:
+        raise _invalid(df, "it has the key columns only")
+    states = {name: df[quoted(name)] for name in names}
+    if scanned and set(scanned) <= set(names):
+        parts = [states.pop(name) for name in scanned]
+        # A struct with the only column "value" is shown as that.
+        states[SCAN] = parts[0] if list(scanned) == ["value"] else F.struct(*parts)
+    values = [column.alias(f"state {at}") for at, column in enumerate(states.values())]
+    rows = df.select(*_keys([df[quoted(name)] for name in keys.names]), *values, _order(F.lit(0)))
+    return InitialState(rows, [{"state": name, "entry": False} for name in states])
+
+
+def _entries(given: Mapping[Any, Any], keys: StructType) -> InitialState:
+    from functools import reduce
+
+    from pyspark.sql import DataFrame
+
+    parts = []
+    for at, (name, df) in enumerate(given.items()):
+        if not isinstance(name, str) or not isinstance(df, DataFrame):
+            raise _invalid(given, f"{shown(name)} has {shown(df)}")
+        _check_static(df)
+        parts.append(_part(name, df, keys, f"state {at}"))
+    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    columns = [f"key {at}" for at in range(len(keys))] + [f"state {at}" for at in range(len(parts))]
+    arranged = rows.select(*columns, _ORDER)
+    return InitialState(arranged, [{"state": name, "entry": True} for name in given])
+
+
+def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
+    """The entries of one state, each in a struct."""
+    from pyspark.sql import functions as F
+
+    wanted = ["kind", "timestamp"] if name == TIMERS else ["value", "timestamp"]
+    missing = [one for one in ("key", *wanted) if one not in df.columns]
+    key = None if missing else df.schema["key"].dataType
+    if missing or not isinstance(key, StructType) or len(key) != len(keys):
+        reason = f"{name} has the columns {', '.join(df.columns)}, not those of pb.read_state"
+        raise _invalid(df, reason)
+    known = _TIMER if name == TIMERS else _ENTRY
+    fields = [df[one] for one in known if one in df.columns]
+    order = df[_INDEX] if _INDEX in df.columns else F.lit(0)
+    own_keys = _keys([df["key"].getField(field) for field in key.names])
+    return df.select(*own_keys, F.struct(*fields).alias(column), _order(order))
+
+
+def _keys(columns: list[Any]) -> list[Any]:
+    return [column.alias(f"key {at}") for at, column in enumerate(columns)]
+
+
+def _order(column: Any) -> Any:
+    return column.cast("bigint").alias(_ORDER)
+
+
+def _check_static(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise _invalid(df, "it is a stream")
+
+
+def _invalid(value: object, reason: str) -> PillarboxError:
+    return error("INITIAL_STATE_INVALID", value=shown(value), reason=reason)

@@ -1,0 +1,137 @@
+"""What a keyed operator needs of its input, checked on the driver before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+
+from .._arrow.schema import (
+    check_type,
+    find_column,
+    folded,
+    is_case_sensitive,
+    parse_returns,
+    select_inputs,
+)
+from .._base.checks import check_choice, check_flag, check_name, column_names
+from .._keyed.columns import check_timestamp, has_equality
+from .._keyed.output import TAG
+from ..errors import error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Backend = Literal["rocksdb", "heap"]
+TIMES = (TimestampType, TimestampNTZType)
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+@dataclass(frozen=True)
+class KeyedOptions:
+    """As the user gave them. Raises ``InvalidOption`` for the first that can't work by itself."""
+
+    name: str
+    by: str | Sequence[str]
+    timestamp: str | None
+    backend: Backend
+    order_by: str | Sequence[str] | None
+    time_sorted: bool
+    inputs: Sequence[str] | None = None
+    timers: Backend = "heap"
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name, "rotations")
+        if self.timestamp is not None:
+            check_name("timestamp", self.timestamp, "rotations")
+        check_choice("backend", self.backend, Backend)
+        check_choice("timers", self.timers, Backend)
+        check_flag("time_sorted", self.time_sorted)
+        column_names("by", self.by)
+        if self.order_by is not None:
+            column_names("order_by", self.order_by)
+        if self.inputs is not None:
+            column_names("inputs", self.inputs)
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """The options with the names resolved as Spark resolves them.
+
+    ``timestamp`` is None unless it was named: the JVM takes the watermark's column itself.
+    """
+
+    options: KeyedOptions
+    keys: StructType
+    inputs: StructType
+    timestamp: str | None
+    order_by: list[str]
+    streaming: bool
+    has_event_time: bool
+    case_sensitive: bool
+
+
+def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
+    """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
+    schema = df.schema
+    sensitive = is_case_sensitive(df.sparkSession)
+
+    def found(option: str, name: str, unknown: str) -> StructField:
+        return find_column(schema, name, option, unknown, sensitive)
+
+    keys = [found("by", name, "UNKNOWN_KEY_COLUMN") for name in column_names("by", options.by)]
+    for key in keys:
+        check_type(key.dataType, key.name, "by")
+        if not has_equality(key.dataType):
+            data_type = key.dataType.simpleString()
+            raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
+    order_by = () if options.order_by is None else column_names("order_by", options.order_by)
+    order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in order_by]
+    marked = [field for field in schema.fields if _WATERMARK in field.metadata]
+    timestamp = None
+    if options.timestamp is not None:
+        timestamp = found("timestamp", options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
+        check_timestamp(timestamp, TIMES)
+    if options.time_sorted:
+        # A column of windows has a watermark too, and no time.
+        event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
+        _check_time_sorted(timestamp or event_time, df.isStreaming and not marked)
+    inputs = None if options.inputs is None else column_names("inputs", options.inputs)
+    return KeyedInput(
+        options=options,
+        keys=StructType(keys),
+        inputs=select_inputs(schema, inputs, sensitive),
+        timestamp=None if timestamp is None else timestamp.name,
+        order_by=[column.name for column in order],
+        streaming=df.isStreaming,
+        has_event_time=bool(marked) or not df.isStreaming,
+        case_sensitive=sensitive,
+    )
+
+
+def _check_time_sorted(timestamp: StructField | None, lacks_watermark: bool) -> None:
+    if timestamp is None:
+        raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
+    if lacks_watermark:
+        raise error("TIME_SORTED_WITHOUT_WATERMARK", column=timestamp.name)
+
+
+def parse_outputs(
+    returns: StructType | str, side_outputs: dict[str, StructType | str], case_sensitive: bool
+) -> tuple[StructType, dict[str, StructType]]:
+    """The columns of the main and side outputs. Raises ``InvalidSchema``."""
+    columns = parse_returns(returns)
+    owners: dict[str, str] = {}
+    for name in columns.names:
+        if folded(name, case_sensitive) in owners:
+            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
+        owners[folded(name, case_sensitive)] = "returns"
+    for name in [TAG, *side_outputs] if side_outputs else []:
+        check_name("a tag of side_outputs", name, "rotations")
+        key = folded(name, case_sensitive)
+        if key in owners:
+            raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
+        owners[key] = "side_outputs"
+    return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}

@@ -1,0 +1,107 @@
+"""``read_state``: the state of a streaming query as a DataFrame, from its checkpoint."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, cast
+
+from .._base.checks import check, check_name, is_number
+from ..errors import error, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Names that no function's state has; the JVM side knows the same.
+TIMERS = "pillarbox timers"
+WAITING_ROWS = "pillarbox time-sorted rows"
+
+
+def read_state(
+    spark: SparkSession,
+    checkpoint: str | PathLike[str],
+    operator: int | str,
+    name: str,
+    *,
+    version: int | None = None,
+) -> DataFrame:
+    """The state that a keyed operator of a streaming query has left in its checkpoint.
+
+    A row for each value, accumulator, list element or map entry, with the columns ``key`` (a
+    struct of the key columns), ``value`` (lists have ``index`` beside it, maps ``map_key``),
+    ``timestamp`` (when it was written, or renewed under TTL; null without TTL), ``expires_at``
+    (null without TTL) and ``partition_id``. Entries that are expired and that nothing has cleaned
+    up yet are there too: filter by ``expires_at``.
+
+    The state is read when the DataFrame is, from the files of one version: the query may be
+    running or not, and is not disturbed. A version that the query deletes meanwhile is an error.
+
+    Parameters
+    ----------
+    spark: a classic session with the jar; it need not be that of the query.
+    checkpoint: the query's ``checkpointLocation``.
+    operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
+        the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
+    name: of the state in the function; the state of a :func:`scan` is called "scan". ``pb.TIMERS``
+        gives the timers, with the columns ``key``, ``kind`` ("event_time" or "processing_time"),
+        ``timestamp`` and ``partition_id``; ``pb.WAITING_ROWS`` the rows of time-sorted input that
+        wait for the watermark: ``key``, ``value``, ``timestamp`` and ``partition_id``.
+    version: the state after so many micro-batches, those without input included: version n is what
+        batch n - 1 committed. The newest by default.
+
+    Raises :class:`InvalidOption` if there is no such checkpoint, operator, version or state (saying
+    what there is), and :class:`EngineUnavailable` on Spark Connect. A struct with the only column
+    ``value`` comes as that value; values of a serializer of your own (JVM form) as binary.
+    """
+    from . import jvm
+    from .engine import require_jvm
+
+    require_jvm(spark)
+    check_name("name", name, "count", "the name of a state")
+    is_version = version is None or is_number(version, int)
+    check(is_version, "version", "a number of micro-batches", version, "12")
+    path = fspath(checkpoint)
+    number = _operator(jvm.stored_operators(spark, path), path, operator)
+    known = jvm.stored_versions(spark, path, number)
+    chosen = _version(known, path, version)
+    names = jvm.stored_states(spark, path, number, chosen)
+    if name not in (TIMERS, *names):
+        there = ", ".join(map(repr, names)) or "none"
+        raise error("NO_STORED_STATE", state=shown(name), version=chosen, there=there)
+    return jvm.read_state(spark, path, number, name, chosen)
+
+
+def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
+    if not there:
+        raise error("NO_STORED_OPERATORS", checkpoint=path)
+    if is_number(wanted, int):
+        matching = [one["id"] for one in there if one["id"] == wanted]
+    else:
+        matching = [one["id"] for one in there if one["name"] == wanted]
+    known = ", ".join(f"{one['id']} ({one['name']})" for one in there)
+    if not matching:
+        raise error("NO_STORED_OPERATOR", operator=shown(wanted), there=known)
+    if len(matching) > 1:
+        count = len(matching)
+        raise error("AMBIGUOUS_STORED_OPERATOR", operator=shown(wanted), count=count, there=known)
+    return cast(int, matching[0])
+
+
+def _version(known: list[int], path: str, wanted: int | None) -> int:
+    if not known:
+        raise error("NO_STORED_VERSIONS", checkpoint=path)
+    if wanted is None:
+        return known[-1]
+    if wanted not in known:
+        raise error("NO_STORED_VERSION", version=wanted, there=_ranges(known))
+    return wanted
+
+
+def _ranges(numbers: list[int]) -> str:
+    """``[3, 4, 5, 9]`` as ``3 to 5, 9``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

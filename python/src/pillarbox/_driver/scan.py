@@ -1,0 +1,123 @@
+"""``scan``: state and output as SQL expressions, without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from .._base.checks import invalid, needs_other
+from .._keyed.ttl import StateTtl, as_ttl
+from ..errors import PillarboxError, error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from .keyed_input import Backend
+
+
+def scan(
+    df: DataFrame,
+    *,
+    by: str | Sequence[str],
+    state: Mapping[str, tuple[str, str]],
+    emit: Sequence[str] | None = None,
+    ttl: StateTtl | str | timedelta | None = None,
+    timestamp: str | None = None,
+    backend: Backend = "rocksdb",
+    order_by: str | Sequence[str] | None = None,
+    time_sorted: bool = False,
+    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
+    name: str = "scan",
+) -> DataFrame:
+    """Folds the rows of each key into state, and gives a row out for each row that comes in.
+
+    ``pb.scan(df, by="k", state={"n": ("0L", "n + 1"), "total": ("0D", "total + v")})`` is a
+    running count and sum. Nothing of it runs in Python: Catalyst compiles the expressions.
+
+    Parameters
+    ----------
+    state: by name the value before a key's first row (whose columns it may use) and the one after
+        a row, over the row's columns and the states *before* it. All are updated at the same time.
+        The type is the smallest that holds both without loss; a cast in the update says another.
+    emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
+        columns of the row and all states by default.
+    ttl: a :class:`StateTtl` or a duration; then a key's states end together.
+    initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
+        state goes by the name "scan".
+    by, timestamp, backend, order_by, time_sorted, name: as in :func:`process_keyed`.
+
+    Raises as :func:`process_keyed`. Expressions that don't resolve are Spark's AnalysisException;
+    those that a row and its key's state don't decide (random numbers, windows, subqueries, Python
+    functions) and types that don't fit each other are its IllegalArgumentException. The current
+    time is the micro-batch's, also when it is replayed.
+    """
+    from . import jvm
+    from .engine import require_jvm
+    from .initial import initial_state as initial_rows
+    from .keyed_input import KeyedOptions, check_input
+    from .specs import KeyedSpec, ScanSpec
+
+    options = KeyedOptions(
+        name=name,
+        by=by,
+        timestamp=timestamp,
+        backend=backend,
+        order_by=order_by,
+        time_sorted=time_sorted,
+    )
+    found = check_input(df, options)
+    life = as_ttl(ttl)
+    _check_ttl(life, found.has_event_time)
+    folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(emit), life)
+    initial = initial_rows(initial_state, found.keys, list(state))
+    require_jvm(df.sparkSession)
+    spec = KeyedSpec(found, "scan", folds, None, [], initial)
+    return jvm.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
+
+
+def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:
+    from .._arrow.schema import folded
+
+    if not isinstance(state, Mapping) or not state:
+        raise _no_states(state)
+    taken = {folded(column, case_sensitive): "the input" for column in columns}
+    states = []
+    for name, pair in state.items():
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not isinstance(name, str) or not is_pair or not all(map(_is_text, pair)):
+            raise _no_states(state)
+        key = folded(name, case_sensitive)
+        if key in taken:
+            raise error("OUTPUT_NAME_CLASH", column=name, first=taken[key], second="state")
+        taken[key] = "state"
+        states.append({"name": name, "init": pair[0], "update": pair[1]})
+    return states
+
+
+def _no_states(state: object) -> PillarboxError:
+    expected = "a dict of (initial, update) expressions by name"
+    return invalid("state", expected, state, '{"n": ("0L", "n + 1")}')
+
+
+def _expressions(emit: object) -> list[str] | None:
+    if emit is None:
+        return None
+    if isinstance(emit, (list, tuple)) and emit and all(map(_is_text, emit)):
+        return list(emit)
+    raise invalid("emit", "a list of SQL expressions", emit, '["k", "n"]')
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
+    if ttl is None:
+        return
+    if ttl.on_expire is not None:
+        raise needs_other(
+            "ttl.on_expire", ttl.on_expire, "in scan, which runs no Python", "Leave on_expire out."
+        )
+    if ttl.time == "event" and not event_time:
+        raise error("TTL_WITHOUT_WATERMARK", state="scan")

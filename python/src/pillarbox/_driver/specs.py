@@ -1,0 +1,109 @@
+"""What the operators in the JVM are told: the specs, whose fields Scala reads by these names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._async.command import Command
+from .._async.options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
+from .._base.functions import JvmFunction
+from .._keyed.ttl import StateTtl
+from .identity import Identity
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from .initial import InitialState
+    from .keyed_input import KeyedInput
+
+
+@dataclass(frozen=True)
+class AsyncSpec:
+    """An ``async_io``."""
+
+    options: AsyncOptions
+    function: Command | JvmFunction
+    inputs: StructType
+    returns: StructType
+    identity: Identity
+
+    def to_spec(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return {
+            **self.options.to_spec(),
+            **_of_jvm(self.function),
+            "mode": self._mode(),
+            "threads": None if self._has_loop() else MOST_THREADS,
+            "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
+            "returns": self.returns.json(),
+            "signature": self.identity.signature,
+            "operator_id": self.identity.operator,
+            "call_scope": self.identity.calls,
+        }
+
+    def _mode(self) -> str:
+        if isinstance(self.function, JvmFunction):
+            return "jvm"
+        if self.function.is_batch:
+            return "batch"
+        return "row" if self.function.is_async else "thread"
+
+    def _has_loop(self) -> bool:
+        return isinstance(self.function, JvmFunction) or self.function.is_async
+
+
+@dataclass(frozen=True)
+class ScanSpec:
+    """What a ``scan`` computes, as SQL expressions."""
+
+    state: list[dict[str, str]]
+    emit: list[str] | None
+    ttl: StateTtl | None
+
+    def to_spec(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        ttl = None if self.ttl is None else self.ttl.to_spec()
+        return {"state": self.state, "emit": self.emit, "ttl": ttl}
+
+
+@dataclass(frozen=True)
+class KeyedSpec:
+    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "batch", "jvm" or "scan"."""
+
+    found: KeyedInput
+    form: str
+    function: object
+    returns: StructType | None
+    tags: list[str]
+    initial: InitialState | None
+
+    def to_spec(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        found, options = self.found, self.found.options
+        return {
+            "kind": "keyed",
+            "name": options.name,
+            "form": self.form,
+            **_of_jvm(self.function),
+            "by": found.keys.names,
+            "returns": None if self.returns is None else self.returns.json(),
+            "timestamp": found.timestamp,
+            "backend": options.backend,
+            "timers": options.timers,
+            "order_by": found.order_by,
+            "time_sorted": options.time_sorted,
+            "inputs": [] if options.inputs is None else found.inputs.names,  # none named: all
+            "tags": self.tags,
+            "streaming": found.streaming,
+            "event_time": found.has_event_time,
+            "blocked_loop_ms": BLOCKED_LOOP_MS,
+            "initial": [] if self.initial is None else self.initial.states,
+            **(self.function.to_spec() if isinstance(self.function, ScanSpec) else {}),
+        }
+
+
+def _of_jvm(function: object) -> dict[str, Any]:
+    if isinstance(function, JvmFunction):
+        return {"class_name": function.class_name, "options": dict(function.options)}
+    return {"class_name": None, "options": {}}

@@ -1,0 +1,4 @@
+"""What the test harness adds to the keyed runtime: all keys in memory, snapshots, restarts.
+
+It uses ``_keyed``, and belongs to ``pillarbox.testing`` alone.
+"""

@@ -1,0 +1,113 @@
+"""All keys of a function in memory: what the test harness runs on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from .._keyed.context import UNKNOWN
+from .._keyed.list_state import ListCell, ListCells
+from .._keyed.local_times import distinct
+from .._keyed.map_state import MapCell, MapCells
+from .._keyed.runtime import KeyedRuntime
+from .._keyed.state import State, TtlPolicy
+
+
+class KeySpace:
+    """The keys that were seen, each with a slot of its own in every state."""
+
+    def __init__(self, runtime: KeyedRuntime) -> None:
+        self._runtime = runtime
+        self._slots: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        for state in runtime.registry.states.values():
+            state.bind(0, lambda: ([], []))
+
+    def slot(self, key: Any) -> int:
+        """The slot of a key, a new one if need be."""
+        name = hashable(key)
+        slot = self._slots.get(name)
+        if slot is None:
+            slot = self._slots[name] = len(self.keys)
+            self.keys.append(key)
+            for state in self._runtime.registry.states.values():
+                state.grow()
+        return slot
+
+    def find(self, key: Any) -> int | None:
+        """The slot of a key that was seen."""
+        return self._slots.get(hashable(key))
+
+    def drop(self, slot: int) -> None:
+        """Forgets the state of a key."""
+        for state in self._runtime.registry.states.values():
+            state.drop(slot)
+
+
+def hashable(key: Any) -> Any:
+    """Equal for keys that Spark holds equal: NaN is one key, zero too; arrays by their elements."""
+    if isinstance(key, float):
+        return key + 0.0 if key == key else "NaN"
+    if isinstance(key, datetime):
+        return distinct(key)
+    if isinstance(key, (list, tuple)):
+        return tuple(map(hashable, key))
+    return key
+
+
+def visible(state: State, slot: int) -> Any:
+    """What a function would see of a state's cell; nothing is renewed or removed by looking."""
+    cells, stamps = state.cells()
+    cell, policy = cells[slot], state._policy
+    if isinstance(state, ListCells):
+        return [] if cell is None else _alive_elements(cell, policy)
+    if isinstance(state, MapCells):
+        return {} if cell is None else _alive_entries(cell, policy)
+    if cell is None or (policy is not None and policy.is_expired(stamps[slot])):
+        return None
+    if state.declaration.kind == "aggregating":
+        return state.declaration.fold.get_result(cell)
+    return cell
+
+
+def _alive_elements(cell: ListCell, policy: TtlPolicy | None) -> list[Any]:
+    pairs = zip(cell.values, cell.stamps, strict=True)
+    return [value for value, stamp in pairs if policy is None or not policy.is_expired(stamp)]
+
+
+def _alive_entries(cell: MapCell, policy: TtlPolicy | None) -> dict[Any, Any]:
+    return {
+        key: value
+        for key, value in cell.values.items()
+        if policy is None or not policy.is_expired(cell.stamps[key])
+    }
+
+
+def dump(state: State, slot: int) -> list[tuple[Any, Any, int]]:
+    """A cell as ``(map key or None, value, stamp)`` in order; the stamp is UNKNOWN without TTL."""
+    cells, stamps = state.cells()
+    cell = cells[slot]
+    if cell is None:
+        return []
+    if isinstance(state, ListCells):
+        return [(None, *pair) for pair in zip(cell.values, cell.stamps, strict=True)]
+    if isinstance(state, MapCells):
+        return [(k, v, cell.stamps.get(k, UNKNOWN)) for k, v in cell.values.items()]
+    return [(None, cell, stamps[slot])]
+
+
+def load(state: State, slot: int, entries: list[tuple[Any, Any, int]]) -> None:
+    """The reverse of ``dump``."""
+    cells, stamps = state.cells()
+    if not entries:
+        return
+    if isinstance(state, ListCells):
+        cells[slot] = ListCell()
+        cells[slot].values = [value for _, value, _ in entries]
+        cells[slot].stamps = [stamp for _, _, stamp in entries]
+    elif isinstance(state, MapCells):
+        cells[slot] = MapCell()
+        cells[slot].values = {key: value for key, value, _ in entries}
+        cells[slot].stamps = {key: stamp for key, _, stamp in entries}
+    else:
+        ((_, cells[slot], stamps[slot]),) = entries

@@ -1,0 +1,108 @@
+"""State, timers and clocks of a key space as bytes, and back into a function that has changed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from .._keyed.context import UNKNOWN
+from .._keyed.runtime import KeyedRuntime
+from .._keyed.state import State
+from .._keyed.ttl import StateTtl
+from ..errors import error
+from .evolution import carry_over, type_changed
+from .memory import KeySpace, dump, load
+
+_FORMAT = 1
+
+
+def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> bytes:
+    """Everything that a restart needs. ``clocks`` is kept as it is."""
+    slots = range(len(space.keys))
+    states = {
+        name: {
+            "spec": state.declaration.to_spec(),
+            "cells": [(slot, entries) for slot in slots if (entries := dump(state, slot))],
+        }
+        for name, state in runtime.registry.states.items()
+    }
+    timers = [(slot, timer) for slot in slots for timer in runtime.timers.of(slot)]
+    return pickle.dumps(
+        {
+            "format": _FORMAT,
+            "keys": space.keys,
+            "states": states,
+            "timers": [(slot, *timer) for slot, timer in timers],
+            "clocks": clocks,
+        }
+    )
+
+
+def restore(
+    snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int
+) -> dict[str, Any]:
+    """Puts a snapshot into an opened runtime without keys; gives the clocks.
+
+    The processing time is ``earliest`` at least. Values without a timestamp of the clock that their
+    TTL goes by start their life now. Raises ``StateError`` for a state that is gone or has another
+    kind or type, before anything is read.
+    """
+    data: dict[str, Any] = pickle.loads(snapshot)
+    if data["format"] != _FORMAT:
+        raise error("SNAPSHOT_FORMAT", found=data["format"], expected=_FORMAT)
+    clocks: dict[str, Any] = data["clocks"]
+    clocks["processing_time"] = max(clocks["processing_time"], earliest)
+    now = {"processing": clocks["processing_time"], "event": clocks["watermark"]}
+    carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}
+    for key in data["keys"]:
+        space.slot(key)
+    for name, (state, carry_key, carry) in carries.items():
+        saved = data["states"][name]
+        stamp = _stamper(saved["spec"]["ttl"], state.declaration.ttl, now)
+        for slot, entries in saved["cells"]:
+            load(state, slot, _carried(state, entries, carry_key, carry, stamp))
+    kinds = {"event": 1, "processing": 2}
+    runtime.timers.start((slot, kinds[domain], time) for slot, time, domain in data["timers"])
+    return clocks
+
+
+def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[State, Any, Any]:
+    states = runtime.registry.states
+    if name not in states:
+        declared = ", ".join(map(repr, states)) or "none"
+        raise error("STATE_GONE", state=name, declared=declared)
+    old, state = saved["spec"], states[name]
+    new = state.declaration.to_spec()
+    if (old["kind"], old["plain"]) != (new["kind"], new["plain"]):
+        raise type_changed(name, *(f"{one['kind']} of {one['type']}" for one in (old, new)))
+    carry_key = None
+    if old["key_type"] is not None:
+        if old["key_type"] != new["key_type"]:
+            raise type_changed(name, old["key_type"], new["key_type"])
+        key_type = state.declaration.key_type
+        assert key_type is not None
+        carry_key = key_type.accept
+    before, after = (StructType.fromJson(json.loads(one["type"])) for one in (old, new))
+    if not new["plain"]:
+        return state, carry_key, carry_over(name, before, after)
+    return state, carry_key, carry_over(name, before.fields[0].dataType, after.fields[0].dataType)
+
+
+def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, int]) -> Any:
+    """From the timestamp that was saved to the one that counts from now on."""
+    if ttl is None:
+        return lambda stamp: UNKNOWN
+    if old is not None and old["time"] == ttl.time:
+        return lambda stamp: stamp
+    return lambda stamp: now[ttl.time]
+
+
+def _carried(state: State, entries: Any, carry_key: Any, carry: Any, stamp: Any) -> Any:
+    accept = state.declaration.type.accept
+    return [
+        (None if carry_key is None else carry_key(key), accept(carry(value)), stamp(old))
+        for key, value, old in entries
+    ]

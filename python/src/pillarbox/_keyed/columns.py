@@ -1,0 +1,94 @@
+"""The columns that keyed operators go by: keys, event time, order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pyspark.sql import types as t
+
+from .._base.checks import column_names
+from ..errors import error, shown
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH_NTZ = datetime(1970, 1, 1)
+_MICRO = timedelta(microseconds=1)
+
+
+def has_equality(data_type: t.DataType) -> bool:
+    """Whether rows can be grouped by the type: Spark can't compare maps and variants."""
+    if isinstance(data_type, t.StructType):
+        return all(has_equality(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, t.ArrayType):
+        return has_equality(data_type.elementType)
+    return not isinstance(data_type, (t.MapType, t.VariantType))
+
+
+def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) -> None:
+    """Raises ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of none of these types."""
+    if not isinstance(column.dataType, kinds):
+        raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
+
+
+def timestamp_reader(
+    columns: t.StructType, timestamp: str | None, is_needed: bool
+) -> Callable[[Any], int | None]:
+    """A function from a row to its event time in epoch microseconds, None without one."""
+    if timestamp is None:
+        if is_needed:
+            raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
+        return lambda row: None
+    if timestamp not in columns.names:
+        available = ", ".join(columns.names)
+        raise error("UNKNOWN_TIMESTAMP_COLUMN", column=timestamp, available=available)
+    position = columns.names.index(timestamp)
+    kinds = (t.TimestampType, t.TimestampNTZType, t.LongType)
+    check_timestamp(columns.fields[position], kinds)
+    micros = _micros(columns.fields[position].dataType)
+
+    def read(row: Any) -> int | None:
+        value = row[position]
+        if value is not None:
+            return micros(value)
+        if is_needed:
+            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown(row))
+        return None
+
+    return read
+
+
+def _micros(data_type: t.DataType) -> Callable[[Any], int]:
+    if isinstance(data_type, t.LongType):
+        return lambda value: value * 1000
+    if isinstance(data_type, t.TimestampNTZType):
+        return lambda value: (value - _EPOCH_NTZ) // _MICRO
+    return lambda value: (value.astimezone(timezone.utc) - _EPOCH) // _MICRO
+
+
+def order_key(
+    columns: t.StructType, order_by: str | Sequence[str] | None
+) -> Callable[[Any], Any] | None:
+    """A sort key over rows: ascending, nulls first and NaN last, as in Spark."""
+    if order_by is None:
+        return None
+    positions = []
+    for name in column_names("order_by", order_by):
+        if name not in columns.names:
+            available = ", ".join(columns.names)
+            raise error("UNKNOWN_ORDER_COLUMN", column=name, available=available)
+        positions.append(columns.names.index(name))
+    return lambda row: tuple(_comparable(row[position]) for position in positions)
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (0,)
+    if isinstance(value, (list, tuple)):
+        return (1, tuple(map(_comparable, value)))
+    return (2,) if value != value else (1, value)
+
+
+def quoted(column: str) -> str:
+    """The name of a column as Spark takes it for that very column, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
