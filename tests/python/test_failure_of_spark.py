@@ -259,15 +259,50 @@ def test_a_worker_that_is_killed(spark: SparkSession, engine: str) -> None:
         return 0
 
     build = with_async(engine, dies)(spark.range(0, 4, 1, 1))
-    if engine == "python":  # whose workers are Spark's own, and so is the error
-        assert pb.failure_of(raised_by(build.collect, Exception)) is None
-        return
-    error = raised_by(build.collect)
+    error = raised_by(build.collect, Exception)
     found = pb.failure_of(error)
     assert type(found) is pb.WorkerFailed
     assert found.name == "PYTHON_WORKER_DIED"
+    if engine == "python":  # whose workers are Spark's own, and so is the error
+        assert found.operator == ""
+        return
     assert found.operator == "async_io(test_a_worker_that_is_killed.dies)"
     assert error.getCondition() == "PYTHON_WORKER_DIED"
+
+
+def test_a_worker_that_is_killed_in_a_stream(
+    spark: SparkSession, engine: str, tmp_path: Path
+) -> None:
+    async def dies(row: Any) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    query = stream(spark, tmp_path, with_async(engine, dies))
+    raised = raised_by(lambda: query.awaitTermination(LIMIT_S), StreamingQueryException)
+    for error in (raised, query.exception()):
+        found = pb.failure_of(error)
+        assert type(found) is pb.WorkerFailed
+        assert found.name == "PYTHON_WORKER_DIED"
+
+
+def test_a_function_that_does_not_unpickle(spark: SparkSession, engine: str) -> None:
+    class Unloadable:
+        def __reduce__(self) -> Any:
+            return raises, ("no such thing here",)
+
+        async def __call__(self, row: Any) -> int:
+            return 0
+
+    found = pb.failure_of(raised_by(with_async(engine, Unloadable())(spark.range(4)).collect))
+    assert type(found) is pb.WorkerFailed
+    assert (found.name, found.kind) == ("FUNCTION_LOAD_FAILED", "LookupError")
+    assert found.operator.startswith("async_io(")
+    assert "no such thing here" in str(found)
+    assert "in raises" in found.traceback
+
+
+def raises(message: str) -> Any:
+    raise LookupError(message)
 
 
 def test_a_call_inside_foreach_batch(spark: SparkSession, engine: str, tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.rows import RowReader
+from .._base.functions import unpickled
 from .._base.report import Report, Reported, report_of
+from ..errors import WorkerFailed
 from .command import Command
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
 from .options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
@@ -78,6 +80,28 @@ class CallScope:
         query = context.getLocalProperty("sql.streaming.queryId")
         batch = context.getLocalProperty("streaming.sql.batchId")
         return f"{query}-{batch}-{self.operator}-{context.partitionId()}-{partition}"
+
+
+def run_task(
+    pickled: bytes,
+    options: AsyncOptions,
+    input_columns: list[int],
+    names: list[str],
+    scope: CallScope,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """What a task puts out for the partitions it reads; ``pickled`` is the ``Command``."""
+    rows = InputBatches(batches)
+    # Without rows there is no partition to tell, and nothing to do.
+    if not rows.has_any():
+        return
+    try:
+        command = unpickled(pickled)
+    except WorkerFailed as problem:
+        raise report_of(problem, f"async_io({options.name})").to_raise() from None
+    assert isinstance(command, Command)
+    task = PythonTask(command, options, input_columns, names, scope.prefix(rows.partition))
+    yield from task.run(rows)
 
 
 class PythonTask:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import error
 from .checks import check
+from .failures import message_of
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,21 @@ def pickled(command: object, function: str) -> bytes:
     except Exception as problem:
         reason = f"{type(problem).__name__}: {problem}"
         raise error("NOT_PICKLABLE", function=function, reason=reason) from problem
+
+
+def unpickled(command: bytes) -> object:
+    """A command, made anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+    from pyspark import cloudpickle
+    from pyspark.core.broadcast import Broadcast
+
+    try:
+        made: object = cloudpickle.loads(command)
+        if isinstance(made, Broadcast):  # as Spark sends commands over 1 MB
+            made = cloudpickle.loads(made.value)
+    except BaseException as problem:
+        kind, reason = type(problem).__name__, message_of(problem)
+        raise error("FUNCTION_LOAD_FAILED", kind=kind, reason=reason) from problem
+    return made
 
 
 def is_async(function: object) -> bool:

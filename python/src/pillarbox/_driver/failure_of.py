@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .._base.report import Report, parse
+from .._base.report import Report, parse, report_of
 from ..errors import PillarboxError
+from ..errors import error as error_of
 
 # What Spark and py4j write before the message of an error that they hand on. Nothing else is
 # skipped, so that our layout counts only where an error's own message begins.
@@ -28,6 +29,7 @@ _WRAPPERS = re.compile(
     """,
     re.VERBOSE,
 )
+_CRASHED = "Python worker exited unexpectedly (crashed)"
 _MOST_LAYERS = 20
 
 
@@ -40,8 +42,10 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
     its cause. An error of Pillarbox itself, as planning and the Harness raise it, is given back.
 
     What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
-    another :class:`PillarboxError`, the same on both engines; see there for its attributes. Never
-    raises, and starts no job. ::
+    another :class:`PillarboxError`, the same on both engines; see there for its attributes. If a
+    worker of Spark's own was killed, as they run the functions of ``engine="python"``, it is a
+    ``WorkerFailed`` without operator, since Spark doesn't tell whose worker it was. Never raises,
+    and starts no job. ::
 
         try:
             df.collect()
@@ -57,9 +61,9 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
         if isinstance(error, PillarboxError):
             return error
         for text in _messages(error):
-            report = _report_in(text)
-            if report is not None:
-                return report.to_error()
+            found = _found_in(text)
+            if found is not None:
+                return found.to_error()
         error = error.__cause__ or getattr(error, "_cause", None)
     return None
 
@@ -91,12 +95,14 @@ def _messages_of_java(problem: Any) -> Iterator[str]:
         return
 
 
-def _report_in(text: str) -> Report | None:
+def _found_in(text: str) -> Report | None:
     at = 0
     for _ in range(_MOST_LAYERS):
         report = parse(text, at)
         if report is not None:
             return report
+        if text.startswith(_CRASHED, at):
+            return report_of(error_of("PYTHON_WORKER_DIED", pid="unknown", limit="", stderr=""))
         wrapper = _WRAPPERS.match(text, at)
         if wrapper is None:
             return None

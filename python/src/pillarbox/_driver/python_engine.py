@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import check_type
 from .._async.command import Command
 from .._async.options import AsyncOptions
-from .._async.python_task import CallScope, InputBatches, PythonTask
+from .._async.python_task import CallScope, run_task
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -39,18 +39,14 @@ def async_io_in_python(
 
     for column in df.schema.fields:
         check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
-    command.dumps()  # an error now, naming the function, not in the middle of planning
+    pickled = command.dumps()
     forget_broadcasts(df.sparkSession)
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope = _scope(df, identity)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = InputBatches(batches)
-        # Without rows there is no partition to tell, and nothing to do.
-        if rows.has_any():
-            prefix = scope.prefix(rows.partition)
-            yield from PythonTask(command, options, columns, made.names, prefix).run(rows)
+        yield from run_task(pickled, options, columns, made.names, scope, batches)
 
     # Plans show the name, and those of operators above tell by it what they are applied to.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"

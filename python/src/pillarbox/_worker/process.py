@@ -12,7 +12,7 @@ from types import FrameType
 
 from .._async.command import Command
 from .._async.event_loop import abandon_tasks, new_event_loop
-from .._base.failures import message_of
+from .._base.functions import unpickled
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
@@ -114,17 +114,7 @@ class WorkerProcess:
 
 def load(pickled: bytes) -> Command | KeyedCommand:
     """A command, unpickled anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
-    from pyspark import cloudpickle
-    from pyspark.core.broadcast import Broadcast
-
-    try:
-        command = cloudpickle.loads(pickled)
-        if isinstance(command, Broadcast):  # as Spark sends commands over 1 MB
-            command = cloudpickle.loads(command.value)
-    except BaseException as problem:
-        raise error(
-            "FUNCTION_LOAD_FAILED", kind=type(problem).__name__, reason=message_of(problem)
-        ) from problem
+    command = unpickled(pickled)
     if not isinstance(command, (Command, KeyedCommand)):
         raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
     accumulators.note_loaded()
