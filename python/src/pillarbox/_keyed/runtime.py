@@ -153,13 +153,21 @@ class KeyedRuntime:
             finally:
                 self.timers.frozen = False
 
-    def current_event(self) -> str:
-        """What was being processed, for messages."""
+    def current_event(self) -> dict[str, str]:
+        """What was being processed, for messages: the ``event``, and the ``row`` or ``timer``."""
         done = len(self.ends)
         event = self._events[done] if done < len(self._events) else None
         if isinstance(event, Timer):
-            return f"on_timer({event.timestamp}) in {event.domain} time"
-        return f"process({shown(event, _SHOWN)})"
+            at, domain = event.timestamp, event.domain
+            return {
+                "event": f"on_timer({at}) in {domain} time",
+                "timer": f"{at} in {domain} time",
+            }
+        row = shown(event, _SHOWN)
+        told = {"event": f"process({row})"}
+        return (
+            told if event is None else {**told, "row": row.removeprefix("Row(").removesuffix(")")}
+        )
 
     def go_back_to(self, event: int) -> None:
         """Makes an earlier event of the round the current one, for messages."""

@@ -144,27 +144,15 @@ class RowRunner:
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
         key = "none" if context._slot is None else shown(context.key)
-        event = self._runtime.current_event()
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,
             key=key,
-            event=event,
-            **_row_or_timer(event),
+            **self._runtime.current_event(),
             kind=type(problem).__name__,
             reason=message_of(problem).rstrip("."),
             hint=_hint(problem) if context.timestamp is None else "",
         )
-
-
-def _row_or_timer(event: str) -> dict[str, str]:
-    """Of ``process(...)`` and ``on_timer(...) in ... time``, without what is around them."""
-    method, _, shown_event = event.partition("(")
-    if shown_event == "None)":
-        return {}
-    if method == "process":
-        return {"row": shown_event[:-1].removeprefix("Row(").removesuffix(")")}
-    return {"timer": shown_event.replace(")", "", 1)}
 
 
 def _hint(problem: BaseException) -> str:
