@@ -185,10 +185,13 @@ def test_a_jvm_function_takes_no_options_of_python(df, options, monkeypatch):
 
 
 class Door:
-    """Stands for ``_jvm`` with a jar of some version."""
+    """Stands for the module ``jvm`` with a jar of some version."""
 
     def __init__(self, jar, spark_version):
         self.jar, self.spark_version = jar, spark_version
+
+    def is_classic(self, spark):
+        return True
 
     def is_available(self, spark):
         return self.jar is not None

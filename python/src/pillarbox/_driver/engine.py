@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._version import __version__
 from ..errors import error
@@ -26,7 +26,7 @@ def on_jvm_if_there(spark: SparkSession) -> bool:
     """
     from . import jvm
 
-    if is_connect(spark):
+    if not jvm.is_classic(spark):
         _tell(logging.INFO, f'takes "python": {_CONNECT}')
     elif not jvm.is_available(spark):
         advice = f'{how_to_add_jar()} engine="python" asks for this one, and says nothing.'
@@ -42,7 +42,7 @@ def require_jvm(spark: SparkSession) -> None:
     """Raises ``EngineUnavailable`` unless the session has the jar that fits."""
     from . import jvm
 
-    if is_connect(spark):
+    if not jvm.is_classic(spark):
         advice = 'Use a classic session; pb.async_io has engine="python", too.'
         raise error("ENGINE_UNAVAILABLE", reason=_CONNECT, advice=advice)
     if not jvm.is_available(spark):
@@ -53,11 +53,6 @@ def require_jvm(spark: SparkSession) -> None:
     if supported is not None and spark.version.split(".")[:2] != supported.split(".")[:2]:
         line = ".".join(supported.split(".")[:2])
         raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=line)
-
-
-def is_connect(spark: Any) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @cache

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .jvm import is_classic
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -65,7 +67,7 @@ class _MicroBatch:
 def _current_micro_batch(df: DataFrame) -> _MicroBatch | None:
     """The one that this thread runs a ``foreachBatch`` function for. Connect does not tell."""
     spark = df.sparkSession
-    if not hasattr(spark, "_jsparkSession"):
+    if not is_classic(spark):
         return None
     tell = spark.sparkContext.getLocalProperty
     query, number = tell("sql.streaming.queryId"), tell("streaming.sql.batchId")

@@ -13,6 +13,7 @@ from importlib.abc import Traversable
 from typing import Any
 
 from .._version import __version__
+from .jvm import is_classic
 
 _shipped: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -22,16 +23,16 @@ def ship_package(spark: Any) -> None:
 
     Driver and executors thereby run the same version, and nothing need be installed there.
     """
-    is_classic = hasattr(spark, "_jsparkSession")
-    owner = spark.sparkContext if is_classic else spark
+    classic = is_classic(spark)
+    owner = spark.sparkContext if classic else spark
     if owner in _shipped:
         return
     # Executors fetch it as long as the context lives, and no longer. A server gets it at once.
-    with tempfile.TemporaryDirectory() if not is_classic else nullcontext(owner._temp_dir) as at:
+    with tempfile.TemporaryDirectory() if not classic else nullcontext(owner._temp_dir) as at:
         path = os.path.join(at, f"pillarbox-{__version__}.zip")
         with open(path, "wb") as file:
             file.write(_zipped())
-        if is_classic:
+        if classic:
             owner.addPyFile(path)
         else:
             owner.addArtifacts(path, pyfile=True)
@@ -40,7 +41,7 @@ def ship_package(spark: Any) -> None:
 
 def forget_broadcasts(spark: Any) -> None:
     """Drops what pickling for a check registered; the real plan registers its own."""
-    if hasattr(spark, "_jsparkSession"):
+    if is_classic(spark):
         spark.sparkContext._pickled_broadcast_vars.clear()
 
 
