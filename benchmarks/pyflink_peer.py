@@ -1,4 +1,4 @@
-"""PyFlink in an environment of its own, made on first use. Absent where it can't be installed."""
+"""PyFlink in its own environment, made on first use. Absent where it can't be installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a micro-batch costs that has nothing to do, or next to nothing, a commit, and a restart with
 much state.
 
-``python -m benchmarks.keyed.batches``. Each restart is a process of its own, so that no state is
+``python -m benchmarks.keyed.batches``. Each restart is its own process, so that no state is
 left open from the run before. Micro-batches are those of a stream of small files, and files without
 rows, behind a large one.
 """

@@ -171,7 +171,7 @@ def document(results: list[Result], remarks: list[str], options: argparse.Namesp
         f"of the micro-batches, {options.repeats} interleaved repeats, the median and the range. "
         f"Contestants with fewer rows would take minutes with all of them: they have a "
         f"{SLOW_SHARE}th of rows and keys. PyFlink, with a tenth too, counts "
-        "numbers from a source of its own, its job's start left out. The sum of all counts is "
+        "numbers from its own source, its job's start left out. The sum of all counts is "
         "checked.",
         *remarks,
         "![Speed of each way](keyed.png)",

@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
 
 def stream(folder: Path, half: int) -> pd.DataFrame:
     """The result of the query, killed after ``half`` of its micro-batches and started again."""
-    print("\n== The query, in a process of its own", flush=True)
+    print("\n== The query, in its own process", flush=True)
     done = run_and_kill(folder, after=half)
     print(f"   SIGKILL after {done} micro-batches", flush=True)
     run_to_the_end(folder)

@@ -38,7 +38,7 @@ class Service:
 
 @contextmanager
 def running_service(weather: Path) -> Iterator[Service]:
-    """Run the service in a process of its own; it ends with the block, or with this process."""
+    """Run the service in its own process; it ends with the block, or with this process."""
     command = [sys.executable, "-m", "flight_weather.service", str(weather)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

@@ -13,7 +13,7 @@ from .surroundings import Surroundings
 
 
 class OpenResource:
-    """Keeps one context manager open in a task of its own.
+    """Keeps one context manager open in its own task.
 
     Some libraries demand that a context is left by the task that entered it. ``surroundings`` are
     the context variables as they were when ``value`` had been opened.

@@ -7,7 +7,7 @@ import decimal
 
 
 class Surroundings:
-    """The context of whoever makes it, as it is now; each call gets a copy of ``context``.
+    """The context in which it is made, as it is then; each call gets a copy of ``context``.
 
     A decimal context is an object that can be changed, so a copied variable would still share it:
     each call gets a copy of ``decimals`` too, unless there is none yet, and each makes its own.

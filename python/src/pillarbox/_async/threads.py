@@ -16,7 +16,7 @@ _Work = tuple["Future[Any]", Callable[[], Any]]
 
 
 class CallThreads:
-    """Up to ``most`` calls at a time, each in a thread of its own; threads are kept for later ones.
+    """Up to ``most`` calls at a time, each in its own thread; threads are kept for later ones.
 
     A thread can't be cancelled. One whose call was abandoned is replaced, so that it holds up
     nobody, and ends when the call does. At most ``most`` are; further calls wait for a thread.

@@ -14,7 +14,7 @@ from .._keyed.state import State, TtlPolicy
 
 
 class KeySpace:
-    """The keys that were seen, each with a slot of its own in every state."""
+    """The keys that were seen, each with its own slot in every state."""
 
     def __init__(self, runtime: KeyedRuntime) -> None:
         self._runtime = runtime

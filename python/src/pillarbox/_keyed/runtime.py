@@ -22,14 +22,14 @@ _SHOWN = 200  # characters of a row
 class KeyedRuntime:
     """One function with its states and timers, over keys that are known by their slot.
 
-    Whoever drives it binds the states and the timers of the slots (a frame of a worker, or all
+    Its driver binds the states and the timers of the slots (a frame of a worker, or all
     keys of a test), sets the clocks, and hands over events in an order that is right for each key:
     ``run_rows``, ``run_events``, and in a batch ``finish_keys``. It places the timers that the
     function sets meanwhile. ``rows`` collects what the function emits, ``ends[i]`` is its length
     after event i of ``event_slots``. What the function raises comes out as it is;
     ``current_event`` tells where.
 
-    ``sorted_input``: every key has a time of its own, and so has every key of a batch when it
+    ``sorted_input``: every key has its own time, and so has every key of a batch when it
     ends: all rows of a time t, which see t - 1, then the timers up to t, which see t, or their own
     time if no row was there. It never goes back.
     """

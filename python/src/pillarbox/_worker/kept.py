@@ -65,7 +65,7 @@ class Kept(Generic[T]):
 
     At most ``most``, whose functions and broadcasts together have at most 32 MiB as pickled; the
     one used last is kept whatever its size. What belongs to a destroyed broadcast is not kept.
-    Things are closed by whoever takes them out.
+    The caller that takes things out closes them.
     """
 
     def __init__(self, most: int, most_bytes: int = _MOST_BYTES) -> None:

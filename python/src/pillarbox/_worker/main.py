@@ -92,7 +92,7 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
     key = FunctionKey.of(init.command)
 
     def make() -> OpenedFunction:
-        # A function of its own for each: opening it again would take the first one's states away.
+        # Each has its own function: opening it again would take the first one's states away.
         command = load(init.command)
         if not isinstance(command, KeyedCommand):
             raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")

@@ -22,7 +22,7 @@ def run(main: Callable[[BinaryIO, BinaryIO], None]) -> None:
     sock_file.flush()
     code = 0
     try:
-        # A pair made by makefile("rwb") has no descriptor of its own to read from.
+        # A pair made by makefile("rwb") has no descriptor to read from.
         with os.fdopen(os.dup(sock.fileno()), "rb") as infile:
             while True:
                 main(infile, sock_file)
