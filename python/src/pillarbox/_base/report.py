@@ -1,4 +1,4 @@
-"""What failed a task: as data, and as the text that carries it to the code that catches Spark's error.
+"""What failed a task: as data, and as the text that carries it to the catcher of Spark's error.
 
 The text has a head for readers, a line of JSON for programs, and then what had to be cut in these
 two and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
