@@ -7,6 +7,7 @@ import java.util.Collections
 import org.apache.flink.api.common.JobID
 import org.apache.flink.api.common.state._
 import org.apache.flink.api.common.typeutils.base.LongSerializer
+import org.apache.flink.configuration.MemorySize
 import org.apache.flink.core.fs.CloseableRegistry
 import org.apache.flink.metrics.groups.UnregisteredMetricsGroup
 import org.apache.flink.runtime.checkpoint.CheckpointOptions
@@ -50,6 +51,10 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
     else {
       val rocksdb = new EmbeddedRocksDBStateBackend()
       rocksdb.setDbStoragePath(directory.toString)
+      // As much in all as we take, our cache on the heap included.
+      rocksdb.getMemoryConfiguration.setFixedMemoryPerSlot(
+        new MemorySize(KeyedStore.RocksDBBytes + KeyedStore.WriteBackBytes)
+      )
       rocksdb
         .createKeyedStateBackend(parameters)
         .asInstanceOf[CheckpointableKeyedStateBackend[java.lang.Long]]

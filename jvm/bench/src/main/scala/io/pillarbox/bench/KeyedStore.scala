@@ -24,7 +24,7 @@ trait KeyedStore extends AutoCloseable {
   /** A full snapshot into memory; its size in bytes. */
   def snapshot(): Long
 
-  /** What a backend does so as to survive a crash as quickly as it can, all in all; in RocksDB its files, unread. */
+  /** A checkpoint as the backend keeps it, all of it copied into memory; in RocksDB its files, unread; its size in bytes. */
   def checkpoint(): Long
 
   /** A commit into memory; its size in bytes. */
@@ -49,6 +49,22 @@ object KeyedStore {
   final val KeyGroups = 128
   final val TtlMillis = 3600L * 1000
 
+  /** What RocksDB may take for blocks and write buffers; our write-back cache on the heap comes on top of ours. */
+  final val RocksDBBytes = 256L << 20
+  final val WriteBackBytes = 8 << 20
+
+  /** Copies all files into memory; their bytes. */
+  def upload(directory: Path): Long = {
+    val paths = Files.walk(directory)
+    try
+      paths.filter(Files.isRegularFile(_)).mapToLong { path =>
+        val out = new java.io.ByteArrayOutputStream(1 << 20)
+        Files.copy(path, out)
+        out.size.toLong
+      }.sum
+    finally paths.close()
+  }
+
   def deleteAll(directory: Path): Unit = {
     val paths = Files.walk(directory)
     try paths.sorted(java.util.Comparator.reverseOrder[Path]).forEach(path => Files.delete(path))
@@ -71,7 +87,7 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
         KeyedStore.KeyGroups,
         range,
         clock,
-        RocksDBConfig(directory)
+        RocksDBConfig(directory, KeyedStore.RocksDBBytes, KeyedStore.WriteBackBytes)
       )
   private[this] val config = ttl match {
     case "off" => None
@@ -107,8 +123,9 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
     case rocksdb: RocksDBKeyedStateBackend[_] =>
       val target = directory.resolveSibling(s"${directory.getFileName}-checkpoint")
       rocksdb.checkpoint(target)
+      val size = KeyedStore.upload(target)
       KeyedStore.deleteAll(target)
-      0L
+      size
     case _ => snapshot()
   }
   override def commit(): Long = backend.commit(new java.io.ByteArrayOutputStream(1 << 16)).bytes

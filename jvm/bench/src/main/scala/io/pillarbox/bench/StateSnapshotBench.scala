@@ -5,8 +5,8 @@ import java.util.concurrent.TimeUnit
 import org.openjdk.jmh.annotations._
 
 /**
- * A full snapshot of 100,000 values into memory, and the quickest checkpoint there is. Flink's of RocksDB is incremental in either
- * case: nothing changed, so it hands over the files it has; ours links them for `checkpoint` and reads all for `snapshot`.
+ * Of 100,000 values, into memory. `checkpoint`: in RocksDB both copy all files of the database, whose content they don't read.
+ * `snapshot`: ours reads all entries and writes the portable form; Flink's is the same as its checkpoint.
  */
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
 class StateSnapshotBench extends PeerBench {
