@@ -2,6 +2,8 @@ package io.pillarbox.queue
 
 import java.util.{Arrays, TreeSet}
 
+import io.pillarbox.state.StateBackendException
+
 /** The byte store in memory, which counts what is asked of it. Its content outlives the queues over it. */
 final class MemoryOrderedByteStore extends OrderedByteStore {
   private val keys =
@@ -39,7 +41,8 @@ final class MemoryOrderedByteStore extends OrderedByteStore {
       private var at = -1
 
       override def advance(): Boolean = {
-        if (failScans && at == 1) throw new OrderedByteStoreException("The disk is gone", null)
+        if (failScans && at == 1)
+          throw new StateBackendException("STATE_STORE_FAILED", "The disk is gone", null)
         at = math.min(at + 1, found.length)
         at < found.length
       }

@@ -22,7 +22,7 @@ class RocksDBOrderedByteStoreSuite extends AnyFunSuite with ScalaCheckPropertyCh
   for (width <- Seq(1, 2))
     test(s"every scan sees what a sorted set in memory has, with key groups of $width bytes") {
       forAll(Gen.listOf(step), minSuccessful(100)) { steps =>
-        val store = database.newStoreOfItsOwn(batchBytes = 600, keyGroupWidth = width)
+        val store = database.newStoreOfItsOwn(limitBytes = 600, keyGroupWidth = width)
         val model = new MemoryOrderedByteStore
         steps.foreach {
           case Put(key) => Seq(store, model).foreach(_.put(key))

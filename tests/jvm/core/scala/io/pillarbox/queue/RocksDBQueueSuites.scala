@@ -3,6 +3,7 @@ package io.pillarbox.queue
 import scala.collection.mutable
 
 import io.pillarbox.queue.TestElement.LocalKeys
+import io.pillarbox.state.StateBackendException
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -60,9 +61,8 @@ class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAf
   test("the batch format holds long keys, many keys and the default column family") {
     val database = new RocksDBFixture
     databases += database
-    for (family <- Seq(database.timers, database.db.getDefaultColumnFamily)) {
-      val (read, write) = (new org.rocksdb.ReadOptions, new org.rocksdb.WriteOptions)
-      val store = new RocksDBOrderedByteStore(database.db, family, read, write, 1 << 20)
+    for (family <- Seq(database.timers, database.db.columnFamilies.head)) {
+      val store = new RocksDBOrderedByteStore(database.db, family, 1 << 20)
       val keys = (0 until 300).map(i => Array.tabulate[Byte](1 + i * 7)(j => (i + j).toByte))
       keys.foreach(store.put)
       keys.zipWithIndex.filter(_._2 % 3 == 0).foreach { case (key, _) => store.delete(key) }
@@ -75,19 +75,32 @@ class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAf
       assert(!cursor.advance())
       cursor.close()
       assert(found == keys.zipWithIndex.filter(_._2 % 3 != 0).map(_._1.toSeq).toSet)
-      read.close()
-      write.close()
     }
+  }
+
+  test("a refill writes what waits of its own key group, no other's") {
+    val database = new RocksDBFixture
+    databases += database
+    def written = database.db.property("rocksdb.num-entries-active-mem-table")
+    val store = database.newStore(limitBytes = 1 << 20)
+    val Seq(one, other) =
+      Seq(3, 4).map(new RocksDBCachingPriorityQueueSet(_, 1, TestElement.Serializer, store, 4))
+    for (time <- 0L until 100L; queue <- Seq(one, other)) queue.add(TestElement(1, time))
+    assert(written == 0)
+    assert(Seq.fill(4)(one.poll().priority) == (0L until 4L) && written == 0)
+    assert(one.poll().priority == 4 && written == 96)
+    assert(Seq.fill(100)(other.poll().priority) == (0L until 100L))
+    assert(Seq.fill(95)(one.poll().priority) == (5L until 100L))
   }
 
   test("a store that is closed under the queue is an error that names it") {
     val database = new RocksDBFixture
     databases += database
-    val store = database.newStore(batchBytes = 1 << 20)
+    val store = database.newStore(limitBytes = 1 << 20)
     store.put(Array[Byte](1))
     database.db.dropColumnFamily(database.timers)
-    val failure = intercept[OrderedByteStoreException](store.flush())
-    assert(failure.getMessage.contains("timers") && failure.getMessage.contains(database.folder.toString))
+    val failure = intercept[StateBackendException](store.flush())
+    assert(failure.condition == "STATE_STORE_FAILED" && failure.getMessage.contains(database.folder.toString))
   }
 }
 
@@ -225,7 +238,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     writer.flush()
     val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
     own.failScans = true
-    assertThrows[OrderedByteStoreException](queue.peek())
+    assertThrows[StateBackendException](queue.peek())
     own.failScans = false
     assert(Seq.fill(9)(queue.poll().priority) == (0L until 9L))
     assert(own.openCursors == 0)

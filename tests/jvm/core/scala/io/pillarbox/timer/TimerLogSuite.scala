@@ -58,8 +58,4 @@ class TimerLogSuite extends AnyFunSuite {
     restored.restore(timers.commit())
     assert(restored.service.numTimers(TimerKind.EventTime) == 1)
   }
-
-  private object FullDisk extends java.io.OutputStream {
-    override def write(b: Int): Unit = throw new java.io.IOException("full")
-  }
 }

@@ -2,13 +2,12 @@ package io.pillarbox.bench
 
 import java.nio.file.{Files, Path}
 
-import scala.jdk.CollectionConverters._
-
 import io.pillarbox.queue._
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 import io.pillarbox.timer.{Timer, TimerKind, TimerQueues, TimerType}
-import org.rocksdb.{Options, ReadOptions, RocksDB, WriteOptions}
+import org.rocksdb.{BlockBasedTableConfig, LRUCache, Options, ReadOptions, RocksDB, WriteOptions}
 
 /** A queue of timers with a `Long` as key, without namespace, in 128 key groups. */
 trait TimerQueue extends AutoCloseable {
@@ -37,8 +36,15 @@ object TimerQueue {
     case ("flink", "rocksdb") => FlinkTimerQueue.onRocksDB(new BenchDatabase)
     case (_, "heap") => new Ours(TimerQueues.Heap, () => ())
     case _ =>
-      val database = new BenchDatabase
-      new Ours(TimerQueues.overStore(_ => database.store()), () => database.close())
+      val folder = Files.createTempDirectory("pillarbox-bench")
+      val database = new RocksDBStore(RocksDBConfig(folder))
+      new Ours(
+        TimerQueues.inDatabase(database),
+        () => {
+          database.close()
+          KeyedStore.deleteAll(folder)
+        }
+      )
   }
 
   private final class Ours(queues: TimerQueues, whenClosed: () => Unit) extends TimerQueue {
@@ -67,22 +73,20 @@ object TimerQueue {
   }
 }
 
-/** A RocksDB of its own in a temporary folder, the same for both sides. */
+/** A RocksDB in a temporary folder for Flink's queue, with as much memory as ours has. */
 final class BenchDatabase extends AutoCloseable {
   RocksDB.loadLibrary()
   private val folder: Path = Files.createTempDirectory("pillarbox-bench")
-  private val options = new Options().setCreateIfMissing(true)
+  private val cache = new LRUCache(RocksDBConfig(folder).memoryLimit)
+  private val options = new Options()
+    .setCreateIfMissing(true)
+    .setTableFormatConfig(new BlockBasedTableConfig().setBlockCache(cache))
   val readOptions = new ReadOptions()
   val writeOptions: WriteOptions = new WriteOptions().setDisableWAL(true)
   val db: RocksDB = RocksDB.open(options, folder.toString)
 
-  def store(): OrderedByteStore =
-    new RocksDBOrderedByteStore(db, db.getDefaultColumnFamily, readOptions, writeOptions)
-
   override def close(): Unit = {
-    Seq[AutoCloseable](db, readOptions, writeOptions, options).foreach(_.close())
-    val files = Files.walk(folder)
-    try files.iterator.asScala.toSeq.reverse.foreach(path => Files.delete(path))
-    finally files.close()
+    Seq[AutoCloseable](db, readOptions, writeOptions, options, cache).foreach(_.close())
+    KeyedStore.deleteAll(folder)
   }
 }

@@ -4,7 +4,8 @@ package io.pillarbox.queue
  * A set of byte strings in unsigned lexicographic order: what a queue needs of RocksDB, and of anything like it.
  *
  * Writes may be held back until `flush`; a `scan` sees every write made before it. Keys that are passed in must
- * not be changed afterwards. Used by one thread. Failures of the storage are [[OrderedByteStoreException]]s.
+ * not be changed afterwards. Used by one thread. A storage that fails throws
+ * [[io.pillarbox.state.StateBackendException]].
  */
 trait OrderedByteStore {
 
@@ -39,7 +40,3 @@ trait OrderedByteCursor extends AutoCloseable {
 
   override def close(): Unit
 }
-
-/** The storage under a queue failed: the message says which one and at what. */
-final class OrderedByteStoreException(message: String, cause: Throwable)
-    extends RuntimeException(message, cause)

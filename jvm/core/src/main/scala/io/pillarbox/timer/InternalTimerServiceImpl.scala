@@ -13,7 +13,7 @@ import io.pillarbox.state.{KeyGroupRange, Namespace}
  * @param maxKeyGroups
  *   fixed for the life of the timers, as that of the state beside them
  * @param trackChanges
- *   whether [[commit]] can write what changed; costs a map entry a changed timer
+ *   whether [[commit]] can write what changed; costs a copy of each changed timer's bytes
  */
 final class InternalTimerServiceImpl[K](
     keySerializer: TypeSerializer[K],
@@ -22,7 +22,8 @@ final class InternalTimerServiceImpl[K](
     keyContext: KeyContext[K],
     queues: TimerQueues = TimerQueues.Heap,
     trackChanges: Boolean = false
-) extends DueTimers[K] {
+) extends DueTimers[K]
+    with AutoCloseable {
 
   private val eventTime = newStore(TimerKind.EventTime)
   private val processingTime = newStore(TimerKind.ProcessingTime)
@@ -99,6 +100,11 @@ final class InternalTimerServiceImpl[K](
     log.read(in, source, eventTime, processingTime)
     Seq(eventTime, processingTime).foreach(_.forgetChanges())
   }
+
+  /** Gives back what it holds of the disk. */
+  override def close(): Unit =
+    try eventTime.close()
+    finally processingTime.close()
 
   /** Writes what the queues hold back to their store: before a checkpoint of it. */
   def flush(): Unit = {

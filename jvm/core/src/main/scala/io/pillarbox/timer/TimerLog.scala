@@ -22,15 +22,22 @@ private[timer] final class TimerLog[K](
 
   def writeSnapshot(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
     write(out) { record =>
-      for (keyGroup <- range.start to range.end; store <- Seq(eventTime, processingTime))
-        store.subsetForKeyGroup(keyGroup).foreach(record(_, true))
+      val bytes = new OutputView(64)
+      for (keyGroup <- range.start to range.end; store <- Seq(eventTime, processingTime)) {
+        val serializer = new TimerSerializer(store.timerType)
+        val added = record(store.timerType.kind)
+        store.subsetForKeyGroup(keyGroup).foreach { timer =>
+          bytes.clear()
+          serializer.serialize(timer, bytes)
+          added(bytes.array, 0, bytes.length, true)
+        }
+      }
     }
 
   def writeChanges(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
-    write(out) { record =>
-      eventTime.forEachChange(record)
-      processingTime.forEachChange(record)
-    }
+    write(out)(record =>
+      Seq(eventTime, processingTime).foreach(s => s.changes.forEach(record(s.timerType.kind)))
+    )
 
   /** @throws StateRestoreException if anything is wrong with it */
   def read(
@@ -53,20 +60,19 @@ private[timer] final class TimerLog[K](
     }
   }
 
-  private def write(out: OutputStream)(content: ((Timer[K], Boolean) => Unit) => Unit): Unit = {
+  private def write(out: OutputStream)(content: (TimerKind => TimerChange) => Unit): Unit = {
     val checked = new CheckedOutputStream(out, new CRC32C)
     val data = new DataOutputStream(checked)
     writeHeader(data)
-    val bytes = new OutputView(64)
     var records = 0L
-    content { (timer, isAdded) =>
-      bytes.clear()
-      new TimerSerializer(timer.timerType).serialize(timer, bytes)
-      data.writeByte(1 + timer.kind.code * 2 + (if (isAdded) 0 else 1))
-      data.writeInt(bytes.length)
-      data.write(bytes.array, 0, bytes.length)
-      records += 1
-    }
+    content(kind =>
+      (bytes, offset, length, isAdded) => {
+        data.writeByte(1 + kind.code * 2 + (if (isAdded) 0 else 1))
+        data.writeInt(length)
+        data.write(bytes, offset, length)
+        records += 1
+      }
+    )
     data.writeByte(EndMark)
     data.writeLong(records)
     data.writeInt(checked.getChecksum.getValue.toInt)

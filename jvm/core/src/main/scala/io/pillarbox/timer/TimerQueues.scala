@@ -2,6 +2,7 @@ package io.pillarbox.timer
 
 import io.pillarbox.queue._
 import io.pillarbox.state.KeyGroupRange
+import io.pillarbox.state.rocksdb.RocksDBStore
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
 trait TimerQueues {
@@ -9,6 +10,9 @@ trait TimerQueues {
 
   /** Whether the timers of one key are better found by an index in memory than by reading its key group. */
   private[timer] def isInMemory: Boolean
+
+  /** Keeps in mind what a commit must tell of. */
+  private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] = new HeapTimerChanges(timerType)
 }
 
 object TimerQueues {
@@ -25,22 +29,47 @@ object TimerQueues {
   }
 
   /**
-   * Over an ordered byte store, such as a column family of RocksDB, one for each kind of timer.
+   * In a database, a column family for each kind of timer, which it may have already; its directory also takes the changes
+   * that are too many for memory.
    *
-   * @param storeFor
-   *   called once a kind
    * @param cacheCapacity
    *   how many timers a key group keeps in memory
+   * @param writeBytes
+   *   how many bytes of writes may wait for the database, a kind
+   * @param changeBytes
+   *   how many bytes of changes may wait for a commit in memory, a kind
    */
-  def overStore(
+  def inDatabase(
+      database: RocksDBStore,
+      cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
+      writeBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
+      changeBytes: Int = StoredTimerChanges.DefaultLimitBytes
+  ): TimerQueues = {
+    def storeOf(timers: TimerType[_]) = new RocksDBOrderedByteStore(
+      database,
+      database.columnFamily(nameOf(timers.kind)),
+      writeBytes,
+      OrderPreserving.keyGroupWidth(timers.maxKeyGroups)
+    )
+    new OverStores(storeOf, cacheCapacity) {
+      override private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] =
+        new StoredTimerChanges(timerType, database, nameOf(timerType.kind), changeBytes)
+    }
+  }
+
+  /** Over any ordered byte store, one for each kind of timer; `storeFor` is called once a kind. */
+  private[pillarbox] def overStore(
       storeFor: TimerKind => OrderedByteStore,
       cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
-  ): TimerQueues = new TimerQueues {
+  ): TimerQueues = new OverStores(timers => storeFor(timers.kind), cacheCapacity)
+
+  private class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
+      extends TimerQueues {
     override def newQueue[K](
         timerType: TimerType[K],
         range: KeyGroupRange
     ): KeyGroupedInternalPriorityQueue[Timer[K]] = {
-      val store = storeFor(timerType.kind)
+      val store = storeFor(timerType)
       val serializer = new TimerSerializer(timerType)
       val width = OrderPreserving.keyGroupWidth(timerType.maxKeyGroups)
       new KeyGroupPartitionedPriorityQueue[Timer[K]](
@@ -51,5 +80,11 @@ object TimerQueues {
     }
 
     override private[timer] def isInMemory: Boolean = false
+  }
+
+  /** Of its column family; on disk. */
+  private def nameOf(kind: TimerKind): String = kind match {
+    case TimerKind.EventTime => "timers-event"
+    case TimerKind.ProcessingTime => "timers-processing"
   }
 }

@@ -1,7 +1,5 @@
 package io.pillarbox.timer
 
-import java.util.HashMap
-
 import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
@@ -18,8 +16,8 @@ private[timer] final class TimerStore[K](
   private val queue: KeyGroupedInternalPriorityQueue[Timer[K]] = queues.newQueue(timerType, range)
   private var byKey: TimersByKey[K] = _
 
-  /** True: added since the last commit; false: removed. Whatever happened last. */
-  private val changed = new HashMap[Timer[K], java.lang.Boolean]
+  /** What changed since [[forgetChanges]]; null if nobody wants to know. */
+  val changes: TimerChanges[K] = if (trackChanges) queues.newChanges(timerType) else null
 
   def size: Int = queue.size
 
@@ -56,7 +54,6 @@ private[timer] final class TimerStore[K](
     remove(timerType.newTimer(key, namespace, timestamp))
 
   def remove(timer: Timer[K]): Unit = {
-    // The caller's key must not stay in the changes: it may be mutable.
     noted(timer, isAdded = false)
     queue.remove(timer)
   }
@@ -76,11 +73,9 @@ private[timer] final class TimerStore[K](
 
   def flush(): Unit = queue.flush()
 
-  /** Every timer changed since [[forgetChanges]], with whether it was added or removed. */
-  def forEachChange(action: (Timer[K], Boolean) => Unit): Unit =
-    changed.forEach((timer, isAdded) => action(timer, isAdded))
+  def forgetChanges(): Unit = if (changes != null) changes.clear()
 
-  def forgetChanges(): Unit = changed.clear()
+  def close(): Unit = if (changes != null) changes.close()
 
   private val inOrder: Ordering[Timer[K]] =
     Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(new TimerOrder(timerType)))
@@ -95,7 +90,7 @@ private[timer] final class TimerStore[K](
   }
 
   private def noted(timer: Timer[K], isAdded: Boolean): Unit = {
-    if (trackChanges) changed.put(if (isAdded) timer else timer.copied, isAdded)
+    if (changes != null) changes.add(timer, isAdded)
     if (byKey != null) { if (isAdded) byKey.add(timer) else byKey.remove(timer) }
   }
 }

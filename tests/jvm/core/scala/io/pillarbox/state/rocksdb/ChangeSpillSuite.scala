@@ -24,7 +24,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
 
   private def withSpill[A](test: (ChangeSpill, Path) => A): A = {
     val directory = Files.createTempDirectory(root, "spill")
-    val spill = new ChangeSpill(directory)
+    val spill = new ChangeSpill(directory, "changes.spill")
     try test(spill, directory)
     finally spill.close()
   }
@@ -45,15 +45,18 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
 
   private def cacheOf(entries: Iterable[(Id, Option[Seq[Byte]])]): (WriteBackCache, EntryOrder) = {
     val cache = new WriteBackCache(1 << 20, CacheBudget.None)
-    val order = new EntryOrder(cache)
     entries.foreach { case ((column, key), value) =>
       val found = cache.find(column, key.toArray, key.length)
       val entry = if (found >= 0) found else cache.add(column, key.toArray, key.length)
       value.fold(cache.setAbsent(entry))(bytes => cache.setValue(entry, bytes.toArray, bytes.length))
-      if (found < 0) order.add(entry)
       cache.mark(entry, WriteBackCache.Changed)
     }
-    order.sort()
+    val order = new EntryOrder(cache)
+    (0 until cache.size).groupBy(cache.column).toSeq.sortBy(_._1).foreach { case (_, ofColumn) =>
+      val from = order.size
+      ofColumn.foreach(order.add)
+      order.sort(from, depth = 0)
+    }
     (cache, order)
   }
 
@@ -82,7 +85,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
         val expected = mutable.Map.empty[Id, Option[Seq[Byte]]]
         runs.foreach { run =>
           val (cache, order) = cacheOf(run)
-          spill.add(new OrderedChanges(cache, order))
+          spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
           expected ++= run
         }
         assert(read(new MergedChanges(spill.cursors)) == expected.toSeq.sortBy(_._1)(ById))
@@ -101,7 +104,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
           val (cache, order) = cacheOf(last.map { case (id, (value, _)) => id -> value })
           for (i <- 0 until order.size if last(idsOf(cache, order)(i))._2)
             cache.mark(order(i), WriteBackCache.Partial)
-          spill.add(new OrderedChanges(cache, order))
+          spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
           last.foreach { case (id, (value, isEnd)) =>
             val before = if (isEnd) expected.get(id).flatten.getOrElse(Nil) else Nil
             expected(id) = value.map(before ++ _)
@@ -118,7 +121,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
       for (run <- 0 until 64 * 64 + 70) {
         val entries = (0 until 3).map(i => ((0, Seq((run * 7 + i).toByte)), Some(Seq(run.toByte, i.toByte))))
         val (cache, order) = cacheOf(entries)
-        spill.add(new OrderedChanges(cache, order))
+        spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
         expected ++= entries
         assert(spill.cursors.size < 3 * 64)
       }
@@ -132,7 +135,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
       val large = Seq.tabulate(300000)(_.toByte)
       val entries = Seq((0, Seq[Byte](1)) -> Some(large), (0, Seq[Byte](2)) -> Some(Seq.empty[Byte]))
       val (cache, order) = cacheOf(entries)
-      spill.add(new OrderedChanges(cache, order))
+      spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
       assert(read(spill.cursors.head) == entries)
     }
   }
@@ -140,7 +143,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
   test("a damaged file is an error that names it") {
     withSpill { (spill, directory) =>
       val (cache, order) = cacheOf(Seq((0, Seq[Byte](1)) -> Some(Seq.fill(100)(3.toByte))))
-      spill.add(new OrderedChanges(cache, order))
+      spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
       val file = openFiles().find(_._1.startsWith(directory.toString))
       if (file.isEmpty) cancel("no /proc on this system, and the file has lost its name")
       file.foreach { case (_, descriptor) =>
@@ -169,10 +172,11 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
     withSpill { (spill, directory) =>
       Files.delete(directory)
       val (cache, order) = cacheOf(Seq((0, Seq[Byte](1)) -> None))
-      val error = intercept[StateBackendException](spill.add(new OrderedChanges(cache, order)))
+      val error =
+        intercept[StateBackendException](spill.add(new CachedEntries(cache, order, WriteBackCache.Changed)))
       assert(error.condition == "STATE_STORE_FAILED" && error.getMessage.contains(directory.toString))
       Files.createDirectory(directory)
-      spill.add(new OrderedChanges(cache, order))
+      spill.add(new CachedEntries(cache, order, WriteBackCache.Changed))
       assert(read(spill.cursors.head) == Seq((0, Seq[Byte](1)) -> None))
       spill.close()
       assert(directory.toFile.list.isEmpty)

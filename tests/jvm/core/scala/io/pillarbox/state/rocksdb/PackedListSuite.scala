@@ -18,7 +18,7 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
 
   /** How large the entries of the database are that hold the list. */
   private def chunks(backend: RocksDBKeyedStateBackend[_]): Seq[Int] = {
-    backend.entries.writeThrough()
+    backend.entries.dirty.write()
     val family = backend.store.columnFamilies.find(_.getName.length > 7).get
     val page = backend.store.scan(family, Array.emptyByteArray, null, 1 << 20)
     (0 until page.size).map(page.value(_).length)

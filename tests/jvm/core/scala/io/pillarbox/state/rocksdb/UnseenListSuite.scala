@@ -113,7 +113,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
         backend.setCurrentKey(key)
         if (key < 10) state.add(round) else others.update(round)
       }
-      backend.entries.writeThrough()
+      backend.entries.dirty.write()
       val family =
         backend.store.columnFamilies.find(family => new String(family.getName).contains("list")).get
       val page = backend.store.scan(family, Array.emptyByteArray, null, 1 << 20)
@@ -160,7 +160,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
         state.add(round)
       }
       def left(): Long = {
-        backend.entries.writeThrough()
+        backend.entries.dirty.write()
         backend.store.flush()
         backend.store.columnFamilies.filter(_.getName.length > 7).foreach(backend.store.compact)
         backend.numEntries("list")

@@ -3,13 +3,15 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.state.serialization.OutputView
 
 /**
- * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call.
+ * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that has become large is
+ * written by itself, the rest with [[write]]. Not thread-safe.
  *
  * The format is that of write_batch.cc, which is also that of the write-ahead log and so stable: sequence (8 bytes), count (4
  * bytes, little-endian), then records of a tag, the column family's number and length-prefixed key and value.
  */
 private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
-  private[this] val out = new OutputView(64 << 10)
+  import BatchBuilder._
+  private[this] val out = new OutputView(16 << 10)
   private[this] var count = 0
   begin()
 
@@ -21,25 +23,30 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
       value: Array[Byte],
       valueOffset: Int,
       valueLength: Int
-  ): Unit =
-    write(BatchBuilder.Put, family, key, keyOffset, keyLength, value, valueOffset, valueLength)
-
-  /** Adds to the end of what is there, see [[RocksDBStore]]. */
-  def append(
-      family: Int,
-      key: Array[Byte],
-      keyOffset: Int,
-      keyLength: Int,
-      value: Array[Byte],
-      valueOffset: Int,
-      valueLength: Int
-  ): Unit =
-    write(BatchBuilder.Merge, family, key, keyOffset, keyLength, value, valueOffset, valueLength)
+  ): Unit = {
+    start(Put, family, key, keyOffset, keyLength)
+    end(value, valueOffset, valueLength)
+  }
 
   def delete(family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
-    start(BatchBuilder.Delete, family, key, keyOffset, keyLength)
+    start(Delete, family, key, keyOffset, keyLength)
     writeIfLarge()
   }
+
+  /** Removes what was there before with keys from `from` (included) to `until` (excluded). */
+  def deleteRange(family: Int, from: Array[Byte], until: Array[Byte]): Unit = {
+    start(DeleteRange, family, from, 0, from.length)
+    end(until, 0, until.length)
+  }
+
+  /** Makes the entry what the change says; the end of a value is added to what is there, see [[RocksDBStore]]. */
+  def add(family: Int, change: ChangeCursor): Unit =
+    if (change.valueLength < 0) delete(family, change.bytes, change.keyOffset, change.keyLength)
+    else {
+      val tag = if (change.isPartial) Merge else Put
+      start(tag, family, change.bytes, change.keyOffset, change.keyLength)
+      end(change.bytes, change.valueOffset, change.valueLength)
+    }
 
   /** Writes what was gathered. */
   def write(): Unit = if (count > 0) {
@@ -47,22 +54,6 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     for (i <- 0 until 4) header(8 + i) = (count >>> (8 * i)).toByte
     store.write(out.toByteArray)
     begin()
-  }
-
-  private[this] def write(
-      tag: Int,
-      family: Int,
-      key: Array[Byte],
-      keyOffset: Int,
-      keyLength: Int,
-      value: Array[Byte],
-      valueOffset: Int,
-      valueLength: Int
-  ): Unit = {
-    start(tag, family, key, keyOffset, keyLength)
-    out.writeVarInt(valueLength)
-    out.writeBytes(value, valueOffset, valueLength)
-    writeIfLarge()
   }
 
   private[this] def start(tag: Int, family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
@@ -73,11 +64,17 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     count += 1
   }
 
-  private[this] def writeIfLarge(): Unit = if (out.length > BatchBuilder.MaxBytes) write()
+  private[this] def end(value: Array[Byte], offset: Int, length: Int): Unit = {
+    out.writeVarInt(length)
+    out.writeBytes(value, offset, length)
+    writeIfLarge()
+  }
+
+  private[this] def writeIfLarge(): Unit = if (out.length > MaxBytes) write()
 
   private[this] def begin(): Unit = {
     out.clear()
-    out.shrinkTo(2 * BatchBuilder.MaxBytes)
+    out.shrinkTo(2 * MaxBytes)
     out.writeLong(0L)
     out.writeInt(0)
     count = 0
@@ -88,5 +85,6 @@ private object BatchBuilder {
   final val Delete = 4
   final val Put = 5
   final val Merge = 6
+  final val DeleteRange = 14
   final val MaxBytes: Int = 1 << 20
 }

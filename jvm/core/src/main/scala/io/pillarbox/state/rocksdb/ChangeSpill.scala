@@ -13,16 +13,19 @@ import io.pillarbox.state.StateBackendException
 import io.pillarbox.state.serialization.{InputView, OutputView}
 
 /**
- * Changes that the next commit must tell of and that the write-back cache had no room for: sorted runs, one a spill, in one
+ * Changes that the next commit must tell of and that memory had no room for: sorted runs, one a spill, in one
  * file beside the database, read once by the commit.
  *
  * RocksDB has the values too, but would be asked for each; here they are read in the order they lie in. Every block has a
  * checksum. Many runs are merged to one, so that a commit reads from few at a time. Not thread-safe.
  *
  * @param directory of the database, there when the first run is written
+ * @param name of the file, which goes with [[close]]
  */
-private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable {
+private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends AutoCloseable {
   import ChangeSpill._
+
+  private[this] val path = directory.resolve(name)
 
   private[this] var file: FileChannel = _
   private[this] var end = 0L
@@ -63,7 +66,7 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
   }
 
   private[this] def addRun(records: ChangeCursor, level: Int): Unit = {
-    if (file == null) file = guarded("create")(FileChannel.open(directory.resolve(Name), Options: _*))
+    if (file == null) file = guarded("create")(FileChannel.open(path, Options: _*))
     val start = end
     try {
       block.clear()
@@ -106,7 +109,7 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
       case e: IOException =>
         throw new StateBackendException(
           "STATE_STORE_FAILED",
-          s"Could not $what ${directory.resolve(Name)}, where changes wait for the next commit: ${e.getMessage}. " +
+          s"Could not $what ${path}, where changes wait for the next commit: ${e.getMessage}. " +
             "Check that the directory is there and is not full",
           e
         )
@@ -159,7 +162,7 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
 
     private[this] def damaged(): StateBackendException = new StateBackendException(
       "STATE_FILE_CORRUPT",
-      s"${directory.resolve(Name)}, where changes wait for the next commit, is damaged before byte $at: something else " +
+      s"${path}, where changes wait for the next commit, is damaged before byte $at: something else " +
         "wrote to it, or the disk is bad. Restore from a snapshot",
       null
     )
@@ -167,7 +170,6 @@ private[rocksdb] final class ChangeSpill(directory: Path) extends AutoCloseable 
 }
 
 private object ChangeSpill {
-  private final val Name = "changes.spill"
   private final val HeaderBytes = 8
   private final val BlockBytes = 32 << 10
 
@@ -183,7 +185,7 @@ private object ChangeSpill {
 }
 
 /** Walks over changed entries in the order of columns and keys. The fields describe the entry of the last [[advance]]. */
-private[rocksdb] abstract class ChangeCursor {
+private[pillarbox] abstract class ChangeCursor {
   var column = 0
   var keyOffset = 0
   var keyLength = 0

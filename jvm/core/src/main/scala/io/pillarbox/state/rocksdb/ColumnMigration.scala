@@ -28,7 +28,7 @@ private[rocksdb] object ColumnMigration {
     if (plan.sameBytes && CompactionTtl.fits(column.name.ttlSeconds, ttlSeconds))
       store.enableCompaction(column.family)
     else {
-      entries.writeThrough()
+      entries.dirty.write()
       val old = column.family
       val name = column.name.copy(generation = column.name.generation + 1, ttlSeconds = ttlSeconds)
       column.use(store.createColumnFamily(name.toBytes, ttlSeconds), name)
@@ -43,7 +43,7 @@ private[rocksdb] object ColumnMigration {
   }
 
   private def copy(store: RocksDBStore, from: ColumnFamilyHandle, to: StateColumn): Unit = {
-    val batch = new BatchBuilder(store)
+    val batch = store.batch
     forEach(store, from) { (key, value) =>
       batch.put(to.familyNumber, key, 0, key.length, value, 0, value.length)
     }
@@ -75,14 +75,9 @@ private[rocksdb] object ColumnMigration {
   private def forEach(store: RocksDBStore, family: ColumnFamilyHandle)(
       action: (Array[Byte], Array[Byte]) => Unit
   ): Unit = {
-    var from = Array.emptyByteArray
-    var more = true
-    while (more) {
-      val page = store.scan(family, from, null, 4096)
-      for (i <- 0 until page.size) action(page.key(i), page.value(i))
-      more = !page.isLast
-      if (more) from = EntryStore.after(page.key(page.size - 1))
-    }
+    val found = store.cursor(family, Array.emptyByteArray, null)
+    try while (found.advance()) action(found.key, found.value)
+    finally found.close()
   }
 }
 

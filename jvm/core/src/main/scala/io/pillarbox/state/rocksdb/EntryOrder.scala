@@ -6,13 +6,13 @@ import io.pillarbox.state.rocksdb.EntryOrder._
 import io.pillarbox.state.serialization.Bytes
 
 /**
- * Puts entries of a cache in the order of their columns and keys, which is RocksDB's: what comes in order is several times
- * cheaper to insert into a memtable, and can be merged. Not thread-safe.
+ * Puts entries of a cache in the order of their keys, which is RocksDB's: what comes in order is several times cheaper to
+ * insert into a memtable, and can be merged. Reusable; not thread-safe.
  *
- * The JDK sorts numbers of four bytes of column and key before the entry, then those that agree in them by the next four. By a
+ * The JDK sorts numbers of four bytes of the key before the entry, then those that agree in them by the next four. By a
  * comparator it would sort objects, which takes about four times as long.
  */
-private[rocksdb] final class EntryOrder(cache: WriteBackCache) {
+private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
   private[this] var words = new Array[Long](512)
 
   var size = 0
@@ -31,15 +31,15 @@ private[rocksdb] final class EntryOrder(cache: WriteBackCache) {
     size += 1
   }
 
-  def sort(): Unit = sortFrom(0, size, 0)
+  /** Sorts what stands at place `from` and behind it, with keys that agree in their first `depth` bytes. */
+  def sort(from: Int, depth: Int): Unit = sortFrom(from, size, depth)
 
-  /** Sorts entries that agree in everything before byte `depth` of column and key. */
   private[this] def sortFrom(from: Int, until: Int, depth: Int): Unit = {
     var longest = 0
     var i = from
     while (i < until) {
       val entry = apply(i)
-      longest = math.max(longest, cache.keyLength(entry) + ColumnBytes)
+      longest = math.max(longest, keys.keyLength(entry))
       // Numbers are sorted as signed ones, bytes as unsigned ones.
       words(i) = (wordAt(entry, depth) ^ Int.MinValue).toLong << 32 | entry
       i += 1
@@ -55,20 +55,16 @@ private[rocksdb] final class EntryOrder(cache: WriteBackCache) {
     }
   }
 
-  /** Four bytes of column and key; keys are filled up with zeros. */
-  private[this] def wordAt(entry: Int, depth: Int): Int =
-    if (depth == 0) cache.column(entry) << 16 | keyWord(entry, 0) >>> 16
-    else keyWord(entry, depth - ColumnBytes)
-
-  private[this] def keyWord(entry: Int, offset: Int): Int = {
-    val left = cache.keyLength(entry) - offset
-    val at = cache.keyOffset(entry) + offset
-    if (left >= 4) Bytes.getInt(cache.bytes, at)
+  /** Four bytes of the key, which is filled up with zeros. */
+  private[this] def wordAt(entry: Int, offset: Int): Int = {
+    val left = keys.keyLength(entry) - offset
+    val at = keys.keyOffset(entry) + offset
+    if (left >= 4) Bytes.getInt(keys.bytes, at)
     else {
       var word = 0
       var i = 0
       while (i < left) {
-        word |= (cache.bytes(at + i) & 0xff) << (24 - 8 * i)
+        word |= (keys.bytes(at + i) & 0xff) << (24 - 8 * i)
         i += 1
       }
       word
@@ -83,16 +79,13 @@ private[rocksdb] final class EntryOrder(cache: WriteBackCache) {
   }
 
   private[this] def compare(one: Int, other: Int): Int = {
-    val (from, until) = (cache.keyOffset(one), cache.keyOffset(one) + cache.keyLength(one))
-    val (otherFrom, otherUntil) = (cache.keyOffset(other), cache.keyOffset(other) + cache.keyLength(other))
-    util.Arrays.compareUnsigned(cache.bytes, from, until, cache.bytes, otherFrom, otherUntil)
+    val (from, until) = (keys.keyOffset(one), keys.keyOffset(one) + keys.keyLength(one))
+    val (otherFrom, otherUntil) = (keys.keyOffset(other), keys.keyOffset(other) + keys.keyLength(other))
+    util.Arrays.compareUnsigned(keys.bytes, from, until, keys.bytes, otherFrom, otherUntil)
   }
 }
 
 private object EntryOrder {
-
-  /** A column's number comes before the key. */
-  private final val ColumnBytes = 2
   private final val MaxDepth = 256
   private final val MaxIdle = 1 << 20
 }

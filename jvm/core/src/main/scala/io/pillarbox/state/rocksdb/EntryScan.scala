@@ -49,7 +49,7 @@ private[rocksdb] final class EntryScan(
   }
 
   private[this] def load(from: Array[Byte]): Unit = {
-    entries.writeThrough()
+    entries.dirty.write(column, prefix, until)
     page = store.scan(column.family, from, until, pageSize)
     writes = entries.writes
     spills = entries.spills

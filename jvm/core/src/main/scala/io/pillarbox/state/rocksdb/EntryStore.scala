@@ -5,7 +5,7 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.state.rocksdb.EntryStore._
-import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Changed, Known, Partial, Unwritten}
+import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Known, Partial}
 import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
 import org.rocksdb.RocksDB
 
@@ -13,17 +13,15 @@ import org.rocksdb.RocksDB
  * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed since the last
  * commit. Not thread-safe.
  *
- * When the cache is full its writes go to the database in one batch, in the order of their keys, and the changed entries to
- * [[ChangeSpill]]; so the memory for a commit is bounded however much changed.
+ * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is bounded however much
+ * changed.
  */
 private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConfig) {
   private[this] val columns = mutable.ArrayBuffer.empty[StateColumn]
   private[this] val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
-  private[this] var unwritten = new Array[Int](1024)
-  private[this] var unwrittenCount = 0
-  private[this] val batch = new BatchBuilder(store)
-  private[this] val order = new EntryOrder(cache)
-  private[this] val spilled = new ChangeSpill(store.directory)
+
+  /** What the database or the next commit lacks. */
+  val dirty = new DirtyEntries(cache, columns, store, "changes.spill")
   private[this] val census = new WriteCensus
 
   /** Which appends look at what is there, so that no chunk grows without end. */
@@ -64,8 +62,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
   def newColumn(isPacked: Boolean): StateColumn = {
     val id = columns.size
-    val log = if (isPacked) new StateColumn(id + 1, id, null) else null
-    columns += new StateColumn(id, id, log)
+    val log = if (isPacked) new StateColumn(id + 1, id, null, cache) else null
+    columns += new StateColumn(id, id, log, cache)
     if (isPacked) columns += log
     columns(id)
   }
@@ -170,52 +168,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = PageSize): EntryScan =
     new EntryScan(this, store, column, prefix, pageSize)
 
-  /** Gives the database all writes that it doesn't have yet. */
-  def writeThrough(): Unit = if (unwrittenCount > 0) {
-    order.clear()
-    var i = 0
-    while (i < unwrittenCount) {
-      order.add(unwritten(i))
-      i += 1
-    }
-    order.sort()
-    writeInOrder()
-  }
-
-  /**
-   * Hands every entry that changed since the last [[commitChanges]] to `action`, once, column by column; chunks of lists, and
-   * whatever has been spilled, in the order of their keys.
-   */
-  def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
-    val areOrdered = !spilled.isEmpty || columns.exists(column => column.isPacked && column.changedCount > 0)
-    val changes = if (areOrdered) orderedChanges() else new CachedChanges(cache, columns.toSeq)
-    while (changes.advance()) action(columns(changes.column), changes)
-  }
-
   /** From now on there are so many entries. */
   def assumeLive(count: Long): Unit = {
     ownLive = math.max(count, 0L)
     live = ownLive
   }
 
-  /** Nothing counts as changed any more. */
-  def commitChanges(): Unit = {
-    columns.foreach { column =>
-      var i = 0
-      while (i < column.changedCount) {
-        cache.unmark(column.changedEntry(i), Changed)
-        i += 1
-      }
-      column.forgetChanged()
-    }
-    spilled.clear()
-    publishCounters()
-  }
-
   /** Gives the cache's memory back; nothing may be read or written afterwards. */
   def close(): Unit = {
     cache.close()
-    spilled.close()
+    dirty.close()
   }
 
   private[this] def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
@@ -299,78 +261,17 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
     writes += 1
-    if (column.isKept && !cache.isUnwritten(entry)) {
-      if (unwrittenCount == unwritten.length) unwritten = util.Arrays.copyOf(unwritten, unwrittenCount * 2)
-      unwritten(unwrittenCount) = entry
-      unwrittenCount += 1
-    }
-    if (!column.isLoading) {
-      if (!cache.isChanged(entry)) column.noteChanged(entry)
-      cache.mark(entry, Changed)
-    }
+    dirty.add(column, entry)
     cache.unmark(entry, Partial)
-    cache.mark(entry, if (column.isKept) Unwritten | Known else Known)
-  }
-
-  /** Writes the entries in `order` that the database doesn't have. */
-  private[this] def writeInOrder(): Unit = {
-    var i = 0
-    while (i < order.size) {
-      if (cache.isUnwritten(order(i))) writeOne(order(i))
-      i += 1
-    }
-    batch.write()
-    i = 0
-    while (i < order.size) {
-      cache.unmark(order(i), Unwritten)
-      i += 1
-    }
-    unwrittenCount = 0
-  }
-
-  private[this] def writeOne(entry: Int): Unit = {
-    val column = columns(cache.column(entry))
-    val length = cache.valueLength(entry)
-    column.isStored = true
-    val (bytes, keyOffset, keyLength) = (cache.bytes, cache.keyOffset(entry), cache.keyLength(entry))
-    if (length == Absent) batch.delete(column.familyNumber, bytes, keyOffset, keyLength)
-    else {
-      val (family, offset) = (column.familyNumber, cache.valueOffset(entry))
-      if (cache.isPartial(entry)) batch.append(family, bytes, keyOffset, keyLength, bytes, offset, length)
-      else batch.put(family, bytes, keyOffset, keyLength, bytes, offset, length)
-    }
+    cache.mark(entry, Known)
   }
 
   /** Empties the cache. */
   private[this] def spill(): Unit = {
     spills += 1
-    order.clear()
-    var entry = 0
-    while (entry < cache.size) {
-      if (cache.isUnwritten(entry) || cache.isChanged(entry)) order.add(entry)
-      entry += 1
-    }
-    order.sort()
-    writeInOrder()
-    if (columns.exists(_.changedCount > 0)) spilled.add(new OrderedChanges(cache, order))
-    columns.foreach(_.forgetChanged())
-    order.clear()
+    dirty.spill()
     cache.clear()
     publishCounters()
-  }
-
-  private[this] def orderedChanges(): ChangeCursor = {
-    order.clear()
-    columns.foreach { column =>
-      var i = 0
-      while (i < column.changedCount) {
-        order.add(column.changedEntry(i))
-        i += 1
-      }
-    }
-    order.sort()
-    val cached = new OrderedChanges(cache, order)
-    if (spilled.isEmpty) cached else new MergedChanges(spilled.cursors :+ cached)
   }
 
   /** Lets other threads see how it stands. */

@@ -11,7 +11,7 @@ import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
  */
 private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) {
   private[this] val lists = new PackedLists(table, column)
-  column.isLoading = true
+  column.isTold = false
   private[this] val builder = new ListChunkBuilder
   private[this] val key = new OutputView(128)
   private[this] val view = new InputView

@@ -104,7 +104,7 @@ final class RocksDBKeyedStateBackend[K](
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
     val lists = new ListChanges(writer)
     var last: StateColumn = null
-    entries.forEachChange { (column, change) =>
+    entries.dirty.forEachChange { (column, change) =>
       if (column ne last) {
         if (last != null) lists.endChunks(last)
         writer.beginState(column.streamId)
@@ -116,7 +116,8 @@ final class RocksDBKeyedStateBackend[K](
     }
     if (last != null) lists.endChunks(last)
     val summary = writer.finish()
-    entries.commitChanges()
+    entries.dirty.forgetChanges()
+    entries.publishCounters()
     states.values.foreach(state => state.column.toldBelow = state.nextSequence)
     currentVersion += 1
     summary
@@ -145,7 +146,7 @@ final class RocksDBKeyedStateBackend[K](
    */
   def checkpoint(target: Path): Unit = {
     checkThread()
-    entries.writeThrough()
+    entries.dirty.write()
     store.checkpoint(target)
     DirectoryHeader.write(target, header(isSnapshot = true, currentVersion))
   }
@@ -162,7 +163,6 @@ final class RocksDBKeyedStateBackend[K](
   override protected def doRestore(in: InputStream, source: String): Unit = {
     var targets = Map.empty[Int, StateColumn]
     val lists = mutable.Map.empty[StateColumn, ListLoader]
-    val batch = new BatchBuilder(store)
     var restored = 0L
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
@@ -172,11 +172,11 @@ final class RocksDBKeyedStateBackend[K](
       targets.get(block.state).foreach { column =>
         val list =
           if (!column.isPacked) null else lists.getOrElseUpdate(column, new ListLoader(entries, column))
-        restored += load(column, list, block, batch)
+        restored += load(column, list, block)
       }
     }
-    batch.write()
-    lists.keys.foreach(_.isLoading = false)
+    store.batch.write()
+    lists.keys.foreach(_.isTold = true)
     entries.assumeLive(entries.live + restored)
   }
 
@@ -205,23 +205,22 @@ final class RocksDBKeyedStateBackend[K](
   private[this] def load(
       column: StateColumn,
       list: ListLoader,
-      block: RecordBlock,
-      batch: BatchBuilder
+      block: RecordBlock
   ): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())
       if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset))) {
         count += (if (c.isPut) 1 else -1)
-        if (list != null) list.load(c) else load(column.familyNumber, c, batch)
+        if (list != null) list.load(c) else load(column.familyNumber, c)
       }
     count
   }
 
-  private[this] def load(family: Int, c: RecordCursor, batch: BatchBuilder): Unit =
-    if (!c.isPut) batch.delete(family, c.array, c.keyOffset, c.keyLength)
+  private[this] def load(family: Int, c: RecordCursor): Unit =
+    if (!c.isPut) store.batch.delete(family, c.array, c.keyOffset, c.keyLength)
     else
-      batch.put(family, c.array, c.keyOffset, c.keyLength, c.array, c.valueOffset, c.valueLength)
+      store.batch.put(family, c.array, c.keyOffset, c.keyLength, c.array, c.valueOffset, c.valueLength)
 
   /** Takes over the column families of a checkpoint. */
   private[this] def adopt(header: StreamHeader): Unit = {

@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util
 
@@ -48,13 +49,16 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
 
   def directory: Path = config.directory
 
-  /** The database itself, for structures that keep column families of their own in it. */
-  def rocksDB: RocksDB = db
+  /** What is on its way to the database; whoever adds to it writes it in the end. */
+  private[rocksdb] val batch = new BatchBuilder(this)
 
-  def defaultReadOptions: ReadOptions = readOptions
-
-  /** Without a write-ahead log. */
-  def defaultWriteOptions: WriteOptions = writeOptions
+  /** The column family of this name that a restored database has, or a new one, for structures beside the states. */
+  private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
+    val bytes = name.getBytes(UTF_8)
+    val restored = columnFamilies.find(_.getName.sameElements(bytes))
+    restored.foreach(enableCompaction)
+    restored.getOrElse(createColumnFamily(bytes))
+  }
 
   /**
    * Adds a column family.
@@ -135,28 +139,36 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   }
 
   /** Reads up to `limit` entries with keys from `from` (included) to `until` (excluded), in order. */
-  def scan(family: ColumnFamilyHandle, from: Array[Byte], until: Array[Byte], limit: Int): ScanPage =
-    guarded("scan") {
-      val bound = if (until == null) null else new Slice(until)
-      val options = new ReadOptions()
-      if (bound != null) options.setIterateUpperBound(bound)
-      val iterator = db.newIterator(family, options)
-      try {
-        iterator.seek(from)
-        val page = new ScanPage(math.min(limit, 16))
-        while (page.size < limit && page.bytes < RocksDBStore.PageBytes && iterator.isValid) {
-          page.add(iterator.key, iterator.value)
-          iterator.next()
-        }
-        page.isLast = !iterator.isValid
-        iterator.status()
-        page
-      } finally {
-        iterator.close()
-        options.close()
-        if (bound != null) bound.close()
+  def scan(family: ColumnFamilyHandle, from: Array[Byte], until: Array[Byte], limit: Int): ScanPage = {
+    val found = cursor(family, from, until)
+    try {
+      val page = new ScanPage(math.min(limit, 16))
+      var more = found.advance()
+      while (more && page.size < limit && page.bytes < RocksDBStore.PageBytes) {
+        page.add(found.key, found.value)
+        more = found.advance()
       }
-    }
+      page.isLast = !more
+      page
+    } finally found.close()
+  }
+
+  /**
+   * The entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are now, in order. It never
+   * walks through what was deleted outside of these bounds.
+   */
+  private[pillarbox] def cursor(
+      family: ColumnFamilyHandle,
+      from: Array[Byte],
+      until: Array[Byte]
+  ): StoreCursor = {
+    val bound = if (until == null) null else new Slice(until)
+    val options = new ReadOptions()
+    if (bound != null) options.setIterateUpperBound(bound)
+    val iterator = db.newIterator(family, options)
+    iterator.seek(from)
+    new StoreCursor(iterator, options, bound, () => guarded("scan")(iterator.status()))
+  }
 
   /** Writes all buffers to files. */
   def flush(): Unit = guarded("flush") {
@@ -177,7 +189,7 @@ final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
 
   /** Sum of a numeric property over the column families, 0 once closed. Any thread. */
   def property(name: String): Long = families.synchronized {
-    if (isOpen) families.keys.map(db.getLongProperty(_, name)).sum else 0L
+    if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
   }
 
   /** A counter, 0 if statistics are off or the database is closed. Any thread. */
@@ -287,27 +299,4 @@ private object RocksDBStore {
 
   /** A page of a scan ends after this many bytes. */
   final val PageBytes = 1 << 20
-}
-
-/** Some entries of a scan, in order. */
-final class ScanPage(capacity: Int) {
-  private[this] var content = new Array[Array[Byte]](capacity * 2)
-
-  var size = 0
-  var bytes = 0L
-
-  /** Whether nothing comes after them. */
-  var isLast = false
-
-  def key(i: Int): Array[Byte] = content(2 * i)
-
-  def value(i: Int): Array[Byte] = content(2 * i + 1)
-
-  private[rocksdb] def add(key: Array[Byte], value: Array[Byte]): Unit = {
-    if (2 * size == content.length) content = util.Arrays.copyOf(content, math.max(16, content.length * 2))
-    content(2 * size) = key
-    content(2 * size + 1) = value
-    size += 1
-    bytes += key.length + value.length
-  }
 }

@@ -1,12 +1,10 @@
 package io.pillarbox.state.rocksdb
 
-import java.util
-
 import io.pillarbox.state.changelog.StateMeta
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * The column family of one state, and which entries of the cache a commit must tell of.
+ * The column family of one state, and which entries of the cache it or a commit lacks.
  *
  * @param id short name in the cache
  * @param streamId that of the state in streams
@@ -14,7 +12,13 @@ import org.rocksdb.ColumnFamilyHandle
  *   of a list's chunks: what else a commit must tell of its elements ([[ListChanges]]), a column without family, of which
  *   nothing reaches the database; null otherwise
  */
-private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log: StateColumn) {
+private[rocksdb] final class StateColumn(
+    val id: Int,
+    val streamId: Int,
+    val log: StateColumn,
+    cache: WriteBackCache,
+    keyGroupWidth: Int = 2
+) {
 
   /** Whether its entries go to the database. */
   val isKept: Boolean = id == streamId
@@ -25,8 +29,9 @@ private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log
   /** Of lists: commits have told of elements with a number below this. */
   var toldBelow = 0L
 
-  /** Whether what is written now is read from what commits have told. */
-  var isLoading = false
+  /** Whether commits tell of what is written now; not of what is read from them. */
+  var isTold = true
+
   var family: ColumnFamilyHandle = _
   var familyNumber = 0
   var name: ColumnName = _
@@ -38,24 +43,15 @@ private[rocksdb] final class StateColumn(val id: Int, val streamId: Int, val log
   /** The entry of the cache that was found last; a key is read and then written mostly. */
   var recent: Int = -1
 
-  private[this] var changed = new Array[Int](16)
-  private[this] var count = 0
+  /** The entries of the cache that a commit must tell of, in the order in which they changed first. */
+  val changed = new EntryList
+
+  /** Those that the database lacks. */
+  val unwritten = new GroupedEntries(cache, keyGroupWidth)
 
   def use(family: ColumnFamilyHandle, name: ColumnName): Unit = {
     this.family = family
     this.name = name
     familyNumber = family.getID
   }
-
-  def noteChanged(entry: Int): Unit = {
-    if (count == changed.length) changed = util.Arrays.copyOf(changed, count * 2)
-    changed(count) = entry
-    count += 1
-  }
-
-  def changedCount: Int = count
-
-  def changedEntry(i: Int): Int = changed(i)
-
-  def forgetChanged(): Unit = count = 0
 }

@@ -26,7 +26,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private[this] var valueLengths = new Array[Int](512)
   private[this] var valueRoom = new Array[Int](512)
   private[this] var flags = new Array[Byte](512)
-  private[this] val arena = new OutputView(ownLimit / 4)
+  private[this] val arena = new OutputView(16 << 10)
   private[this] var limit = ownLimit
 
   /** How many entries there are; they are named by 0 until this. */
@@ -51,15 +51,17 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** [[Absent]] if it is known that there is no value. */
   def valueLength(entry: Int): Int = valueLengths(entry)
 
-  def isUnwritten(entry: Int): Boolean = (flags(entry) & Unwritten) != 0
+  def has(entry: Int, flag: Int): Boolean = (flags(entry) & flag) != 0
 
-  def isChanged(entry: Int): Boolean = (flags(entry) & Changed) != 0
+  def isUnwritten(entry: Int): Boolean = has(entry, Unwritten)
+
+  def isChanged(entry: Int): Boolean = has(entry, Changed)
 
   /** Whether the value, or that there is none, is that of the database or newer. */
-  def isKnown(entry: Int): Boolean = (flags(entry) & Known) != 0
+  def isKnown(entry: Int): Boolean = has(entry, Known)
 
   /** Whether the value is only the end of one, to be added to what the database has. */
-  def isPartial(entry: Int): Boolean = (flags(entry) & Partial) != 0
+  def isPartial(entry: Int): Boolean = has(entry, Partial)
 
   def mark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) | flag).toByte
 
@@ -79,6 +81,20 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
       slot = (slot + 1) & mask
     }
     found
+  }
+
+  def findOrAdd(column: Int, key: Array[Byte], keyLength: Int): Int = {
+    val found = find(column, key, keyLength)
+    if (found >= 0) found else add(column, key, keyLength)
+  }
+
+  /** Whether the entry's key is from `from` (included) to `until` (excluded). */
+  def isBetween(entry: Int, from: Array[Byte], until: Array[Byte]): Boolean =
+    compareKey(entry, from) >= 0 && compareKey(entry, until) < 0
+
+  private[this] def compareKey(entry: Int, other: Array[Byte]): Int = {
+    val at = keyAt(entry)
+    util.Arrays.compareUnsigned(arena.array, at, at + keyLengths(entry), other, 0, other.length)
   }
 
   /** Whether this is the entry of the key; any number is allowed. */

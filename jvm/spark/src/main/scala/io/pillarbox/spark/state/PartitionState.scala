@@ -47,6 +47,8 @@ final class PartitionState(
   override def close(): Unit =
     try if (kept != null) kept.close()
     finally
-      try backend.close()
-      finally release()
+      try timers.close()
+      finally
+        try backend.close()
+        finally release()
 }

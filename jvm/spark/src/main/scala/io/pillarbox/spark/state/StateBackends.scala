@@ -1,15 +1,13 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.queue.RocksDBOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
 import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
-import io.pillarbox.timer.{TimerKind, TimerQueues}
+import io.pillarbox.timer.TimerQueues
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
 import org.apache.spark.sql.types.{StructField, StructType}
-import org.rocksdb.ColumnFamilyHandle
 
 /** Makes empty state of a partition, kept in an executor. */
 object StateBackends {
@@ -126,35 +124,13 @@ object StateBackends {
     case StorageKind.Heap => TimerQueues.Heap
     case StorageKind.RocksDB =>
       backend match {
-        case rocks: RocksDBKeyedStateBackend[_] => overRocksDB(rocks.store)
+        case rocks: RocksDBKeyedStateBackend[_] => TimerQueues.inDatabase(rocks.store)
         case _ =>
           val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
           closing.first(own)
-          overRocksDB(own)
+          TimerQueues.inDatabase(own)
       }
   }
-
-  private def overRocksDB(store: RocksDBStore): TimerQueues = TimerQueues.overStore { kind =>
-    val name = kind match {
-      case TimerKind.EventTime => "timers-event"
-      case TimerKind.ProcessingTime => "timers-processing"
-    }
-    new RocksDBOrderedByteStore(
-      store.rocksDB,
-      familyOf(store, name.getBytes("UTF-8")),
-      store.defaultReadOptions,
-      store.defaultWriteOptions
-    )
-  }
-
-  /** The column family that a restored database has, or a new one. */
-  private def familyOf(store: RocksDBStore, name: Array[Byte]): ColumnFamilyHandle =
-    store.columnFamilies.find(_.getName.sameElements(name)) match {
-      case Some(family) =>
-        store.enableCompaction(family)
-        family
-      case None => store.createColumnFamily(name)
-    }
 
   /** What is to be closed after the backend: databases, then folders. */
   private final class Closing {

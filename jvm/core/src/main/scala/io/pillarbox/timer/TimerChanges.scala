@@ -1,0 +1,90 @@
+package io.pillarbox.timer
+
+import java.util.HashMap
+
+import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
+import io.pillarbox.state.serialization.OutputView
+
+/**
+ * The timers of one kind that were registered and that went since the last commit: of each what happened last. Mailbox thread
+ * only.
+ */
+private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends AutoCloseable {
+  private val serializer = new TimerSerializer(timerType)
+  private val output = new OutputView(64)
+
+  def add(timer: Timer[K], isAdded: Boolean): Unit
+
+  /** Hands over each timer once, in no order. */
+  def forEach(action: TimerChange): Unit
+
+  def clear(): Unit
+
+  /** Valid until the next call. */
+  protected final def bytesOf(timer: Timer[K]): OutputView = {
+    output.clear()
+    serializer.serialize(timer, output)
+    output
+  }
+}
+
+private[timer] trait TimerChange {
+
+  /** What the timer's bytes are, and whether it is registered now. */
+  def apply(bytes: Array[Byte], offset: Int, length: Int, isAdded: Boolean): Unit
+}
+
+/** In memory, beside the timers themselves. */
+private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends TimerChanges[K](timerType) {
+  private val changed = new HashMap[Timer[K], java.lang.Boolean]
+
+  /** A caller's key that is mutable must not stay here. */
+  override def add(timer: Timer[K], isAdded: Boolean): Unit =
+    changed.put(if (isAdded) timer else timer.copied, isAdded): Unit
+
+  override def forEach(action: TimerChange): Unit = changed.forEach { (timer, isAdded) =>
+    val bytes = bytesOf(timer)
+    action(bytes.array, 0, bytes.length, isAdded)
+  }
+
+  override def clear(): Unit = changed.clear()
+
+  override def close(): Unit = ()
+}
+
+/**
+ * In the directory of a database, as soon as they are more than fit into `limitBytes`; so the memory for a commit is bounded
+ * however many change. Close it before the database.
+ */
+private[timer] final class StoredTimerChanges[K](
+    timerType: TimerType[K],
+    database: RocksDBStore,
+    name: String,
+    limitBytes: Int
+) extends TimerChanges[K](timerType) {
+  private val entries = BlindEntries.asChanges(database, limitBytes, name)
+
+  override def add(timer: Timer[K], isAdded: Boolean): Unit = {
+    val bytes = bytesOf(timer)
+    entries.set(bytes.array, bytes.length, isAdded)
+  }
+
+  override def forEach(action: TimerChange): Unit = entries.forEachChange { change =>
+    action(change.bytes, change.keyOffset, change.keyLength, change.valueLength >= 0)
+  }
+
+  override def clear(): Unit = entries.forgetChanges()
+
+  override def close(): Unit = entries.close()
+
+  /** What waits in memory, in bytes. */
+  private[timer] def used: Long = entries.used
+
+  private[timer] def isSpilled: Boolean = entries.isSpilled
+}
+
+private[timer] object StoredTimerChanges {
+
+  /** About 60,000 timers with short keys. */
+  final val DefaultLimitBytes: Int = 4 << 20
+}

@@ -1,0 +1,89 @@
+package io.pillarbox.state.rocksdb
+
+import io.pillarbox.state.KeyGroups
+import io.pillarbox.state.serialization.Serializers
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Which of the writes that wait the database gets, and when. */
+class ScanWritesSuite extends AnyFunSuite with RocksDBFixture {
+  private val keys = (0 until 500).map(i => s"key $i")
+
+  private def groupOf(key: String) = KeyGroups.keyGroupOf(Serializers.string.hash(key), 128)
+
+  private def ofGroup(key: String): Int = keys.count(groupOf(_) == groupOf(key))
+
+  /** How many writes the database has got. */
+  private def written(backend: RocksDBKeyedStateBackend[_]): Long =
+    backend.store.property("rocksdb.num-entries-active-mem-table")
+
+  /** A value and an entry of a map for each key. */
+  private def filled(test: RocksDBKeyedStateBackend[String] => Unit): Unit = {
+    val backend = openAt(newDirectory(), Serializers.string)
+    try {
+      val (v, m) = (backend.getOrCreate(value), backend.getOrCreate(map))
+      keys.foreach { key =>
+        backend.setCurrentKey(key)
+        v.update(key)
+        m.put("p", 1L)
+      }
+      test(backend)
+    } finally backend.close()
+  }
+
+  test("an iteration over a map writes what waits of its key group, once, and nothing of other states") {
+    filled { backend =>
+      val m = backend.getOrCreate(map)
+      assert(written(backend) == 0)
+      backend.setCurrentKey(keys(7))
+      assert(m.keys.toSeq == Seq("p"))
+      assert(written(backend) == ofGroup(keys(7)))
+      assert(m.keys.toSeq == Seq("p") && !m.isEmpty)
+      assert(written(backend) == ofGroup(keys(7)))
+      val other = keys.find(groupOf(_) != groupOf(keys(7))).get
+      backend.setCurrentKey(other)
+      m.put("q", 2L)
+      backend.setCurrentKey(keys(7))
+      assert(m.entries.map(e => e.getKey -> e.getValue).toSeq == Seq("p" -> 1L))
+      assert(written(backend) == ofGroup(keys(7)), "another key group's write waits on")
+      backend.setCurrentKey(other)
+      assert(m.keys.toSeq == Seq("p", "q"))
+      assert(written(backend) == ofGroup(keys(7)) + ofGroup(other) + 1)
+    }
+  }
+
+  test("a walk over all of a state writes that state, and a checkpoint the rest") {
+    filled { backend =>
+      assert(backend.numEntries("map") == keys.size)
+      assert(written(backend) == keys.size)
+      backend.checkpoint(newDirectory().resolve("checkpoint"))
+      assert(backend.numEntries("value") == keys.size)
+      assert(backend.commit().openStream().readAllBytes().length > 2 * keys.size)
+    }
+  }
+
+  test("a property of the database is summed over column families, also over those that agree in it") {
+    filled { backend =>
+      assert(backend.numEntries("map") == keys.size && backend.numEntries("value") == keys.size)
+      assert(written(backend) == 2 * keys.size)
+    }
+  }
+
+  test("what an iteration has written is still told by the next commit, and by no other") {
+    filled { backend =>
+      val m = backend.getOrCreate(map)
+      keys.foreach { key =>
+        backend.setCurrentKey(key)
+        assert(m.values.toSeq == Seq(1L))
+      }
+      val copy = restored(openAt(newDirectory(), Serializers.string), bytesOf(backend.commit()))
+      try {
+        val (v, m) = (copy.getOrCreate(value), copy.getOrCreate(map))
+        keys.foreach { key =>
+          copy.setCurrentKey(key)
+          assert(v.value() == key && m.get("p") == 1L)
+        }
+      } finally copy.close()
+      assert(backend.commit().isEmpty)
+    }
+  }
+}

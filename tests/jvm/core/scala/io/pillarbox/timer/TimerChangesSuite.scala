@@ -1,0 +1,108 @@
+package io.pillarbox.timer
+
+import java.nio.file.Path
+
+import io.pillarbox.state.Namespace
+import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
+import io.pillarbox.state.serialization.{InputView, Serializers}
+import io.pillarbox.testing.TestDisk
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Changes of timers that wait for a commit, more than memory may take for them. */
+class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
+  private lazy val root: Path = TestDisk.newDirectory("pillarbox-timer-changes")
+  private lazy val databases: Seq[RocksDBStore] =
+    (0 to 1).map(i => new RocksDBStore(RocksDBConfig(root.resolve(s"db$i"), memoryLimit = 32L << 20)))
+
+  override protected def afterAll(): Unit = {
+    databases.foreach(_.close())
+    TestDisk.delete(root)
+  }
+
+  private val many = 0L until 200000L
+
+  /** Registers many, deletes a third, registers a sixth again, and fires those below 1,000. */
+  private def change(timers: TimerFixture[Long]): Unit = {
+    many.foreach(key => timers.event(key, key))
+    many.filter(_ % 3 == 0).foreach { key =>
+      timers.currentKey = key
+      timers.service.deleteEventTimeTimer(Namespace.Void, key)
+    }
+    many.filter(_ % 6 == 0).foreach(key => timers.event(key, key))
+    timers.advanceWatermark(999)
+    timers.takeFired()
+  }
+
+  private val left = many.filter(time => time > 999 && time % 6 != 3)
+
+  private def checkRestored(log: Array[Byte], queues: TimerQueues): Unit = {
+    val restored = TimerFixture.ofLongs(queues)
+    restored.restore(log)
+    restored.advanceWatermark(Long.MaxValue)
+    assert(restored.takeFired() == left.map(time => (time, time)))
+    restored.service.close()
+  }
+
+  test("changes that are too many for memory go to the disk, each is there once, as it was last") {
+    val timerType = new TimerType(TimerKind.EventTime, Serializers.long, 128)
+    val changes = new StoredTimerChanges(timerType, databases.head, "changes", limitBytes = 10000)
+    def add(time: Long, isAdded: Boolean): Unit =
+      changes.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded)
+    try
+      for (_ <- 1 to 2) {
+        (0L until 50L).foreach(add(_, isAdded = true))
+        assert(!changes.isSpilled)
+        (0L until 20000L).foreach(add(_, isAdded = true))
+        (0L until 20000L by 2).foreach(add(_, isAdded = false))
+        assert(changes.isSpilled && changes.used < 11000)
+        assert(timesOf(changes, timerType) == (0L until 20000L).map(time => (time, time % 2 == 1)))
+        changes.clear()
+        assert(!changes.isSpilled && changes.used == 0 && timesOf(changes, timerType).isEmpty)
+      }
+    finally changes.close()
+  }
+
+  private def timesOf(changes: TimerChanges[Long], timerType: TimerType[Long]): Seq[(Long, Boolean)] = {
+    val serializer = new TimerSerializer(timerType)
+    val found = Seq.newBuilder[(Long, Boolean)]
+    changes.forEach { (bytes, offset, length, isAdded) =>
+      val timer = serializer.deserialize(new InputView().wrap(bytes, offset, length))
+      assert(timer.key == timer.timestamp % 7)
+      found += (timer.timestamp -> isAdded)
+    }
+    found.result()
+  }
+
+  test("changes of very many timers in a database come back right in a delta") {
+    val timers = TimerFixture.ofLongs(TimerQueues.inDatabase(databases.head))
+    change(timers)
+    val delta = timers.commit()
+    checkRestored(delta, TimerQueues.Heap)
+    checkRestored(delta, TimerQueues.inDatabase(databases.last))
+    assert(timers.commit().length < 100)
+    timers.service.close()
+  }
+
+  test("changes of timers on the heap stay there, however many, and come back right in a delta") {
+    val timers = TimerFixture.ofLongs(TimerQueues.Heap)
+    change(timers)
+    checkRestored(timers.commit(), TimerQueues.Heap)
+    assert(timers.commit().length < 100)
+  }
+
+  test("a commit that fails leaves spilled changes uncommitted") {
+    val timers = TimerFixture.ofLongs(TimerQueues.inDatabase(databases.head, changeBytes = 1000))
+    many.take(1000).foreach(key => timers.processing(key, key))
+    assertThrows[java.io.IOException](timers.service.commit(FullDisk))
+    val restored = TimerFixture.ofLongs(TimerQueues.Heap)
+    restored.restore(timers.commit())
+    assert(restored.service.numTimers(TimerKind.ProcessingTime) == 1000)
+    timers.service.close()
+  }
+}
+
+/** Takes nothing. */
+private[timer] object FullDisk extends java.io.OutputStream {
+  override def write(b: Int): Unit = throw new java.io.IOException("full")
+}
