@@ -71,7 +71,8 @@ private[pillarbox] object BlindEntries {
   ): BlindEntries = new BlindEntries(
     database,
     limitBytes,
-    "unused",
+    // No change is ever spilled to it.
+    "none",
     cache => {
       val column = new StateColumn(Id, Id, null, cache, keyGroupWidth)
       column.use(family, null)
