@@ -4,8 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.state.{InitialKind, InitialTarget}
-import io.pillarbox.state.{KeyedStateBackend, ListState, TimestampedList}
+import io.pillarbox.state.{ExpiryListener, KeyedStateBackend, StampedList, StateClock}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -14,20 +13,18 @@ import org.apache.spark.sql.types._
 /** Lists: sent whole up to a size, asked for above it, changed by a log of operations. */
 final private class PythonListState(
     declared: DeclaredState,
+    state: StampedList[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema,
-    clock: RawClock
+    arrow: StructType => Schema
 ) extends PythonState(
       declared,
+      state,
       schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
       schema("key" -> IntegerType, "op" -> ByteType, "value" -> declared.valueType, "ts" -> LongType),
       arrow,
-      clock
+      backend
     ) {
-  private val state: ListState[UnsafeRow] = backend.getOrCreate(declared.listDescriptor)
-  private val stamped = state.asInstanceOf[TimestampedList[UnsafeRow]]
   private val flags = new ByteArrayOutputStream
-  private val ttlMs = declared.ttl.fold(0L)(_.ttl)
 
   override def addCells(slot: Int, index: Int): Long = {
     val elements = state.get().take(InlineEntries + 1).toArray
@@ -53,17 +50,9 @@ final private class PythonListState(
     message()
   }
 
-  override def initialTarget: InitialTarget =
-    initialTarget(InitialKind.List)((_, element) => state.add(element))
-
-  override def clear(): Unit = state.clear()
-
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =
-    if (declared.ttl.isEmpty) elements.foreach(write(index, _, 0L))
-    else
-      elements.zip(stamped.timestamps).foreach { case (element, stamp) =>
-        write(index, element, stamp)
-      }
+    if (policy == null) elements.foreach(write(index, _, 0L))
+    else elements.zip(state.stamps).foreach { case (element, stamp) => write(index, element, sent(stamp)) }
 
   private def write(index: Int, element: UnsafeRow, stamp: Long): Unit = {
     cell.update(0, index)
@@ -75,21 +64,20 @@ final private class PythonListState(
   override protected def change(row: InternalRow): Unit = {
     val stamp = row.getLong(3)
     row.getByte(1) match {
-      case PythonListState.Add => stamped.add(valueOf(row, 2), stamp)
+      case PythonListState.Add => state.add(valueOf(row, 2), stamp)
       case PythonListState.Clear => state.clear()
-      case PythonListState.RemoveUpTo => touch(clock.expiring(stamp, ttlMs))
-      case PythonListState.Raise => touch(clock.raising(stamp))
-      case PythonListState.StampUnknown => touch(clock.meeting(stamp))
+      case PythonListState.RemoveUpTo => read(upTo = stamp, first = policy.start)
+      case PythonListState.Raise => read(raiseTo = stamp)
+      case PythonListState.StampUnknown => read(first = stamp)
       case other => throw new IllegalStateException(s"The worker sent an unknown list operation, $other")
     }
   }
 
-  /** Reading under a given clock removes what is expired by it, and stamps the rest. */
-  private def touch(setClock: => Unit): Unit = {
-    setClock
-    try state.get().foreach(_ => ())
-    finally clock.restore()
-  }
+  private def read(
+      upTo: Long = StateClock.Unknown,
+      raiseTo: Long = StateClock.Unknown,
+      first: Long = StateClock.Unknown
+  ): Unit = state.read(upTo, raiseTo, first, ExpiryListener.None): Unit
 }
 
 private object PythonListState {
