@@ -130,12 +130,14 @@ final private class TtlMapState[UK, UV](
 
   override def contains(key: UK): Boolean = get(key) != null
 
+  /** Expired entries that may be seen once more are left for that. */
   override def isEmpty: Boolean = {
     val now = cleaner.now()
     val cursor = raw.cursor(few = true)
     var isEmpty = true
     while (isEmpty && cursor.next())
-      if (policy.isExpired(cursor.stamp, now)) drop(cursor): Unit else isEmpty = false
+      if (!policy.isExpired(cursor.stamp, now)) isEmpty = false
+      else if (!policy.returnsExpired) drop(cursor): Unit
     isEmpty
   }
 

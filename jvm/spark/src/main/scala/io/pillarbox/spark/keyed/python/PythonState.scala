@@ -34,6 +34,7 @@ abstract private class PythonState(
     arrow: StructType => Schema,
     backend: KeyedStateBackend[UnsafeRow]
 ) extends AutoCloseable {
+
   /** Null without TTL. */
   protected val policy: TtlPolicy = TtlPolicy.of(stored.descriptor, backend).orNull
   private val cleaner =
