@@ -39,8 +39,11 @@ class ColumnTtl(TtlPolicy):
         latest = self._latest()
         return np.where(latest == UNKNOWN, self._at._watermark, latest)
 
-    _later = staticmethod(np.maximum)
-    _chosen = staticmethod(np.where)
+    def _later(self, one: Any, other: Any) -> Any:
+        return np.maximum(one, other)
+
+    def _chosen(self, condition: Any, one: Any, other: Any) -> Any:
+        return np.where(condition, one, other)
 
 
 class StateColumn:

@@ -133,10 +133,10 @@ class TtlPolicy:
         time = None if self._at._event == PROCESSING_TIMER else self._at.timestamp
         return self._at._watermark if time is None else time
 
-    _later: Callable[[Any, Any], Any] = staticmethod(max)
+    def _later(self, one: Any, other: Any) -> Any:
+        return max(one, other)
 
-    @staticmethod
-    def _chosen(condition: Any, one: Any, other: Any) -> Any:
+    def _chosen(self, condition: Any, one: Any, other: Any) -> Any:
         return one if condition else other
 
 

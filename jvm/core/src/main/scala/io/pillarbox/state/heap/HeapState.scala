@@ -27,19 +27,12 @@ abstract private[heap] class HeapState[K](
 
   /** The position of the list or map that a sweep leaves alone, whose iterators may be in use. */
   protected final var current: Int = -1
-  private[this] var sweepUpTo = 0L
-  private[this] var sweepFirst = 0L
-  private[this] var sweepGone: ExpiryListener = _
-  private[this] val sweepAction: PositionAction = meet(_, sweepUpTo, sweepFirst, sweepGone)
 
   final def sweeps: Boolean = hasStamps && backend.sweeps
 
   final def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit = if (sweeps) {
     current = if (backend.hasCurrentKey) entry() else -1
-    sweepUpTo = upTo
-    sweepFirst = first
-    sweepGone = gone
-    swept.sweep(count, upTo, sweepAction)
+    swept.sweep(count, upTo, meet(_, upTo, first, gone))
   }
 
   /** Where the stamps are. */

@@ -3,7 +3,8 @@ package io.pillarbox.state.ttl
 import io.pillarbox.state._
 
 /** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
-sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_]) {
+sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
+    extends State {
   private[this] val listener = raw.descriptor.onExpire.orNull
 
   /** Told of what is removed already, for the listener. */
@@ -13,6 +14,11 @@ sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, bac
       (key, namespace, userKey, value) =>
         backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
   protected final val cleaner = new Cleaner(policy, raw, backend, gone)
+
+  override final def clear(): Unit = {
+    cleaner.now(): Unit
+    raw.clear()
+  }
 
   /** Tells of a value of the current key that is removed already; gives it if it may be seen once more. */
   protected final def told[V](userKey: Any, value: V): V = {
@@ -47,11 +53,6 @@ final private class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, ba
     val now = cleaner.now()
     raw.put(value, if (policy.needsStored && raw.find()) policy.stamp(now, raw.stamp) else policy.stamp(now))
   }
-
-  override def clear(): Unit = {
-    cleaner.now(): Unit
-    raw.clear()
-  }
 }
 
 final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
@@ -85,11 +86,6 @@ final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
   override def addAll(values: Iterable[T]): Unit = raw.addAll(values, policy.stamp(cleaner.now()))
 
   override def update(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
-
-  override def clear(): Unit = {
-    cleaner.now(): Unit
-    raw.clear()
-  }
 }
 
 final private class TtlMapState[UK, UV](
@@ -139,11 +135,6 @@ final private class TtlMapState[UK, UV](
       if (!policy.isExpired(cursor.stamp, now)) isEmpty = false
       else if (!policy.returnsExpired) drop(cursor): Unit
     isEmpty
-  }
-
-  override def clear(): Unit = {
-    cleaner.now(): Unit
-    raw.clear()
   }
 
   override protected def isThere(key: UK): Boolean = raw.find(key)

@@ -1,6 +1,5 @@
 package io.pillarbox.spark.keyed.python
 
-import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
@@ -16,7 +15,7 @@ final private class PythonListState(
     state: StampedList[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
     arrow: StructType => Schema
-) extends PythonState(
+) extends PythonCollectionState(
       declared,
       state,
       schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
@@ -24,25 +23,15 @@ final private class PythonListState(
       arrow,
       backend
     ) {
-  private val flags = new ByteArrayOutputStream
-
   override def addCells(slot: Int, index: Int): Long = {
     val elements = state.get().take(InlineEntries + 1).toArray
     val isLarge = elements.length > InlineEntries
-    flags.write(if (isLarge) 1 else 0)
+    note(isLarge)
     if (isLarge) 0L
     else {
       writeAll(index, elements.iterator)
       elements.foldLeft(0L)(_ + _.getSizeInBytes)
     }
-  }
-
-  override def addNothing(index: Int): Unit = flags.write(0)
-
-  override def finishCells(): Seq[ByteBuffer] = {
-    val perKey = ByteBuffer.wrap(flags.toByteArray)
-    flags.reset()
-    perKey +: writer.finishParts()
   }
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {

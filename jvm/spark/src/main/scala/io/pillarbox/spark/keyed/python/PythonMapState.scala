@@ -1,6 +1,5 @@
 package io.pillarbox.spark.keyed.python
 
-import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
@@ -17,7 +16,7 @@ final private class PythonMapState(
     state: StampedMap[UnsafeRow, UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
     arrow: StructType => Schema
-) extends PythonState(
+) extends PythonCollectionState(
       declared,
       state,
       schema(
@@ -36,14 +35,13 @@ final private class PythonMapState(
       arrow,
       backend
     ) {
-  private val flags = new ByteArrayOutputStream
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
   override def addCells(slot: Int, index: Int): Long = {
     val found = entries(InlineEntries + 1)
     val isLarge = found.length > InlineEntries
-    flags.write(if (isLarge) 1 else 0)
+    note(isLarge)
     if (isLarge) 0L
     else
       found.foldLeft(0L) { case (bytes, (key, value, stamp)) =>
@@ -61,14 +59,6 @@ final private class PythonMapState(
       .takeWhile(_.next())
       .map(at => (at.key, at.value, sent(at.stamp)))
       .toArray
-  }
-
-  override def addNothing(index: Int): Unit = flags.write(0)
-
-  override def finishCells(): Seq[ByteBuffer] = {
-    val perKey = ByteBuffer.wrap(flags.toByteArray)
-    flags.reset()
-    perKey +: writer.finishParts()
   }
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed.python
 
+import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
@@ -141,6 +142,29 @@ abstract private class PythonState(
   override def close(): Unit = {
     writer.close()
     reader.close()
+  }
+}
+
+/** A list or map: cells that don't say which keys have none, and which of them have more than is sent with the frame. */
+abstract private class PythonCollectionState(
+    declared: DeclaredState,
+    stored: Stamped,
+    cells: StructType,
+    changes: StructType,
+    arrow: StructType => Schema,
+    backend: KeyedStateBackend[UnsafeRow]
+) extends PythonState(declared, stored, cells, changes, arrow, backend) {
+  private val flags = new ByteArrayOutputStream
+
+  /** Notes whether the next key has so much that it has to be asked for. */
+  protected def note(isLarge: Boolean): Unit = flags.write(if (isLarge) 1 else 0)
+
+  override def addNothing(index: Int): Unit = note(isLarge = false)
+
+  override def finishCells(): Seq[ByteBuffer] = {
+    val perKey = ByteBuffer.wrap(flags.toByteArray)
+    flags.reset()
+    perKey +: super.finishCells()
   }
 }
 
