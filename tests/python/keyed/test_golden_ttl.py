@@ -14,11 +14,11 @@ from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.support import AtKeys
-from pillarbox._fields import Place
+from pillarbox._arrow.fields import Place
+from pillarbox._harness.memory import dump
 from pillarbox._keyed.batch import BatchContext
 from pillarbox._keyed.columnar import StateColumn
 from pillarbox._keyed.context import UNKNOWN
-from pillarbox._keyed.memory import dump
 from pillarbox._keyed.state import Declaration
 from pillarbox._keyed.values import ValueType
 from pillarbox._keyed.whole_columns import ColumnConverter
