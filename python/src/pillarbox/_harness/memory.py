@@ -10,7 +10,8 @@ from .._keyed.list_state import ListCell, ListCells
 from .._keyed.local_times import distinct
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.runtime import KeyedRuntime
-from .._keyed.state import State, TtlPolicy
+from .._keyed.state import State
+from .._keyed.ttl import TtlPolicy
 
 
 class KeySpace:

@@ -20,11 +20,15 @@ class BatchContext:
     ``timestamps`` is an int64 array, one a row, null for rows without event time.
     """
 
+    # State comes with the stamps that follow from it.
+    _first_watermark = UNKNOWN
+
     def __init__(
         self, name: str, watermark: int, processing_time: int, timestamps: pa.Array
     ) -> None:
         self.name = name
         self.watermark = None if watermark == UNKNOWN else watermark
+        self._watermark = watermark
         self.current_processing_time = processing_time
         self.timestamps = timestamps
 

@@ -13,7 +13,37 @@ from .._arrow.converters import mismatch
 from .batch import BatchContext
 from .context import UNKNOWN
 from .state import Declaration
+from .ttl import StateTtl, TtlPolicy
 from .whole_columns import ColumnConverter
+
+
+class ColumnTtl(TtlPolicy):
+    """A policy over arrays of timestamps, one a key; ``latest`` gives the times of their rows."""
+
+    __slots__ = ("_keys", "_latest")
+
+    def __init__(
+        self, ttl: StateTtl, at: BatchContext, latest: Callable[[], Any], keys: Any
+    ) -> None:
+        super().__init__(ttl, at)
+        self._latest = latest
+        self._keys = keys
+
+    def tell_all(self, values: Any, which: Any) -> None:
+        """Calls ``on_expire`` for some of the values, if there is one."""
+        if self._on_expire is not None:
+            for position in which.nonzero()[0].tolist():
+                self._on_expire(self._keys[position].as_py(), values[position].as_py())
+
+    def _record(self) -> Any:
+        latest = self._latest()
+        return np.where(latest == UNKNOWN, self._at._watermark, latest)
+
+    def _later(self, one: Any, other: Any) -> Any:
+        return np.maximum(one, other)
+
+    def _chosen(self, condition: Any, one: Any, other: Any) -> Any:
+        return np.where(condition, one, other)
 
 
 class StateColumn:
@@ -37,31 +67,25 @@ class StateColumn:
         self._converter = converter
         self._count = len(keys)
         self._load = load
-        self._clock = clock
-        self._latest = latest
-        self._keys = keys
+        ttl = declaration.ttl
+        self._policy = None if ttl is None else ColumnTtl(ttl, clock, latest, keys)
         self._values: pa.Array | None = None
         self._stamps: Any = None
         self.changed = np.zeros(len(keys), bool)
 
     def read(self) -> pa.Array:
         """The values that are alive (or shown once more)."""
-        values, ttl = self._loaded(), self._declaration.ttl
-        if ttl is None:
+        values, policy = self._loaded(), self._policy
+        if policy is None:
             return values
-        now, filled = self._now(), values.is_valid().to_numpy(zero_copy_only=False)
-        limit = max(now - ttl.ms, UNKNOWN)
-        expired = filled & (self._stamps <= limit) & (self._stamps != UNKNOWN)
+        filled = _filled(values)
+        expired = filled & policy.is_expired(self._stamps)
         alive = pc.if_else(pa.array(~expired), values, None) if expired.any() else values
         self._values = alive
         self.changed |= expired
-        self._tell(values, expired)
-        if ttl.update == "on_read_and_write":
-            self._stamp(filled & ~expired)
-        else:
-            self._restamp(np.where(filled & (self._stamps == UNKNOWN), now, self._stamps))
-        shown_once = ttl.visibility == "return_expired_if_not_cleaned_up"
-        return values if shown_once else alive
+        policy.tell_all(values, expired)
+        self._stamp(filled & ~expired, policy.after_read(self._stamps))
+        return values if policy.returns_expired else alive
 
     def write(self, values: Any) -> None:
         """All values anew."""
@@ -69,10 +93,9 @@ class StateColumn:
         if len(new) != self._count:
             place = self._declaration.type.place
             raise mismatch(place, f"{self._count} values, one a key", values)
-        if self._declaration.ttl is not None:
-            had = self._loaded().is_valid().to_numpy(zero_copy_only=False)
-            self._stamps = np.where(had, self._stamps, UNKNOWN)
-            self._stamp(new.is_valid().to_numpy(zero_copy_only=False))
+        if self._policy is not None:
+            self._stamps = np.where(_filled(self._loaded()), self._stamps, UNKNOWN)
+            self._stamp(_filled(new), self._policy.stamp(self._stamps))
         self._values = new
         self.changed[:] = True
 
@@ -82,10 +105,9 @@ class StateColumn:
             return None
         positions = self.changed.nonzero()[0]
         values = self._loaded().take(pa.array(positions))
-        filled = values.is_valid().to_numpy(zero_copy_only=False)
-        if self._declaration.ttl is None:
+        if self._policy is None:
             return positions, values, np.zeros(len(positions), np.int64)
-        return positions, values, np.where(filled, self._stamps[positions], 0)
+        return positions, values, np.where(_filled(values), self._stamps[positions], 0)
 
     def _loaded(self) -> pa.Array:
         if self._values is None:
@@ -94,27 +116,11 @@ class StateColumn:
             self._stamps = np.array(stamps, np.int64)
         return self._values
 
-    def _now(self) -> int:
-        assert self._declaration.ttl is not None
-        if self._declaration.ttl.time == "processing":
-            return self._clock.current_processing_time
-        return UNKNOWN if self._clock.watermark is None else self._clock.watermark
-
-    def _stamp(self, which: Any) -> None:
-        assert self._declaration.ttl is not None
-        if self._declaration.ttl.time == "processing":
-            new = np.full(self._count, self._now(), np.int64)
-        else:
-            latest = self._latest()
-            new = np.maximum(np.where(latest == UNKNOWN, self._now(), latest), self._stamps)
-        self._restamp(np.where(which, new, self._stamps))
-
-    def _restamp(self, new: Any) -> None:
+    def _stamp(self, which: Any, stamps: Any) -> None:
+        new = np.where(which, stamps, self._stamps)
         self.changed |= new != self._stamps
         self._stamps = new
 
-    def _tell(self, values: pa.Array, expired: Any) -> None:
-        ttl = self._declaration.ttl
-        if ttl is not None and ttl.on_expire is not None:
-            for position in expired.nonzero()[0].tolist():
-                ttl.on_expire(self._keys[position].as_py(), values[position].as_py())
+
+def _filled(values: pa.Array) -> Any:
+    return values.is_valid().to_numpy(zero_copy_only=False)

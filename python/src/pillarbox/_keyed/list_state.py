@@ -100,7 +100,9 @@ class ListCells(State, ListState[Any]):
         policy = self._policy
         assert policy is not None
         shown = before = cell.values
-        expired = [policy.is_expired(stamp) for stamp in cell.stamps]
+        # Nothing that is known of a stamp makes it older.
+        old = cell.stamps and min(cell.stamps) <= policy.limit()
+        expired = [policy.is_expired(stamp) for stamp in cell.stamps] if old else ()
         if any(expired):
             kept = [index for index, gone in enumerate(expired) if not gone]
             cell.values = [before[index] for index in kept]

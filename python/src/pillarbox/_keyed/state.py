@@ -1,4 +1,4 @@
-"""What all state handles share: their declaration, the current key, and the rules of TTL."""
+"""What all state handles share: their declaration, the current key and its cells."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error
-from .context import PROCESSING_TIMER, UNKNOWN, KeyedContext
-from .ttl import StateTtl
+from .context import UNKNOWN, KeyedContext
+from .ttl import StateTtl, TtlPolicy
 from .values import KeyType, ValueType
 
 
@@ -39,68 +39,6 @@ class Declaration:
 
 # Gives the cells of some keys and a list of their stamps (empty if cells have their own).
 Load = Callable[[], tuple[Any, Any]]
-
-
-class TtlPolicy:
-    """The decisions of one TTL over timestamps; ``at`` tells the time.
-
-    A timestamp of ``UNKNOWN`` means that no time was known at the write: the life of such a value
-    starts at the first watermark that is known, else when it is met with a time known.
-    """
-
-    __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
-
-    def __init__(self, ttl: StateTtl, at: KeyedContext) -> None:
-        self._at = at
-        self.ttl = ttl.ms
-        self.event = ttl.time == "event"
-        self._on_expire = ttl.on_expire
-        self.renews = ttl.update == "on_read_and_write"
-        self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
-
-    def now(self) -> int:
-        """Processing time, or the watermark (``UNKNOWN`` before the first)."""
-        return self._at._watermark if self.event else self._at.current_processing_time
-
-    def limit(self) -> int:
-        """What is stamped at or below this is expired, but for ``UNKNOWN``."""
-        # Whole numbers have no bounds here: ts + ttl beyond the largest time is never reached.
-        return max(self.now() - self.ttl, UNKNOWN)
-
-    def is_expired(self, stamp: int) -> bool:
-        """Whether a value of this timestamp is: ts + ttl <= now."""
-        stamp = self.known(stamp)
-        return stamp != UNKNOWN and stamp + self.ttl <= self.now()
-
-    def known(self, stamp: int) -> int:
-        """The timestamp, or that which stands for ``UNKNOWN``, if any does."""
-        return self._at._first_watermark if stamp == UNKNOWN and self.event else stamp
-
-    def stamp(self, stored: int | None = None) -> int:
-        """The timestamp of a value written now; ``stored`` is that of what was there."""
-        if not self.event:
-            return self._at.current_processing_time
-        # A processing-time timer has a time of another clock.
-        at = self._at
-        record = None if at._event == PROCESSING_TIMER else at.timestamp
-        stamp = at._watermark if record is None else record
-        return stamp if stored is None else max(stamp, self.known(stored))
-
-    def after_read(self, stored: int) -> int:
-        """The timestamp of a value that was met alive."""
-        if self.renews:
-            return self.stamp(stored)
-        return self.first_stamp() if stored == UNKNOWN else stored
-
-    def first_stamp(self) -> int:
-        """The timestamp of a value that has none, when it is met alive; may be ``UNKNOWN``."""
-        start = self.known(UNKNOWN)
-        return self.now() if start == UNKNOWN else start
-
-    def tell(self, value: Any) -> None:
-        """Calls ``on_expire`` for a value of the current key, if there is one."""
-        if self._on_expire is not None:
-            self._on_expire(self._at.key, value)
 
 
 class State:

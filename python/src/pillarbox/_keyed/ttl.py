@@ -1,14 +1,18 @@
-"""How long state lives."""
+"""How long state lives: the user's choice, and the rules that follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._base.checks import check, check_choice, invalid
 from .._base.durations import milliseconds
+from .context import PROCESSING_TIMER, UNKNOWN, KeyedContext
+
+if TYPE_CHECKING:
+    from .batch import BatchContext
 
 Update = Literal["on_create_and_write", "on_read_and_write"]
 Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
@@ -62,6 +66,78 @@ class StateTtl:
             "visibility": self.visibility,
             "time": self.time,
         }
+
+
+class TtlPolicy:
+    """The decisions of one TTL over timestamps; ``at`` tells the time.
+
+    A timestamp of ``UNKNOWN`` means that no time was known at the write: the life of such a value
+    starts at the first watermark that is known, else when it is met with a time known.
+    """
+
+    __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
+
+    def __init__(self, ttl: StateTtl, at: KeyedContext | BatchContext) -> None:
+        self._at: Any = at
+        self.ttl = ttl.ms
+        self.event = ttl.time == "event"
+        self._on_expire = ttl.on_expire
+        self.renews = ttl.update == "on_read_and_write"
+        self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
+
+    def now(self) -> int:
+        """Processing time, or the watermark (``UNKNOWN`` before the first)."""
+        now: int = self._at._watermark if self.event else self._at.current_processing_time
+        return now
+
+    def limit(self) -> int:
+        """What is stamped at or below this is expired, but for ``UNKNOWN``."""
+        # Whole numbers have no bounds here: ts + ttl beyond the largest time is never reached.
+        return max(self.now() - self.ttl, UNKNOWN)
+
+    def is_expired(self, stamp: Any) -> Any:
+        """Whether a value of this timestamp is: ts + ttl <= now."""
+        stamp = self.known(stamp)
+        return (stamp > UNKNOWN) & (stamp <= self.limit())
+
+    def known(self, stamp: Any) -> Any:
+        """The timestamp, or that which stands for ``UNKNOWN``, if any does."""
+        first = self._at._first_watermark
+        return first if first != UNKNOWN and self.event and stamp == UNKNOWN else stamp
+
+    def stamp(self, stored: Any = None) -> Any:
+        """The timestamp of a value written now; ``stored`` is that of what was there, if any."""
+        if not self.event:
+            return self._at.current_processing_time
+        record = self._record()
+        return record if stored is None else self._later(record, self.known(stored))
+
+    def after_read(self, stored: Any) -> Any:
+        """The timestamp of a value that was met alive."""
+        if self.renews:
+            return self.stamp(stored)
+        return self._chosen(stored == UNKNOWN, self.first_stamp(), stored)
+
+    def first_stamp(self) -> int:
+        """The timestamp of a value that has none, when it is met alive; may be ``UNKNOWN``."""
+        start = self.known(UNKNOWN)
+        return self.now() if start == UNKNOWN else start
+
+    def tell(self, value: Any) -> None:
+        """Calls ``on_expire`` for a value of the current key, if there is one."""
+        if self._on_expire is not None:
+            self._on_expire(self._at.key, value)
+
+    def _record(self) -> Any:
+        # A processing-time timer has a time of another clock.
+        time = None if self._at._event == PROCESSING_TIMER else self._at.timestamp
+        return self._at._watermark if time is None else time
+
+    def _later(self, one: Any, other: Any) -> Any:
+        return max(one, other)
+
+    def _chosen(self, condition: Any, one: Any, other: Any) -> Any:
+        return one if condition else other
 
 
 def as_ttl(value: object) -> StateTtl | None:

@@ -61,32 +61,46 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("asking for timestamps tells them, and neither renews, hides nor removes anything") {
+  /** The stamped state behind a value, a list, a map and an aggregate. */
+  private def raw(
+      backend: KeyedStateBackend[String],
+      ttl: Option[StateTtlConfig]
+  ): (StampedValue[String], StampedList[String], StampedMap[String, Long], StampedValue[Long]) = (
+    backend.stampedValue(value.copy(ttl = ttl)),
+    backend.stamped(list.copy(ttl = ttl)),
+    backend.stamped(map.copy(ttl = ttl)),
+    backend.stampedValue(sum.copy(ttl = ttl))
+  )
+
+  private def stampsOf[T](value: StampedValue[T]): Option[Long] = Option.when(value.find())(value.stamp)
+
+  private def stampsOf(map: StampedMap[String, Long]): Map[String, Long] = {
+    val cursor = map.cursor(few = false)
+    Iterator.continually(cursor).takeWhile(_.next()).map(at => at.key -> at.stamp).toMap
+  }
+
+  test("stamped access tells stamps, and neither renews, hides nor removes anything") {
     run { (backend, clock) =>
-      val one = backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite)))
-      val many = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
-      val named = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
-      val stamps = () =>
-        (
-          one.asInstanceOf[TimestampedValue[String]].timestamp,
-          many.asInstanceOf[TimestampedList[String]].timestamps.toList,
-          named.asInstanceOf[TimestampedMap[String, Long]].timestampOf("x")
-        )
-      assert(stamps() == ((StateClock.Unknown, Nil, StateClock.Unknown)))
-      one.update("1")
-      many.add("1")
-      named.put("x", 1L)
+      val (one, many, named, _) = raw(backend, ttl(OnReadAndWrite))
+      val stamps = () => (stampsOf(one), many.stamps.toList, stampsOf(named))
+      assert(stamps() == ((None, Nil, Map.empty)))
+      backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite))).update("1")
+      val handle = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      handle.add("1")
+      backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite))).put("x", 1L)
       clock.processingTime = 1050L
-      many.add("2")
+      handle.add("2")
       clock.processingTime = 5000L
-      assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)))
-      clock.processingTime = StateClock.Unknown
-      assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
-      assert(stamps() == ((1000L, List(1000L, 1050L), 1000L)), "without a time, reads leave them alone too")
+      for (_ <- 1 to 2) {
+        assert(stamps() == ((Some(1000L), List(1000L, 1050L), Map("x" -> 1000L))))
+        assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
+        assert(named.contains("x") && !named.isEmpty)
+      }
+      assert(backend.commit().entries == 4)
     }
   }
 
-  test("what is written with a timestamp has exactly that one, an earlier one than before too") {
+  test("what is put with a stamp has exactly that one, an earlier one than before too") {
     for (time <- Seq(ProcessingTime, EventTime)) run { (backend, clock) =>
       clock.watermark = 900L
       clock.recordTimestamp = 1000L
@@ -97,15 +111,71 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       one.update("1")
       many.add("1")
       named.put("x", 1L)
+      named.put("y", 1L)
       total.add(1L)
-      one.asInstanceOf[TimestampedValue[String]].write("2", 950L)
-      many.asInstanceOf[TimestampedList[String]].add("2", 950L)
-      named.asInstanceOf[TimestampedMap[String, Long]].put("x", 2L, 950L)
-      total.asInstanceOf[TimestampedValue[Long]].write(2L, 950L)
+      val (rawOne, rawMany, rawNamed, rawTotal) = raw(backend, ttl(time = time))
+      rawOne.put("2", 950L)
+      rawMany.add("2", 950L)
+      rawNamed.put("x", 2L, 950L)
+      assert(rawNamed.find("y") && rawNamed.stamp == 1000L)
+      rawNamed.replace("y", 2L, 940L)
+      rawTotal.put(2L, 950L)
+      assert(stampsOf(rawNamed) == Map("x" -> 950L, "y" -> 940L) && stampsOf(rawTotal).contains(950L))
       clock.watermark = 1050L
       clock.processingTime = 1050L
       assert(one.value() == null && named.isEmpty && (total: ReducingState[_]).get() == null)
       assert(many.get().toList == List("1"))
+    }
+  }
+
+  test("a stamp is replaced in place, and commits and cursors see it") {
+    run { (backend, _) =>
+      val (one, _, named, _) = raw(backend, ttl())
+      one.put("1", 1L)
+      Seq("x", "y", "z").foreach(named.put(_, 7L, 1L))
+      backend.commit()
+      assert(one.value() == "1")
+      one.restamp(2L)
+      assert(named.get("x") == 7L)
+      named.restamp(3L)
+      val cursor = named.cursor(few = true)
+      while (cursor.next()) cursor.key match {
+        case "x" => assert(cursor.stamp == 3L)
+        case "y" =>
+          cursor.restamp(4L)
+          assert(cursor.value == 7L)
+        case _ =>
+          cursor.take()
+          cursor.remove()
+      }
+      assert(stampsOf(one).contains(2L) && stampsOf(named) == Map("x" -> 3L, "y" -> 4L))
+      assert(one.value() == "1" && named.get("x") == 7L && named.get("y") == 7L)
+      assert(backend.commit().entries == 4)
+    }
+  }
+
+  test("one reading of a list drops what is old, raises the rest and stamps what has no stamp") {
+    run { (backend, _) =>
+      val (_, many, _, _) = raw(backend, ttl())
+      val told = mutable.ArrayBuffer.empty[Any]
+      val gone: ExpiryListener = (_, _, _, element) => told += element: Unit
+      val none = StateClock.Unknown
+      Seq(10L, none, 30L, 20L).foreach(stamp => many.add(s"$stamp", stamp))
+      backend.commit()
+      assert(many.read(none, none, none, gone).size == 4 && backend.commit().entries == 0)
+      assert(many.read(10L, none, none, gone).size == 3, "what has no stamp isn't old")
+      assert(many.stamps.toList == List(none, 30L, 20L) && told.toList == List("10"))
+      assert(many.read(15L, none, 16L, gone).size == 3)
+      assert(many.stamps.toList == List(16L, 30L, 20L))
+      backend.commit()
+      assert(many.read(20L, 25L, none, gone).toList == List("30"))
+      assert(told.toList == List("10", s"$none", "20") && many.stamps.toList == List(30L))
+      many.add("late", 5L)
+      backend.commit()
+      assert(many.read(none, 40L, none, gone).size == 2)
+      assert(many.stamps.toList == List(40L, 40L) && backend.commit().entries == 1)
+      many.add("none", none)
+      assert(many.read(6L, none, 6L, gone).size == 2, "without a stamp, and stamped so late")
     }
   }
 
@@ -365,19 +435,15 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
         l.add("1")
         m.put("1", 1L)
       }
-      def stamps = Seq(
-        v.asInstanceOf[TimestampedValue[String]].timestamp,
-        l.asInstanceOf[TimestampedList[String]].timestamps.next(),
-        m.asInstanceOf[TimestampedMap[String, Long]].timestampOf("1")
-      )
+      val (rawV, rawL, rawM, _) = raw(backend, life)
+      def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
       Seq("a", "b", "c").foreach { key =>
         backend.setCurrentKey(key)
         write()
       }
-      assert(stamps.distinct == Seq(StateClock.Unknown))
+      assert(stamps == Set(StateClock.Unknown))
       backend.noteWatermark(5000L)
       backend.noteWatermark(5050L)
-      assert(stamps.distinct == Seq(5000L))
       clock.watermark = 5099L
       backend.setCurrentKey("a")
       assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
@@ -385,7 +451,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       clock.recordTimestamp = 4000L
       v.update("2")
       m.put("1", 2L)
-      assert(v.asInstanceOf[TimestampedValue[String]].timestamp == 5000L, "a late row takes no time away")
+      assert(stampsOf(rawV).contains(5000L), "a late row takes no time away")
       clock.watermark = 5100L
       backend.setCurrentKey("b")
       assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))

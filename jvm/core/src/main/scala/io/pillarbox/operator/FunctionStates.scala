@@ -15,7 +15,9 @@ final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {
     handle
   }
 
-  def all: Map[String, (StateDescriptor[_], State)] = handles.toMap
+  def all: Map[String, StateDescriptor[_]] = handles.map { case (name, (descriptor, _)) =>
+    name -> descriptor
+  }.toMap
 
   /** Removes what the current key has in them. */
   def clear(): Unit = handles.valuesIterator.foreach(_._2.clear())

@@ -1,44 +1,55 @@
 package io.pillarbox.state
 
-/** An accumulator that elements are folded into, over any backend's way to keep one object a key. */
-private[state] trait FoldingState[IN, ACC, OUT] extends AppendingState[IN, OUT] {
-  def descriptor: StateDescriptor[_]
+/** An aggregate of all that was added, kept as a value. */
+final private[state] class FoldedReducingState[T](
+    value: ValueState[T],
+    descriptor: ReducingStateDescriptor[T]
+) extends ReducingState[T] {
+  private[this] val reduce = descriptor.reduce
 
-  /** The accumulator, or null. */
-  protected def read(): ACC
+  override def get(): T = value.value()
 
-  protected def write(acc: ACC): Unit
-
-  /** `acc` is null if nothing was added yet. */
-  protected def fold(acc: ACC, value: IN): ACC
-
-  override final def add(value: IN): Unit = {
-    if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
-    write(fold(read(), value))
-  }
-}
-
-/** The accumulator is what a [[ReduceFunction]] made of the elements. */
-private[state] trait FoldingReducingState[T] extends FoldingState[T, T, T] with ReducingState[T] {
-  protected def reduce: ReduceFunction[T]
-
-  override final def get(): T = read()
-
-  override protected final def fold(acc: T, value: T): T =
-    if (acc == null) value else reduce.reduce(acc, value)
-}
-
-/** The accumulator is an [[AggregateFunction]]'s. */
-private[state] trait FoldingAggregatingState[IN, ACC, OUT]
-    extends FoldingState[IN, ACC, OUT]
-    with AggregatingState[IN, OUT] {
-  protected def aggregate: AggregateFunction[IN, ACC, OUT]
-
-  override final def get(): OUT = {
-    val acc = read()
-    if (acc == null) null.asInstanceOf[OUT] else aggregate.getResult(acc)
+  override def add(element: T): Unit = {
+    FoldingState.require(element, descriptor)
+    val known = value.value()
+    value.update(if (known == null) element else reduce.reduce(known, element))
   }
 
-  override protected final def fold(acc: ACC, value: IN): ACC =
-    aggregate.add(value, if (acc == null) aggregate.createAccumulator() else acc)
+  override def clear(): Unit = value.clear()
+}
+
+/** An accumulator kept as a value, into which elements are folded. */
+final private[state] class FoldedAggregatingState[IN, ACC, OUT](
+    value: ValueState[ACC],
+    descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
+) extends AggregatingState[IN, OUT] {
+  private[this] val aggregate = descriptor.aggregate
+
+  override def get(): OUT = {
+    val known = value.value()
+    if (known == null) null.asInstanceOf[OUT] else aggregate.getResult(known)
+  }
+
+  override def add(element: IN): Unit = {
+    FoldingState.require(element, descriptor)
+    val known = value.value()
+    value.update(aggregate.add(element, if (known == null) aggregate.createAccumulator() else known))
+  }
+
+  override def clear(): Unit = value.clear()
+}
+
+private[state] object FoldingState {
+
+  /** The handle of `descriptor`, given the handle on what is kept. */
+  def over(kept: State, descriptor: StateDescriptor[_]): State = descriptor match {
+    case reducing: ReducingStateDescriptor[t] =>
+      new FoldedReducingState(kept.asInstanceOf[ValueState[t]], reducing)
+    case aggregating: AggregatingStateDescriptor[i, a, o] =>
+      new FoldedAggregatingState(kept.asInstanceOf[ValueState[a]], aggregating)
+    case _ => kept
+  }
+
+  def require(element: Any, descriptor: StateDescriptor[_]): Unit =
+    if (element == null) throw StateErrors.nullValue(descriptor.name, "an element")
 }

@@ -37,7 +37,7 @@ abstract class KeyedStateBackend[K](
   /** Changes whenever key or namespace do, so that a handle knows when a position it kept is stale. */
   private[state] var contextVersion = 0L
   private[this] var start = StateClock.Unknown
-  private[this] val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
+  private[this] val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
   private[this] var everyRecord: Array[() => Unit] = Array.empty
 
   /**
@@ -101,18 +101,32 @@ abstract class KeyedStateBackend[K](
    * @throws StateRegistrationException if the name is taken by another type, or what was restored under it can't be
    *   read with this descriptor; nothing is changed then
    */
-  final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S = {
+  final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S =
+    registered(descriptor).handle.asInstanceOf[S]
+
+  /** The raw state behind a handle, whose stamps the caller judges; created if there is none. */
+  final private[pillarbox] def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
+    registered(descriptor).raw.asInstanceOf[StampedValue[T]]
+
+  final private[pillarbox] def stamped[T](descriptor: ListStateDescriptor[T]): StampedList[T] =
+    registered(descriptor).raw.asInstanceOf[StampedList[T]]
+
+  final private[pillarbox] def stamped[UK, UV](descriptor: MapStateDescriptor[UK, UV]): StampedMap[UK, UV] =
+    registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
+
+  private[this] def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
     checkThread()
-    handles.get(descriptor.name) match {
-      case Some((registered, handle)) =>
-        Registration.checkSame(registered, descriptor)
-        handle.asInstanceOf[S]
+    states.get(descriptor.name) match {
+      case Some(found) =>
+        Registration.checkSame(found.raw.descriptor, descriptor)
+        found
       case None =>
         if (descriptor.name.isEmpty)
           throw new IllegalArgumentException("A state needs a name, found an empty one")
-        val handle = createState(descriptor)
-        handles(descriptor.name) = (descriptor, handle)
-        handle
+        val raw = createState(descriptor)
+        val made = new KeyedStateBackend.Registered(raw, FoldingState.over(judged(raw), descriptor))
+        states(descriptor.name) = made
+        made
     }
   }
 
@@ -157,7 +171,7 @@ abstract class KeyedStateBackend[K](
    */
   final def restore(in: InputStream, source: String): Unit = {
     checkThread()
-    if (handles.nonEmpty)
+    if (states.nonEmpty)
       throw new IllegalStateException(
         s"$source can't be restored: states are registered already, restore first"
       )
@@ -187,13 +201,18 @@ abstract class KeyedStateBackend[K](
   /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
   override def close(): Unit
 
-  protected def createState[S <: State](descriptor: StateDescriptor[S]): S
+  protected def createState(descriptor: StateDescriptor[_]): Stamped
+
+  /** What the user gets: the state itself, or a layer over it that judges its stamps. */
+  protected def judged(raw: Stamped): State
 
   /** @throws IllegalArgumentException if no state of that name is registered */
-  protected final def registeredState(name: String): State = {
+  protected final def registeredState(name: String): Stamped = {
     checkThread()
-    handles.get(name).fold(throw StateErrors.unknownName(name, handles.keys))(_._2)
+    states.get(name).fold(throw StateErrors.unknownName(name, states.keys))(_.raw)
   }
+
+  private[state] final def hasCurrentKey: Boolean = keySet
 
   /** Runs `action` each time a key is set, after the change. */
   private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
@@ -241,6 +260,9 @@ abstract class KeyedStateBackend[K](
 }
 
 object KeyedStateBackend {
+
+  /** A state as it is kept, and as the user sees it. */
+  final private class Registered(val raw: Stamped, val handle: State)
 
   /** A key group takes two bytes on disk. */
   final val MaxKeyGroups: Int = 1 << 15

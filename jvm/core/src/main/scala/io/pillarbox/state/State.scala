@@ -15,50 +15,6 @@ trait State {
   def clear(): Unit
 }
 
-/**
- * What the entries of a state under TTL are stamped with, in milliseconds since the epoch. For an operator that judges
- * TTL itself, outside of this process.
- *
- * Asking is no access: nothing is renewed, hidden or removed. An entry that is not there, or whose time is not known, has
- * [[StateClock.Unknown]]; without TTL all have. What is written with a timestamp has exactly that one, whatever was there;
- * without TTL it is ignored.
- */
-sealed trait Timestamped
-
-/** Of the current key's value, or accumulator. */
-trait TimestampedValue[T] extends Timestamped {
-  def timestamp: Long
-
-  def write(value: T, timestamp: Long): Unit
-}
-
-/**
- * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each looked for
- * again.
- */
-trait AddressedValue {
-
-  /** Where the last access found the value of its key; good until the backend empties its cache. */
-  def address: Int
-
-  /** The next access looks there first; any number is allowed, another key's value is never taken for it. */
-  def expectAt(address: Int): Unit
-}
-
-/** Of the current key's list: one for each element, in their order, expired ones included. */
-trait TimestampedList[T] extends Timestamped {
-  def timestamps: Iterator[Long]
-
-  def add(value: T, timestamp: Long): Unit
-}
-
-/** Of one entry of the current key's map. */
-trait TimestampedMap[UK, UV] extends Timestamped {
-  def timestampOf(key: UK): Long
-
-  def put(key: UK, value: UV, timestamp: Long): Unit
-}
-
 /** One value a key. */
 trait ValueState[T] extends State {
 

@@ -50,6 +50,12 @@ trait ExpiryListener {
   def onExpire(key: Any, namespace: Namespace, userKey: Any, value: Any): Unit
 }
 
+private[pillarbox] object ExpiryListener {
+
+  /** Doesn't care. */
+  val None: ExpiryListener = (_, _, _, _) => ()
+}
+
 final case class ValueStateDescriptor[T](
     name: String,
     valueSerializer: TypeSerializer[T],

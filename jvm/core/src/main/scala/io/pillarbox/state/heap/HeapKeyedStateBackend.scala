@@ -7,6 +7,7 @@ import scala.collection.mutable
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.state.ttl.TtlStates
 
 /**
  * Keeps state as objects on the heap. The fastest backend; state must fit into memory.
@@ -34,7 +35,9 @@ final class HeapKeyedStateBackend[K](
 
   override def version: Long = currentVersion
 
-  override protected def createState[S <: State](descriptor: StateDescriptor[S]): S = {
+  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+
+  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
     val state = make(descriptor)
     unclaimed.get(descriptor.name).foreach { raw =>
       state.restore(raw)
@@ -42,15 +45,13 @@ final class HeapKeyedStateBackend[K](
     }
     nextId += 1
     states(descriptor.name) = state
-    state.asInstanceOf[S]
+    state
   }
 
-  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] = descriptor match {
-    case _: ValueStateDescriptor[_] => new HeapValueState[K, AnyRef](this, descriptor, nextId)
+  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor match {
     case d: ListStateDescriptor[t] => new HeapListState[K, t](this, d, nextId)
     case d: MapStateDescriptor[k, v] => new HeapMapState[K, k, v](this, d, nextId)
-    case d: ReducingStateDescriptor[t] => new HeapReducingState[K, t](this, d, nextId)
-    case d: AggregatingStateDescriptor[i, a, o] => new HeapAggregatingState[K, i, a, o](this, d, nextId)
+    case _ => new HeapValueState[K, AnyRef](this, descriptor, nextId)
   }
 
   override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq

@@ -5,59 +5,36 @@ import java.util.ConcurrentModificationException
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{InputView, TypeSerializer}
+import io.pillarbox.state.ttl.SnapshotCut
 
-/**
- * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches only lists
- * that have something to lose.
- */
-private[heap] final class HeapListState[K, T](
+/** A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few lists. */
+final private[heap] class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
     id: Int
-) extends HeapCollectionState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
-    with ListState[T]
-    with TimestampedList[T] {
+) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
+    with StampedList[T] {
   private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
   private[this] var sequence = 0L
 
   /** Elements with a lower number are in the last commit. */
   private[this] var committedBelow = 0L
   private[this] val removed = new RemovedElements
-  override protected val expireAction: PositionAction = at => if (at != current) purge(at, sweepNow): Unit
 
-  override protected def swept: DenseTable = table
-
-  override def add(value: T): Unit = {
+  override def add(value: T, stamp: Long): Unit = {
     requireValue(value)
-    val now = sweptNow()
-    append(entryForWrite(), value, stampAt(now))
+    append(entryForWrite(), value, stamp)
   }
 
-  override def add(value: T, timestamp: Long): Unit = {
-    requireValue(value)
-    sweptNow(): Unit
-    append(entryForWrite(), value, timestamp)
-  }
-
-  override def addAll(values: Iterable[T]): Unit = {
+  override def addAll(values: Iterable[T], stamp: Long): Unit = {
     values.foreach(requireValue)
-    val now = sweptNow()
     if (values.nonEmpty) {
       val at = entryForWrite()
-      val stamp = stampAt(now)
       values.foreach(append(at, _, stamp))
     }
   }
 
-  override def update(values: Iterable[T]): Unit = {
-    val all = values.toVector
-    all.foreach(requireValue)
-    clear()
-    addAll(all)
-  }
-
   override def clear(): Unit = {
-    sweptNow(): Unit
     val at = entry()
     if (at >= 0 && table.value(at) != null) {
       if (table.isCommitted(at)) list(at).forEachRunBelow(committedBelow)(removed.add(at, _, _))
@@ -77,26 +54,24 @@ private[heap] final class HeapListState[K, T](
         table.markUncommitted(at)
       }
       table.setValue(at, null)
-      if (policy != null) table.timestamps(at) = Long.MaxValue
+      if (hasStamps) table.timestamps(at) = Long.MaxValue
       table.touch(at)
     } else table.free(at)
 
-  override def get(): Iterator[T] = {
-    val now = sweptNow()
-    val at = entry()
-    if (at < 0 || list(at) == null) Iterator.empty
-    else if (policy == null) new Elements(at)
-    else read(at, now)
-  }
+  override def get(): Iterator[T] = elementsOf(entry())
 
-  override def timestamps: Iterator[Long] = {
+  private[this] def elementsOf(at: Int): Iterator[T] =
+    if (at < 0 || list(at) == null || list(at).isEmpty) Iterator.empty else new Elements(at)
+
+  override def stamps: Iterator[Long] = {
     val at = entry()
     if (at < 0 || list(at) == null) Iterator.empty
     else {
       val elements = list(at)
-      val places = Iterator.range(elements.start, elements.end).filter(elements.element(_) != null)
-      if (policy == null) places.map(_ => StateClock.Unknown)
-      else places.map(i => policy.known(elements.timestamp(i)))
+      Iterator
+        .range(elements.start, elements.end)
+        .filter(elements.element(_) != null)
+        .map(if (hasStamps) elements.timestamp else _ => StateClock.Unknown)
     }
   }
 
@@ -107,13 +82,8 @@ private[heap] final class HeapListState[K, T](
     list(at)
   }
 
-  private[this] def requireValue(value: T): Unit =
-    if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
-
-  private[this] def stampAt(now: Long): Long = if (policy == null) 0L else policy.stamp(now)
-
   private[this] def append(at: Int, value: T, stamp: Long): Unit = {
-    if (policy == null) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
+    if (!hasStamps) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
     else {
       ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
       if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
@@ -122,30 +92,17 @@ private[heap] final class HeapListState[K, T](
     table.touch(at)
   }
 
-  /** Expired elements go first, then the others are renewed by one write for all. */
-  private[this] def read(at: Int, now: Long): Iterator[T] = {
-    val expired = purge(at, now)
-    val alive = list(at)
-    if (alive != null && !alive.isEmpty && policy.renewsOnRead && now != StateClock.Unknown)
-      renew(at, alive, now)
-    val rest = if (alive == null || alive.isEmpty) Iterator.empty else new Elements(at)
-    if (policy.returnsExpired && expired.nonEmpty) merged(expired, alive) else rest
+  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T] = {
+    val at = entry()
+    if (at >= 0 && list(at) != null) {
+      purge(at, upTo, first, gone)
+      if (raiseTo != StateClock.Unknown && list(at) != null && !list(at).isEmpty) raise(at, list(at), raiseTo)
+    }
+    elementsOf(at)
   }
 
-  /** Expired and living elements in their order, for the one time that the expired are shown. */
-  private[this] def merged(expired: Seq[(Long, AnyRef)], alive: HeapList): Iterator[T] = {
-    val rest =
-      if (alive == null) Nil
-      else
-        (alive.start until alive.end)
-          .filter(alive.element(_) != null)
-          .map(i => (alive.number(i), alive.element(i)))
-    (expired ++ rest).sortBy(_._1).iterator.map(_._2.asInstanceOf[T])
-  }
-
-  /** One write for all elements; but a late record renews only those that no later one has renewed. */
-  private[this] def renew(at: Int, alive: HeapList, now: Long): Unit = {
-    val stamp = policy.stamp(now)
+  /** One write for all elements; but a late record raises only those that no later one has raised. */
+  private[this] def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
     if (stamp >= alive.accessTime) {
       if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
         alive.accessed(stamp)
@@ -161,26 +118,24 @@ private[heap] final class HeapListState[K, T](
     table.timestamps(at) = alive.earliest
   }
 
-  /** Removes the expired elements of one list, and returns them if somebody wants to see them. */
-  private[this] def purge(at: Int, now: Long): Seq[(Long, AnyRef)] = {
-    val limit = policy.limit(now)
-    if (table.timestamps(at) > limit) Nil
-    else {
+  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+    if (at != current) purge(at, upTo, first, gone)
+
+  /** Removes what is up to `upTo` from one list, and stamps what has no stamp. */
+  private[this] def purge(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+    if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
-      val expired = Vector.newBuilder[(Long, AnyRef)]
-      elements.forEachUpTo(limit) { i =>
-        if (policy.isExpired(elements.timestamp(i), limit)) {
-          expired += ((elements.number(i), elements.element(i)))
+      val expired = Vector.newBuilder[AnyRef]
+      elements.forEachUpTo(upTo) { i =>
+        if (Stamped.isUpTo(elements.timestamp(i), upTo, first)) {
+          expired += elements.element(i)
           if (elements.number(i) < committedBelow) removed.add(at, elements.number(i), 1)
           elements.remove(i)
-        } else if (now != StateClock.Unknown) restamp(at, elements, i, policy.firstStamp(now))
+        } else if (first != StateClock.Unknown) restamp(at, elements, i, first)
       }
-      val all = expired.result()
       settle(at)
-      all.foreach { case (_, value) => tellExpired(key, namespace, null, value) }
-      all
+      expired.result().foreach(gone.onExpire(key, namespace, null, _))
     }
-  }
 
   /** A new timestamp of its own is a change of the element: its record is written again under its number. */
   private[this] def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
@@ -215,7 +170,7 @@ private[heap] final class HeapListState[K, T](
           at,
           math.min(committedBelow, elements.rewriteFrom),
           keyGroup,
-          StateClock.Unknown,
+          SnapshotCut.Nothing,
           writer
         )
       }
@@ -238,9 +193,14 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override protected def writeEntry(at: Int, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit = {
+  override protected def writeEntry(
+      at: Int,
+      keyGroup: Int,
+      cut: SnapshotCut,
+      writer: StateStreamWriter
+  ): Unit = {
     if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
-    writeElements(at, Long.MinValue, keyGroup, limit, writer)
+    writeElements(at, Long.MinValue, keyGroup, cut, writer)
   }
 
   private[this] def writeAccessTime(
@@ -261,20 +221,18 @@ private[heap] final class HeapListState[K, T](
       at: Int,
       from: Long,
       keyGroup: Int,
-      limit: Long,
+      cut: SnapshotCut,
       writer: StateStreamWriter
   ): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
-      if (
-        elements.element(i) != null && (policy == null || !policy.isExpired(elements.timestamp(i), limit))
-      ) {
+      if (elements.element(i) != null && !(hasStamps && cut.leavesOut(elements.timestamp(i)))) {
         writer.beginPut(keyGroup)
         writePrefix(at, keyGroup, writer)
         writer.out.writeLong(elements.number(i))
         writer.endKey()
-        if (policy != null) writer.out.writeLong(elements.ownTimestamp(i))
+        if (hasStamps) writer.out.writeLong(elements.ownTimestamp(i))
         serializer.serialize(elements.element(i).asInstanceOf[T], writer.out)
         writer.endValue()
       }
@@ -300,7 +258,7 @@ private[heap] final class HeapListState[K, T](
     else if (isPut) loadElement(at, elements, userKey.readLong(), value, plan)
     else loadRemoval(elements, userKey.readLong())
     table.markCommitted(at)
-    if (policy != null) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
+    if (hasStamps) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
     if (elements.isEmpty && !elements.accessTimeCommitted) table.free(at)
   }
 
@@ -326,7 +284,7 @@ private[heap] final class HeapListState[K, T](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     val stamp = plan.timestamp(value)
-    elements.put(plan.value(value), number, if (policy == null) 0L else stamp)
+    elements.put(plan.value(value), number, if (hasStamps) stamp else 0L)
     if (!plan.sameBytes) {
       elements.rewriteFrom = Long.MinValue
       table.touch(at)

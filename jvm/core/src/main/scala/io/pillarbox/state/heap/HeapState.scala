@@ -3,68 +3,52 @@ package io.pillarbox.state.heap
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.InputView
-import io.pillarbox.state.ttl.TtlPolicy
+import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
 
 /**
- * What the heap's handles share: the key table, the position of the current key, TTL, and writing to streams.
- *
- * Handles of TTL state look at the next few entries of the table for each access ([[sweep]]), so what nobody reads any more
- * goes away at a small, fixed cost an access. The entries of some accesses are looked at together, at the first of them.
+ * What the heap's handles share: the key table, the position of the current key, the sweep, and writing to streams.
  *
  * @param id of the state in streams
  */
-private[heap] abstract class HeapState[K](
+abstract private[heap] class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val id: Int,
-    tableHasTimestamps: Boolean,
+    tableHasStamps: Boolean,
     tableTracksChanges: Boolean
 ) extends State {
-  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend)
+  protected final val hasStamps: Boolean = descriptor.hasTtl
   protected final val table: KeyTable[K] =
-    new KeyTable[K](backend.keySerializer, tableHasTimestamps && policy != null, tableTracksChanges)
-  private[this] val sweepCount =
-    if (policy == null || !backend.sweeps) 0 else policy.config.cleanup.incrementalEntries
-  private[this] val sweepAccesses =
-    if (sweepCount == 0) 0
-    else math.max(1, math.min(HeapState.SweepAccesses, HeapState.SweepEntries / sweepCount))
-  private[this] var accessesToSweep = 1
-  private[this] val listener = descriptor.onExpire.orNull
+    new KeyTable[K](backend.keySerializer, tableHasStamps && hasStamps, tableTracksChanges)
 
   private[this] var knownContext = -1L
   private[this] var knownRemovals = 0
   private[this] var known = -1
 
-  if (sweepCount > 0 && policy.config.cleanup.incrementalEveryRecord)
-    backend.onEveryRecord { () =>
-      val now = policy.cleanupTime(policy.now)
-      sweep(sweepCount, now, policy.limit(now))
-    }
+  /** The position of the list or map that a sweep leaves alone, whose iterators may be in use. */
+  protected final var current: Int = -1
 
-  /** Sweeps if it is the turn of this access. */
-  protected final def sweepInTurn(now: Long): Unit = {
-    accessesToSweep -= 1
-    if (accessesToSweep == 0) sweepForAccesses(now)
+  final def sweeps: Boolean = hasStamps && backend.sweeps
+
+  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit = if (sweeps) {
+    current = if (backend.hasCurrentKey) entry() else -1
+    swept.sweep(count, upTo, meet(_, upTo, first, gone))
   }
 
-  private[this] def sweepForAccesses(now: Long): Unit =
-    if (sweepAccesses == 0) accessesToSweep = Int.MaxValue
-    else {
-      accessesToSweep = 1
-      backend.checkAccess()
-      accessesToSweep = sweepAccesses
-      beforeSweep()
-      val cleanup = policy.cleanupTime(now)
-      sweep(sweepCount * sweepAccesses, cleanup, policy.limit(cleanup))
-    }
+  /** Where the stamps are. */
+  protected def swept: DenseTable = table
 
-  protected def beforeSweep(): Unit = ()
+  /** What a sweep does with a position that has something of a stamp up to `upTo`. */
+  protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
   protected final def entry(): Int = {
     backend.checkAccess()
     if (knownContext == backend.contextVersion && knownRemovals == table.removals) known else locate()
   }
+
+  /** What [[entry]] has just given. */
+  protected final def lastEntry: Int = known
 
   /** The position of the current key, made if there was none. */
   protected final def entryForWrite(): Int = {
@@ -83,13 +67,6 @@ private[heap] abstract class HeapState[K](
     known
   }
 
-  /** Looks at the next `count` entries and removes those that are expired. */
-  protected def sweep(count: Int, now: Long, limit: Long): Unit
-
-  /** Hands an expired value, already removed, to the listener. */
-  protected final def tellExpired(key: K, namespace: Namespace, userKey: Any, value: Any): Unit =
-    if (listener != null) backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
-
   def nextSequence: Long = 0L
 
   def numEntries: Long
@@ -106,16 +83,14 @@ private[heap] abstract class HeapState[K](
   def commitChanges(): Unit
 
   /** Writes the entry of one position in full. */
-  protected def writeEntry(entry: Int, keyGroup: Int, limit: Long, writer: StateStreamWriter): Unit
+  protected def writeEntry(entry: Int, keyGroup: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit
 
   final def writeAll(writer: StateStreamWriter): Unit = {
-    val limit =
-      if (policy != null && policy.config.cleanup.inFullSnapshot) policy.limit(policy.now)
-      else StateClock.Unknown
+    val cut = SnapshotCut.of(descriptor, backend)
     writer.beginGathering(backend.keyGroupRange, table.used)
     var entry = 0
     while (entry < table.highWater) {
-      if (isAlive(entry)) writeEntry(entry, keyGroupOf(entry), limit, writer)
+      if (isAlive(entry)) writeEntry(entry, keyGroupOf(entry), cut, writer)
       entry += 1
     }
     writer.endGathering()
@@ -144,7 +119,7 @@ private[heap] abstract class HeapState[K](
 
   /** Takes over what was restored under this state's name before it was registered. */
   def restore(raw: RawState): Unit = {
-    val now = if (policy == null) StateClock.Unknown else policy.now
+    val now = TtlPolicy.now(descriptor, backend)
     val reader = new RecordReader(backend)
     raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
       val key = reader.open(cursor)
@@ -155,11 +130,4 @@ private[heap] abstract class HeapState[K](
       if (entry >= 0) load(entry, cursor.isPut, reader.userKey, reader.value, plan)
     }
   }
-}
-
-private[heap] object HeapState {
-
-  /** So many accesses share a sweep, fewer if it were to look at more than [[SweepEntries]]. */
-  final val SweepAccesses = 8
-  final val SweepEntries = 64
 }

@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.state.changelog.RestorePlan
 import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
 import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.state.{StateClock, StateDescriptor, StateKind}
+import io.pillarbox.state.{StateDescriptor, StateKind}
 import org.rocksdb.ColumnFamilyHandle
 
 /** Makes restored entries fit the descriptor under which they are now used. */
@@ -22,8 +22,7 @@ private[rocksdb] object ColumnMigration {
       ttlSeconds: Int
   ): Unit = {
     val (store, entries) = (backend.store, backend.entries)
-    val policy = TtlPolicy.of(descriptor.ttl, backend)
-    val now = if (policy == null) StateClock.Unknown else policy.now
+    val now = TtlPolicy.now(descriptor, backend)
     val plan = RestorePlan.of[AnyRef, AnyRef](column.meta, descriptor, now)
     if (plan.sameBytes && CompactionTtl.fits(column.name.ttlSeconds, ttlSeconds))
       store.enableCompaction(column.family)

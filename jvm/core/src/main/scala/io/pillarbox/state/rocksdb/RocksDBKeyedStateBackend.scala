@@ -8,6 +8,7 @@ import scala.collection.mutable
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.serialization.{OutputView, TypeSerializer}
+import io.pillarbox.state.ttl.TtlStates
 import org.rocksdb.TickerType
 
 /**
@@ -54,7 +55,9 @@ final class RocksDBKeyedStateBackend[K](
     prefixView
   }
 
-  override protected def createState[S <: State](descriptor: StateDescriptor[S]): S = {
+  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+
+  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
     val restored = columns.get(descriptor.name)
     val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
     val column = restored match {
@@ -67,7 +70,7 @@ final class RocksDBKeyedStateBackend[K](
     column.meta = StateMeta.of(column.id, descriptor, restored.fold(0L)(_.meta.nextSequence))
     val state = make(descriptor, column)
     states(descriptor.name) = state
-    state.asInstanceOf[S]
+    state
   }
 
   private[this] def addColumn(name: ColumnName, kind: StateKind, compacts: Boolean): StateColumn = {
@@ -77,13 +80,14 @@ final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  private[this] def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] =
+  private[this] def make(
+      descriptor: StateDescriptor[_],
+      column: StateColumn
+  ): RocksDBState[K, _] with Stamped =
     descriptor match {
-      case _: ValueStateDescriptor[_] => new RocksDBValueState[K, AnyRef](this, descriptor, column)
       case d: ListStateDescriptor[t] => new RocksDBListState[K, t](this, d, column, column.meta.nextSequence)
       case d: MapStateDescriptor[k, v] => new RocksDBMapState[K, k, v](this, d, column)
-      case d: ReducingStateDescriptor[t] => new RocksDBReducingState[K, t](this, d, column)
-      case d: AggregatingStateDescriptor[i, a, o] => new RocksDBAggregatingState[K, i, a, o](this, d, column)
+      case _ => new RocksDBValueState[K, AnyRef](this, descriptor, column)
     }
 
   override def unclaimedStates: Seq[String] = columns.keys.filterNot(states.contains).toSeq

@@ -11,14 +11,13 @@ import io.pillarbox.state.serialization.{Bytes, OutputView}
  * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under which a commit
  * tells of it: so a commit tells of single elements, and what expires or is renewed costs its chunk, not the list.
  */
-private[rocksdb] final class RocksDBListState[K, T](
+final private[rocksdb] class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: ListStateDescriptor[T],
     column: StateColumn,
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
-    with ListState[T]
-    with TimestampedList[T] {
+    with StampedList[T] {
   private[this] val lists = new PackedLists(table, column)
   private[this] val builder = new ListChunkBuilder
   private[this] val counted = new ListChunk
@@ -32,30 +31,16 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
-  override def add(value: T): Unit = {
+  override def add(value: T, stamp: Long): Unit = {
     requireValue(value)
     backend.checkAccess()
-    append(value, stampNow())
+    append(value, stamp)
   }
 
-  override def add(value: T, timestamp: Long): Unit = {
-    requireValue(value)
-    backend.checkAccess()
-    append(value, timestamp)
-  }
-
-  override def addAll(values: Iterable[T]): Unit = {
+  override def addAll(values: Iterable[T], stamp: Long): Unit = {
     values.foreach(requireValue)
     backend.checkAccess()
-    val stamp = stampNow()
     values.foreach(append(_, stamp))
-  }
-
-  override def update(values: Iterable[T]): Unit = {
-    val all = values.toVector
-    all.foreach(requireValue)
-    clear()
-    addAll(all)
   }
 
   override def clear(): Unit = {
@@ -78,29 +63,22 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def get(): Iterator[T] = {
     backend.checkAccess()
-    if (policy == null) new Elements else readAlive(policy.now)
+    new Elements
   }
 
-  override def timestamps: Iterator[Long] = {
+  override def stamps: Iterator[Long] = {
     backend.checkAccess()
     val head = lists.head(openKey())
     val found = mutable.ArrayBuffer.empty[Long]
     if (head != null) forEachChunk(head) { (chunk, _) =>
-      while (chunk.next())
-        found += (if (policy == null) StateClock.Unknown
-                  else policy.known(head.access.timestamp(chunk.number, stampOf(chunk))))
+      while (chunk.next()) found += head.access.timestamp(chunk.number, stampOf(chunk))
     }
     found.iterator
   }
 
-  private[this] def requireValue(value: T): Unit =
-    if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
-
-  private[this] def stampNow(): Long = if (policy == null) 0L else policy.stamp(policy.now)
-
   private[this] def append(value: T, stamp: Long): Unit = {
     out.clear()
-    if (policy != null) out.writeLong(stamp)
+    if (hasStamps) out.writeLong(stamp)
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
     table.countLive(1)
@@ -132,10 +110,11 @@ private[rocksdb] final class RocksDBListState[K, T](
     at
   }
 
-  private[this] def stampOf(chunk: ListChunk): Long = Bytes.getLong(chunk.array, chunk.valueOffset)
+  private[this] def stampOf(chunk: ListChunk): Long =
+    if (hasStamps) Bytes.getLong(chunk.array, chunk.valueOffset) else StateClock.Unknown
 
   private[this] def valueOf(chunk: ListChunk): T = {
-    val stamp = if (policy == null) 0 else java.lang.Long.BYTES
+    val stamp = if (hasStamps) java.lang.Long.BYTES else 0
     serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
   }
 
@@ -158,36 +137,33 @@ private[rocksdb] final class RocksDBListState[K, T](
     table.countLive(-1)
   }
 
-  /** Removes what is expired, renews the rest by one write if reading renews, and returns what may be seen. */
-  private[this] def readAlive(time: Long): Iterator[T] = {
+  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T] = {
+    backend.checkAccess()
     val head = lists.head(openKey())
     if (head == null) new Seen(mutable.ArrayBuffer.empty[T])
     else {
-      val pass = new Pass(head, time)
+      val pass = new Pass(head, upTo, raiseTo, first)
       forEachChunk(head)((chunk, key) => if (key == null) pass.readHead() else pass.read(chunk, key))
       if (pass.expired.nonEmpty) changes += 1
-      pass.expired.foreach(tellExpired(null, _))
-      new Seen(pass.seen)
+      pass.expired.foreach(gone.onExpire(backend.currentKey, backend.namespace, null, _))
+      new Seen(pass.alive)
     }
   }
 
-  /** One reading of a list under TTL. */
-  private final class Pass(head: ListChunk, time: Long) {
-    private[this] val limit = policy.limit(time)
+  /** One reading of a list's stamps. */
+  private final class Pass(head: ListChunk, upTo: Long, raiseTo: Long, first: Long) {
     private[this] val access = head.access
-    private[this] val stamp = if (policy.renewsOnRead) policy.stamp(time) else StateClock.Unknown
-    private[this] var alive = 0
     private[this] var othersAlive = 0
     private[this] var changed = false
     private[this] var headIsDue = false
-    val seen = mutable.ArrayBuffer.empty[T]
+    val alive = mutable.ArrayBuffer.empty[T]
     val expired = mutable.ArrayBuffer.empty[T]
 
     def read(chunk: ListChunk, key: Array[Byte]): Unit = {
       changed = false
       builder.begin(isSplit = false, ListAccess.Never)
       readElements(chunk)
-      othersAlive = alive
+      othersAlive = alive.size
       if (builder.count == 0) lists.remove(keyOf(key))
       else if (changed) {
         lists.replace(keyOf(key), builder)
@@ -201,7 +177,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       builder.begin(head.isSplit, access)
       readElements(head)
       val renewed = newAccess()
-      if (alive == 0) {
+      if (alive.isEmpty) {
         if (access ne ListAccess.Never) table.tellRemoved(column, openKey())
         lists.remove(openKey())
       } else if (changed || (renewed ne access) || head.isSplit != (othersAlive > 0)) rewriteHead(renewed)
@@ -210,26 +186,24 @@ private[rocksdb] final class RocksDBListState[K, T](
     private[this] def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
       val own = stampOf(chunk)
       val value = valueOf(chunk)
-      if (policy.isExpired(access.timestamp(chunk.number, own), limit)) {
+      if (Stamped.isUpTo(access.timestamp(chunk.number, own), upTo, first)) {
         tellRemoved(chunk.number)
         changed = true
         expired += value
-        if (policy.returnsExpired) seen += value
       } else {
-        alive += 1
-        seen += value
+        alive += value
         renew(chunk, own)
         builder.add(chunk.number, chunk.array, chunk.valueOffset, chunk.valueLength)
       }
     }
 
-    /** Stamps one element: its first timestamp, or one that the access time can't express since the record is late. */
+    /** Stamps one element: its first stamp, or one that the access time can't express since the record is late. */
     private[this] def renew(chunk: ListChunk, own: Long): Unit = {
-      val first = own == StateClock.Unknown && time != StateClock.Unknown
-      val late = stamp < access.time && stamp > own && chunk.number >= access.below
-      if (first || late) {
+      val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
+      val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below
+      if (isFirst || isLate) {
         changed = true
-        Bytes.putLong(chunk.array, chunk.valueOffset, if (late) stamp else policy.firstStamp(time))
+        Bytes.putLong(chunk.array, chunk.valueOffset, if (isLate) raiseTo else first)
         if (chunk.number < column.toldBelow) {
           out.clear()
           out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)
@@ -241,8 +215,9 @@ private[rocksdb] final class RocksDBListState[K, T](
     /** The access time that is in line with the elements that are left. */
     private[this] def newAccess(): ListAccess = {
       val isNewer =
-        stamp != StateClock.Unknown && stamp >= access.time && (stamp > access.time || access.below < sequence)
-      if (alive > 0 && isNewer) ListAccess(stamp, sequence) else access
+        raiseTo != StateClock.Unknown && raiseTo >= access.time &&
+          (raiseTo > access.time || access.below < sequence)
+      if (alive.nonEmpty && isNewer) ListAccess(raiseTo, sequence) else access
     }
 
     private[this] def rewriteHead(renewed: ListAccess): Unit = {

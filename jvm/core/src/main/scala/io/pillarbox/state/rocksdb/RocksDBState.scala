@@ -2,21 +2,20 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.state._
 import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
-import io.pillarbox.state.ttl.TtlPolicy
 
-/** What RocksDB's handles share: keys as bytes, values with their timestamp before them, TTL, the listener. */
-private[rocksdb] abstract class RocksDBState[K, V](
+/** What RocksDB's handles share: keys as bytes, values with their stamp before them. */
+abstract private[rocksdb] class RocksDBState[K, V](
     protected val backend: RocksDBKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val column: StateColumn
 ) extends State {
   protected final val table: EntryStore = backend.entries
-  protected final val policy: TtlPolicy = TtlPolicy.of(descriptor.ttl, backend)
+  protected final val hasStamps: Boolean = descriptor.hasTtl
   protected final val serializer: TypeSerializer[V] =
     descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   protected final val out = new OutputView(256)
-  private[this] val listener = descriptor.onExpire.orNull
   private[this] val stored = new InputView
+  private[this] var foundStamp = StateClock.Unknown
 
   /** A composite key under construction; the part before the user key is kept while the context is the same. */
   private[this] val key = new OutputView(128)
@@ -40,63 +39,37 @@ private[rocksdb] abstract class RocksDBState[K, V](
     key
   }
 
+  /** What was made of [[openKey]] last. */
+  protected final def lastKey: OutputView = key
+
   protected final def prefixBytes(): Array[Byte] = openKey().toByteArray
 
-  /** Writes a value under TTL or not; `stamp` only counts under TTL. */
+  /** Compaction clears away what is expired; nothing is looked for here. */
+  final def sweeps: Boolean = false
+
+  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit = ()
+
   protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
     out.clear()
-    if (policy != null) out.writeLong(stamp)
+    if (hasStamps) out.writeLong(stamp)
     serializer.serialize(value, out)
     table.put(column, at, out)
     out.shrinkTo(RocksDBState.MaxIdleBuffer)
   }
 
-  /** The timestamp for a write to `at`. Reads what is there only if that matters. */
-  protected final def stampFor(at: OutputView, now: Long): Long =
-    if (policy == null) 0L
-    else if (policy.needsStored && table.get(column, at)) policy.stamp(now, table.value.readLong())
-    else policy.stamp(now)
-
-  /** What the entry with this key is stamped with. */
-  protected final def timestampAt(at: OutputView): Long =
-    if (policy == null || !table.get(column, at)) StateClock.Unknown else policy.known(table.value.readLong())
-
-  protected final def now(): Long = if (policy == null) 0L else policy.now
-
-  /** The value of an entry with this key; null if it is absent or expired. An expired one is removed. */
-  protected final def read(at: OutputView, userKey: Any): V =
-    if (!table.get(column, at)) null.asInstanceOf[V]
-    else if (policy == null) serializer.deserialize(table.value)
-    else readAlive(at, userKey)
-
-  private[this] def readAlive(at: OutputView, userKey: Any): V = {
-    val time = policy.now
-    val timestamp = table.value.readLong()
-    val value = serializer.deserialize(table.value)
-    if (policy.isExpired(timestamp, policy.limit(time))) {
-      table.delete(column, at)
-      metExpired()
-      tellExpired(userKey, value)
-      if (policy.returnsExpired) value else null.asInstanceOf[V]
-    } else {
-      renewIfDue(at, timestamp, time)
-      value
-    }
+  /** Whether there is an entry with this key; its stamp is then [[stamp]]. */
+  protected final def find(at: OutputView): Boolean = {
+    val isThere = table.get(column, at)
+    if (isThere && hasStamps) foundStamp = table.value.readLong()
+    isThere
   }
 
-  /** Gives the entry a new timestamp if reading renews it, or its first one. */
-  protected final def renewIfDue(at: OutputView, timestamp: Long, time: Long): Unit = {
-    val stamp = policy.afterRead(time, timestamp)
-    if (stamp != timestamp && table.get(column, at)) table.restamp(column, at, stamp)
-  }
+  /** The value of the entry with this key, or null. */
+  protected final def read(at: OutputView): V =
+    if (find(at)) serializer.deserialize(table.value) else null.asInstanceOf[V]
 
-  /** Called when a read removes an expired entry. */
-  protected def metExpired(): Unit = ()
-
-  protected final def tellExpired(userKey: Any, value: Any): Unit = if (listener != null) {
-    val (key, namespace) = (backend.currentKey, backend.namespace)
-    backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
-  }
+  /** Of the entry that was found last. */
+  final def stamp: Long = foundStamp
 
   /** A view on stored bytes; one a state. */
   protected final def viewOn(bytes: Array[Byte]): InputView = viewOn(bytes, 0, bytes.length)

@@ -2,8 +2,8 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.state.changelog.StateStreamWriter
 import io.pillarbox.state.serialization.{Bytes, OutputView}
-import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.state.{KeyedStateBackend, StateClock, StateDescriptor}
+import io.pillarbox.state.ttl.SnapshotCut
+import io.pillarbox.state.{KeyedStateBackend, StateDescriptor}
 
 /**
  * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. Sees entries in the
@@ -15,8 +15,7 @@ private[rocksdb] abstract class SnapshotFilter(
     descriptor: Option[StateDescriptor[_]],
     backend: KeyedStateBackend[_]
 ) {
-  private[this] val policy = TtlPolicy.of(descriptor.flatMap(_.ttl).filter(_.cleanup.inFullSnapshot), backend)
-  private[this] val limit = if (policy == null) StateClock.Unknown else policy.limit(policy.now)
+  private[this] val cut = descriptor.fold(SnapshotCut.Nothing)(SnapshotCut.of(_, backend))
 
   def write(key: Array[Byte], value: Array[Byte]): Unit
 
@@ -25,7 +24,7 @@ private[rocksdb] abstract class SnapshotFilter(
 
   /** Whether entries with a timestamp of this are in the snapshot. */
   protected final def keeps(value: Array[Byte], offset: Int, access: ListAccess, number: Long): Boolean =
-    policy == null || !policy.isExpired(access.timestamp(number, Bytes.getLong(value, offset)), limit)
+    (cut eq SnapshotCut.Nothing) || !cut.leavesOut(access.timestamp(number, Bytes.getLong(value, offset)))
 }
 
 /** One record an entry. */

@@ -1,7 +1,7 @@
 package io.pillarbox.state.ttl
 
 import io.pillarbox.state.StateTtlConfig._
-import io.pillarbox.state.{KeyedStateBackend, StateClock, StateTtlConfig}
+import io.pillarbox.state._
 
 /**
  * The decisions of one TTL configuration over primitive timestamps. Allocates nothing.
@@ -9,12 +9,12 @@ import io.pillarbox.state.{KeyedStateBackend, StateClock, StateTtlConfig}
  * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
  * switched on): its life starts at the first watermark that is known to the backend, else when it is met with a time known.
  */
-private[state] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
+final private[pillarbox] class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
   private[this] val clock = backend.clock
   private[this] val ttl = config.ttl
   private[this] val eventTime = config.timeCharacteristic == EventTime
+  private[this] val renewsOnRead = config.updateType == OnReadAndWrite
 
-  val renewsOnRead: Boolean = config.updateType == OnReadAndWrite
   val returnsExpired: Boolean = config.visibility == ReturnExpiredIfNotCleanedUp
 
   /** Whether a new timestamp depends on the stored one, so that a write must look at it first. */
@@ -31,48 +31,65 @@ private[state] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedS
     if (limit > now) StateClock.Unknown else limit
   }
 
-  /** Whether a value stored with this timestamp is expired, for the [[limit]] of a time. */
-  def isExpired(timestamp: Long, limit: Long): Boolean =
-    timestamp <= limit && {
-      val life = known(timestamp)
-      life <= limit && life != StateClock.Unknown
-    }
+  def isExpired(timestamp: Long, now: Long): Boolean = {
+    val upTo = limit(now)
+    timestamp <= upTo && Stamped.isUpTo(timestamp, upTo, start)
+  }
 
   /** The stored timestamp, or that which stands for Unknown, if any does. */
-  def known(timestamp: Long): Long =
-    if (timestamp == StateClock.Unknown && eventTime) backend.firstWatermark else timestamp
+  def known(timestamp: Long): Long = if (timestamp == StateClock.Unknown) start else timestamp
 
-  /** Whether a value written at `now` is stamped `now`, whatever its timestamp was. */
-  def replacesStored(now: Long): Boolean = !eventTime && now != StateClock.Unknown
+  /** Where the life of values without a timestamp began; Unknown as long as that is not known. */
+  def start: Long = if (eventTime) backend.firstWatermark else StateClock.Unknown
+
+  /** The first timestamp of a value that has none, and is met alive at `now`. */
+  def first(now: Long): Long =
+    if (now == StateClock.Unknown || start == StateClock.Unknown) now else start
 
   /** The timestamp of a value that was met alive at `now` and stored with this one; no change where no time is known. */
   def afterRead(now: Long, timestamp: Long): Long =
     if (renewsOnRead) stamp(now, timestamp)
-    else if (timestamp == StateClock.Unknown && now != StateClock.Unknown) firstStamp(now)
+    else if (timestamp == StateClock.Unknown) first(now)
     else timestamp
+
+  /** What reading raises the timestamps of a list's elements to; Unknown for nothing. */
+  def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
 
   /** The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is known. */
   def stamp(now: Long, stored: Long): Long =
-    if (replacesStored(now)) now
-    else if (!eventTime) stored
-    else math.max(stamp(now), known(stored))
+    if (eventTime) math.max(stamp(now), known(stored))
+    else if (now == StateClock.Unknown) stored
+    else now
 
   /** The timestamp of a value where nothing was. */
   def stamp(now: Long): Long = {
     val record = if (eventTime) clock.recordTimestamp else StateClock.Unknown
     if (record == StateClock.Unknown) now else record
   }
-
-  /** The first timestamp of a value that was written when no time was known, and is met alive at `now`. */
-  def firstStamp(now: Long): Long = {
-    val start = known(StateClock.Unknown)
-    if (start == StateClock.Unknown) now else start
-  }
 }
 
-private[state] object TtlPolicy {
+private[pillarbox] object TtlPolicy {
 
-  /** A policy, or null if the state has no TTL. */
-  def of(config: Option[StateTtlConfig], backend: KeyedStateBackend[_]): TtlPolicy =
-    config.filter(_.isEnabled).fold(null: TtlPolicy)(new TtlPolicy(_, backend))
+  /** A policy, if the state has a TTL. */
+  def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Option[TtlPolicy] =
+    descriptor.ttl.filter(_.isEnabled).map(new TtlPolicy(_, backend))
+
+  /** The time of the state's clock; Unknown without TTL. */
+  def now(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Long =
+    of(descriptor, backend).fold(StateClock.Unknown)(_.now)
+}
+
+/** What a full snapshot leaves out: nothing, or what is expired if the TTL asks for that. */
+final private[state] class SnapshotCut private (upTo: Long, first: Long) {
+  def leavesOut(stamp: Long): Boolean = Stamped.isUpTo(stamp, upTo, first)
+}
+
+private[state] object SnapshotCut {
+  val Nothing: SnapshotCut = new SnapshotCut(StateClock.Unknown, StateClock.Unknown)
+
+  def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): SnapshotCut =
+    TtlPolicy
+      .of(descriptor, backend)
+      .filter(_.config.cleanup.inFullSnapshot)
+      .fold(Nothing)(policy => new SnapshotCut(policy.limit(policy.now), policy.start))
 }

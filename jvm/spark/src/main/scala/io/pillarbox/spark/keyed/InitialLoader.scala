@@ -44,8 +44,6 @@ final private class InitialLoader(
       context.backend.setCurrentKey(key)
       writers.foreach(_.write(row))
     }
-    context.clock.recordTimestamp = StateClock.Unknown
-    context.clock.processingTime = task.batchTime
   }
 
   private def shownKey: String =
@@ -77,9 +75,8 @@ final private class InitialLoader(
 
     override def write(row: InternalRow): Unit = {
       val all = value(row)
-      stamp(null)
       if (all != null) target.kind match {
-        case InitialKind.Value => target.write(null, all)
+        case InitialKind.Value => put(column, target, null, all)
         case InitialKind.List =>
           val elements = all.asInstanceOf[ArrayData]
           elements.foreach(target.valueType, (_, element) => put(column, target, null, element))
@@ -115,8 +112,7 @@ final private class InitialLoader(
           if (isMap) s"entry of one key in the map '${column.state}'" else s"value of '${column.state}'"
         throw KeyedErrors.initialStateTwice(operator, what, shownKey)
       }
-      stamp(time(row))
-      put(column, target, entry, value(row))
+      put(column, target, entry, value(row), millis(time(row)))
     }
   }
 
@@ -159,20 +155,21 @@ final private class InitialLoader(
   private def field(struct: BoundReference, name: String): Expression =
     GetStructField(struct, struct.dataType.asInstanceOf[StructType].fieldIndex(name))
 
-  private def put(column: InitialColumn, target: InitialTarget, key: Any, value: Any): Unit = {
+  private def put(
+      column: InitialColumn,
+      target: InitialTarget,
+      key: Any,
+      value: Any,
+      time: Long = StateClock.Unknown
+  ): Unit = {
     if (value == null || (key == null && target.kind == InitialKind.Map))
       throw KeyedErrors.initialStateNull(operator, column.state)
-    target.write(key, value)
+    target.write(key, value, time)
   }
 
-  /** The next write is stamped with this time in microseconds; without one, as a write that happens now. */
-  private def stamp(micros: Any): Unit = {
-    val time = micros match {
-      case known: Long => Math.floorDiv(known, InputRows.MicrosPerMs)
-      case _ => StateClock.Unknown
-    }
-    context.clock.recordTimestamp = time
-    context.clock.processingTime = if (time == StateClock.Unknown) task.batchTime else time
+  private def millis(micros: Any): Long = micros match {
+    case known: Long => Math.floorDiv(known, InputRows.MicrosPerMs)
+    case _ => StateClock.Unknown
   }
 
   /** Reads values of a type that is, or can without loss become, the wanted one. */

@@ -1,6 +1,8 @@
 package io.pillarbox.spark.state
 
 import com.fasterxml.jackson.annotation.JsonProperty
+import io.pillarbox.state._
+import io.pillarbox.state.ttl.TtlPolicy
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -48,13 +50,14 @@ object InitialKind {
  * @param mapKeyType
  *   of a map's keys, else null
  * @param write
- *   takes a map's key (or null) and a value for the current key
+ *   takes a map's key (or null), a value for the current key, and its time in milliseconds, Unknown for a write that
+ *   happens now
  */
 final case class InitialTarget(
     kind: InitialKind,
     valueType: DataType,
     mapKeyType: DataType,
-    write: (Any, Any) => Unit
+    write: (Any, Any, Long) => Unit
 ) {
 
   /** All that a key can have in it. */
@@ -62,6 +65,34 @@ final case class InitialTarget(
     case InitialKind.Value => valueType
     case InitialKind.List => ArrayType(valueType)
     case InitialKind.Map => MapType(mapKeyType, valueType)
+  }
+}
+
+object InitialTarget {
+
+  /** @param toKey from what is shown of a map's key to what the state has; `toValue` likewise */
+  private[spark] def of(
+      backend: KeyedStateBackend[_],
+      descriptor: StateDescriptor[_],
+      valueType: DataType,
+      mapKeyType: DataType
+  )(toKey: Any => Any, toValue: Any => Any): InitialTarget = {
+    val policy = TtlPolicy.of(descriptor, backend)
+    def stamp(time: Long): Long =
+      if (time == StateClock.Unknown) policy.fold(time)(policy => policy.stamp(policy.now)) else time
+    def target(kind: InitialKind)(write: (Any, Any, Long) => Unit) =
+      InitialTarget(kind, valueType, mapKeyType, write)
+    descriptor match {
+      case list: ListStateDescriptor[_] =>
+        val state = backend.stamped(list.asInstanceOf[ListStateDescriptor[Any]])
+        target(InitialKind.List)((_, value, time) => state.add(toValue(value), stamp(time)))
+      case map: MapStateDescriptor[_, _] =>
+        val state = backend.stamped(map.asInstanceOf[MapStateDescriptor[Any, Any]])
+        target(InitialKind.Map)((key, value, time) => state.put(toKey(key), toValue(value), stamp(time)))
+      case _ =>
+        val state = backend.stampedValue[Any](descriptor)
+        target(InitialKind.Value)((_, value, time) => state.put(toValue(value), stamp(time)))
+    }
   }
 }
 

@@ -21,13 +21,10 @@ class FrameLimitsSuite extends AnyFunSuite {
   test("keys are held for lists and maps, not for values alone and not for columns") {
     assert(holds("row", state("value"), state("map")))
     assert(holds("row", state("list"), state("map", expires = true)))
+    assert(holds("row", state("list", expires = true)))
     assert(!holds("row", state("value"), state("reducing")))
     assert(!holds("row"))
     assert(!holds("batch", state("value")))
-  }
-
-  test("keys are not held where a list expires") {
-    assert(!holds("row", state("map"), state("list", expires = true)))
   }
 
   test("a frame has no more rows than the user allows, whatever its form") {

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed.jvm
 
 import io.pillarbox.spark.keyed.KeyedErrors
-import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
 import org.apache.spark.sql.Row
@@ -11,26 +11,20 @@ import org.apache.spark.sql.types._
 /** States of functions of the JVM, whose values are rows or of basic types, as initial values get into them. */
 private object JvmInitialTarget {
 
-  def of(operator: String, descriptor: StateDescriptor[_], state: State): InitialTarget = {
+  def of(operator: String, backend: KeyedStateBackend[_], descriptor: StateDescriptor[_]): InitialTarget = {
     val name = descriptor.name
+    if (descriptor.kind == StateKind.Aggregating)
+      throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
     def typeOf(written: SerializerSnapshot): DataType = dataType(written)
       .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
     val valueType = typeOf(descriptor.valueSerializer.snapshot)
     val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
-    val toValue = converter(descriptor.valueSerializer, valueType)
     val toKey =
       if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)
-    def target(kind: InitialKind)(write: (Any, Any) => Unit) =
-      InitialTarget(kind, valueType, keyType, (key, value) => write(toKey(key), toValue(value)))
-    state match {
-      case value: ValueState[_] =>
-        target(InitialKind.Value)((_, v) => value.asInstanceOf[ValueState[Any]].update(v))
-      case list: ListState[_] => target(InitialKind.List)((_, v) => list.asInstanceOf[ListState[Any]].add(v))
-      case map: MapState[_, _] => target(InitialKind.Map)(map.asInstanceOf[MapState[Any, Any]].put)
-      case reducing: ReducingState[_] =>
-        target(InitialKind.Value)((_, v) => reducing.asInstanceOf[ReducingState[Any]].add(v))
-      case _ => throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
-    }
+    InitialTarget.of(backend, descriptor, valueType, keyType)(
+      toKey,
+      converter(descriptor.valueSerializer, valueType)
+    )
   }
 
   /** From what is shown of a value to what the function works with. */

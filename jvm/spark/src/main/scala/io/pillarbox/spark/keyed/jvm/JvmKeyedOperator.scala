@@ -37,7 +37,8 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
     )
   }
 
-  override def initialTargets: Map[String, () => InitialTarget] = opened.initialTargets(context.spec.name)
+  override def initialTargets: Map[String, () => InitialTarget] =
+    opened.initialTargets(context.spec.name, context.backend)
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = rows
 

@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed.jvm
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedProcessFunction, Output, OutputTag}
 import io.pillarbox.spark.keyed.KeyedOperatorContext
 import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
@@ -15,9 +16,9 @@ final private class OpenedFunction(
 ) extends AutoCloseable {
 
   /** Its states, as values that a query starts with get into them. */
-  def initialTargets(operator: String): Map[String, () => InitialTarget] =
-    states.all.map { case (name, (descriptor, state)) =>
-      name -> (() => JvmInitialTarget.of(operator, descriptor, state))
+  def initialTargets(operator: String, backend: KeyedStateBackend[_]): Map[String, () => InitialTarget] =
+    states.all.map { case (name, descriptor) =>
+      name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
 
   /** Not on a task's thread: nobody uses the function any more. */

@@ -3,7 +3,6 @@ package io.pillarbox.spark.keyed.python
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
-import io.pillarbox.state.StateTtlConfig._
 import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
@@ -27,15 +26,12 @@ final private case class DeclaredState(
 ) {
   private def values = new UnsafeRowSerializer(valueType)
 
-  /** The worker renews by writing; only lists leave renewal by reading to the backend, which does it at once for all. */
-  private def ttlOfEntries = ttl.map(_.copy(updateType = OnCreateAndWrite))
-
-  def valueDescriptor: ValueStateDescriptor[UnsafeRow] = ValueStateDescriptor(name, values, ttlOfEntries)
+  def valueDescriptor: ValueStateDescriptor[UnsafeRow] = ValueStateDescriptor(name, values, ttl)
 
   def listDescriptor: ListStateDescriptor[UnsafeRow] = ListStateDescriptor(name, values, ttl)
 
   def mapDescriptor: MapStateDescriptor[UnsafeRow, UnsafeRow] =
-    MapStateDescriptor(name, new UnsafeRowSerializer(keyType), values, ttlOfEntries)
+    MapStateDescriptor(name, new UnsafeRowSerializer(keyType), values, ttl)
 }
 
 private object DeclaredState {
@@ -50,9 +46,8 @@ private object DeclaredState {
   )
 
   /** Reads the worker's READY. */
-  def fromReady(json: String): Seq[DeclaredState] = SpecJson.read[Ready](json).states.map { one =>
-    // Whether what is expired is shown is for the worker to say.
-    val ttl = one.ttl.map(_.config.copy(visibility = NeverReturnExpired))
-    DeclaredState(one.name, one.kind, one.`type`, one.keyType, ttl)
-  }
+  def fromReady(json: String): Seq[DeclaredState] = SpecJson
+    .read[Ready](json)
+    .states
+    .map(one => DeclaredState(one.name, one.kind, one.`type`, one.keyType, one.ttl.map(_.config)))
 }

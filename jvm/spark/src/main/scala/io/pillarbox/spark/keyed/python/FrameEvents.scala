@@ -225,18 +225,11 @@ private object FrameLimits {
     val most = if (maxRows > 0) maxRows else Int.MaxValue
     // The column form has no timers, and holds nothing from frame to frame.
     if (form == "batch") columns(math.min(most, 1 << 19))
-    else if (states.exists(isCollection) && !states.exists(isListThatExpires))
-      RowsWithCollections.copy(rows = most)
+    else if (states.exists(isCollection)) RowsWithCollections.copy(rows = most)
     else Rows.copy(rows = most)
   }
 
   private def isCollection(state: DeclaredState): Boolean = state.kind == "list" || state.kind == "map"
-
-  /**
-   * Its elements are renewed by a log that the backend carries out. Until it has, the backend's own clean-up may take
-   * away what the worker has renewed; values and entries of maps come back whole.
-   */
-  private def isListThatExpires(state: DeclaredState): Boolean = state.kind == "list" && state.ttl.nonEmpty
 }
 
 private object FrameEvents {

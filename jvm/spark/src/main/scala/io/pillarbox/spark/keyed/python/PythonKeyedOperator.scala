@@ -25,7 +25,6 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     with KeyedTarget[UnsafeRow, UnsafeRow] {
   private var context: KeyedOperatorContext = _
   private var worker: KeyedWorker = _
-  private var clock: RawClock = _
   private var states: Array[PythonState] = Array.empty
   private var events: FrameEvents = _
   private var results: ArrowBatchReader = _
@@ -56,7 +55,6 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     val rowSchema = functionSchema
     view = viewOf(rowSchema)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
-    clock = new RawClock(context.clock)
     worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext, context.count)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
@@ -136,17 +134,12 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   }
 
   /** The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have any. */
-  private def loadNewKeys(): Unit = if (loadedKeys < events.keys) {
-    clock.save()
-    clock.reading()
-    try
-      while (loadedKeys < events.keys) {
-        val slot = loadedKeys
-        loadedKeys += 1
-        if (isStored(slot)) addStored(slot) else states.foreach(_.addNothing(slot - events.firstKey))
-      }
-    finally clock.restore()
-  }
+  private def loadNewKeys(): Unit =
+    while (loadedKeys < events.keys) {
+      val slot = loadedKeys
+      loadedKeys += 1
+      if (isStored(slot)) addStored(slot) else states.foreach(_.addNothing(slot - events.firstKey))
+    }
 
   /** Whether anything of a key may be stored. */
   private def isStored(slot: Int): Boolean = !context.isBatch || hasInitial || (goesOn && slot == 0)
@@ -181,7 +174,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
 
   private def send(): Unit = {
     exchange(0)
-    if (context.isBatch) dropEnded()
+    if (context.isBatch) dropEnded() else states.foreach(_.cleanUp())
     goesOn = context.isBatch && endedKeys < events.keys
     endedKeys = 0
     events.clear()
@@ -204,15 +197,10 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   private def exchange(flags: Int): Unit = {
     events.settle()
     loadNewKeys()
-    clock.save()
-    clock.reading()
-    try {
-      frameId += 1
-      val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
-      val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
-      clock.restore()
-      applyUpdate(frame.body)
-    } finally clock.restore()
+    frameId += 1
+    val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
+    val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
+    applyUpdate(frame.body)
   }
 
   private def mode: Int =
@@ -249,7 +237,6 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
 
   /** Rows or changes that come before those of the update. */
   private def part(body: ByteBuffer): Unit = {
-    clock.restore()
     val what = body.getInt
     if (what == 0) collect(body) else states(what - 1).applyChanges(body, select)
   }
@@ -259,7 +246,6 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     collect(blobOf(body))
     val count = body.getInt
     (0 until count).foreach(state => states(state).applyChanges(blobOf(body), select))
-    clock.restore()
     applyTimers(body)
     PythonKeyedOperator.Kinds.foreach(kind => context.countTimers(kind, body.getInt.toLong))
   }
@@ -304,10 +290,13 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     blob
   }
 
-  private def stateOf(declared: DeclaredState): PythonState = declared.kind match {
-    case "list" => new PythonListState(declared, context.backend, arrow, clock)
-    case "map" => new PythonMapState(declared, context.backend, arrow, clock)
-    case _ => new PythonValueState(declared, context.backend, arrow, clock)
+  private def stateOf(declared: DeclaredState): PythonState = {
+    val backend = context.backend
+    declared.kind match {
+      case "list" => new PythonListState(declared, backend.stamped(declared.listDescriptor), backend, arrow)
+      case "map" => new PythonMapState(declared, backend.stamped(declared.mapDescriptor), backend, arrow)
+      case _ => new PythonValueState(declared, backend.stampedValue(declared.valueDescriptor), backend, arrow)
+    }
   }
 
   private def arrow(schema: StructType): Schema =

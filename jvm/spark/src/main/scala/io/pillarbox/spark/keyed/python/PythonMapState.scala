@@ -1,12 +1,10 @@
 package io.pillarbox.spark.keyed.python
 
-import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.state.{InitialKind, InitialTarget}
 import io.pillarbox.spark.worker.ArrowBatchReader
-import io.pillarbox.state.{KeyedStateBackend, MapState, TimestampedMap}
+import io.pillarbox.state.{KeyedStateBackend, StampedMap}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -15,11 +13,12 @@ import org.apache.spark.sql.types._
 /** Maps: sent whole up to a size, asked for entry by entry above it. */
 final private class PythonMapState(
     declared: DeclaredState,
+    state: StampedMap[UnsafeRow, UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema,
-    clock: RawClock
-) extends PythonState(
+    arrow: StructType => Schema
+) extends PythonCollectionState(
       declared,
+      state,
       schema(
         "key" -> IntegerType,
         "map_key" -> declared.keyType,
@@ -34,59 +33,54 @@ final private class PythonMapState(
         "ts" -> LongType
       ),
       arrow,
-      clock
+      backend
     ) {
-  private val state: MapState[UnsafeRow, UnsafeRow] = backend.getOrCreate(declared.mapDescriptor)
-  private val stamped = state.asInstanceOf[TimestampedMap[UnsafeRow, UnsafeRow]]
-  private val flags = new ByteArrayOutputStream
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
   override def addCells(slot: Int, index: Int): Long = {
-    val entries = state.entries.take(InlineEntries + 1).toArray
-    val isLarge = entries.length > InlineEntries
-    flags.write(if (isLarge) 1 else 0)
+    val found = entries(InlineEntries + 1)
+    val isLarge = found.length > InlineEntries
+    note(isLarge)
     if (isLarge) 0L
     else
-      entries.foldLeft(0L) { (bytes, entry) =>
-        writeEntry(index, entry.getKey, entry.getValue)
-        bytes + entry.getKey.getSizeInBytes + entry.getValue.getSizeInBytes
+      found.foldLeft(0L) { case (bytes, (key, value, stamp)) =>
+        writeEntry(index, key, value, stamp)
+        bytes + key.getSizeInBytes + value.getSizeInBytes
       }
   }
 
-  override def addNothing(index: Int): Unit = flags.write(0)
-
-  override def finishCells(): Seq[ByteBuffer] = {
-    val perKey = ByteBuffer.wrap(flags.toByteArray)
-    flags.reset()
-    perKey +: writer.finishParts()
+  /** Some of the current key's entries, with the stamps that are sent. */
+  private def entries(most: Int): Array[(UnsafeRow, UnsafeRow, Long)] = {
+    val cursor = state.cursor(few = false)
+    Iterator
+      .continually(cursor)
+      .take(most)
+      .takeWhile(_.next())
+      .map(at => (at.key, at.value, sent(at.stamp)))
+      .toArray
   }
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     op match {
-      case PythonMapState.All => state.entries.foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
+      case PythonMapState.All =>
+        val cursor = state.cursor(few = false)
+        while (cursor.next()) writeEntry(0, cursor.key, cursor.value, sent(cursor.stamp))
       case PythonMapState.One =>
         val wanted = keyOf(queries.read(key).getRow(0), 0)
         val value = state.get(wanted)
-        if (value != null) writeEntry(0, wanted, value)
+        if (value != null) writeEntry(0, wanted, value, sent(state.stamp))
       case _ =>
-        state.entries
-          .take(InlineEntries)
-          .toArray
-          .foreach(entry => writeEntry(0, entry.getKey, entry.getValue))
+        entries(InlineEntries).foreach { case (key, value, stamp) => writeEntry(0, key, value, stamp) }
     }
     message()
   }
 
-  override def initialTarget: InitialTarget = initialTarget(InitialKind.Map)(state.put)
-
-  override def clear(): Unit = state.clear()
-
-  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow): Unit = {
+  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, stamp: Long): Unit = {
     cell.update(0, index)
     cell.update(1, key)
     cell.update(2, value)
-    cell.update(3, if (declared.ttl.isEmpty) 0L else stamped.timestampOf(key))
+    cell.update(3, stamp)
     writeCell(key.getSizeInBytes.toLong + value.getSizeInBytes)
   }
 
@@ -94,7 +88,7 @@ final private class PythonMapState(
     toKey(row.getStruct(ordinal, declared.keyType.length)).copy()
 
   override protected def change(row: InternalRow): Unit = row.getByte(1) match {
-    case PythonMapState.Put => stamped.put(keyOf(row, 2), valueOf(row, 3), row.getLong(4))
+    case PythonMapState.Put => state.put(keyOf(row, 2), valueOf(row, 3), row.getLong(4))
     case PythonMapState.Remove => state.remove(keyOf(row, 2))
     case PythonMapState.Clear => state.clear()
     case other => throw new IllegalStateException(s"The worker sent an unknown map operation, $other")

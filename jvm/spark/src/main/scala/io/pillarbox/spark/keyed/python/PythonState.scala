@@ -1,8 +1,9 @@
 package io.pillarbox.spark.keyed.python
 
+import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 
-import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.spark.worker.{
   ArrowBatchReader,
   ArrowBatchWriter,
@@ -10,24 +11,38 @@ import io.pillarbox.spark.worker.{
   PythonTaskFailure,
   PythonWorkerException
 }
+import io.pillarbox.state.ttl.{Cleaner, TtlPolicy}
+import io.pillarbox.state.{ExpiryListener, KeyedStateBackend, Stamped}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 
 /**
- * One declared state on its way to the worker and back. The backend's current key is always the one that is meant.
+ * One declared state on its way to the worker and back. The backend's current key is always the one that is meant. The worker
+ * judges TTL, so that state is sent as it is stored, and takes what comes back with its stamp.
  *
+ * @param stored
+ *   the state as the backend has it
  * @param arrow
  *   turns a schema into Arrow's, as the session wants it
  */
 abstract private class PythonState(
     val declared: DeclaredState,
+    stored: Stamped,
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
-    protected val clock: RawClock
+    backend: KeyedStateBackend[UnsafeRow]
 ) extends AutoCloseable {
+
+  /** Null without TTL. */
+  protected val policy: TtlPolicy = TtlPolicy.of(stored.descriptor, backend).orNull
+  private val cleaner =
+    if (policy == null) null else new Cleaner(policy, stored, backend, ExpiryListener.None)
+
+  /** Since the last clean-up. */
+  private var accesses = 0
   protected val writer = new ArrowBatchWriter(arrow(cells))
 
   /** The row that is written next; the writer copies it. */
@@ -80,6 +95,16 @@ abstract private class PythonState(
       change(row)
       i += 1
     }
+    accesses += batch.numRows
+  }
+
+  /**
+   * Clears away what is expired under keys that nobody touches, for the changes since the last time. Only when the worker holds
+   * no keys: what it has renewed isn't stored before.
+   */
+  def cleanUp(): Unit = {
+    if (cleaner != null) cleaner.sweep(accesses)
+    accesses = 0
   }
 
   /** The entries of the current key that a QUERY asks for. */
@@ -87,22 +112,21 @@ abstract private class PythonState(
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
   /** The state, as values that a query starts with get into it. */
-  def initialTarget: InitialTarget
-
-  protected def initialTarget(kind: InitialKind)(write: (UnsafeRow, UnsafeRow) => Unit): InitialTarget = {
+  def initialTarget: InitialTarget = {
     val keyType = declared.keyType
-    val toKey: Any => UnsafeRow = if (keyType == null) _ => null else UnsafeRowSerializer.fromShown(keyType)
-    val toValue = UnsafeRowSerializer.fromShown(declared.valueType)
-    InitialTarget(
-      kind,
+    InitialTarget.of(
+      backend,
+      stored.descriptor,
       UnsafeRowSerializer.shownType(declared.valueType),
-      Option(keyType).fold(null: DataType)(UnsafeRowSerializer.shownType),
-      (key, value) => write(toKey(key), toValue(value))
+      if (keyType == null) null else UnsafeRowSerializer.shownType(keyType)
+    )(
+      if (keyType == null) identity else UnsafeRowSerializer.fromShown(keyType),
+      UnsafeRowSerializer.fromShown(declared.valueType)
     )
   }
 
   /** Removes what the current key holds. */
-  def clear(): Unit
+  def clear(): Unit = stored.clear()
 
   protected def change(row: InternalRow): Unit
 
@@ -112,11 +136,35 @@ abstract private class PythonState(
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
 
-  protected def sent(timestamp: Long): Long = if (declared.ttl.isEmpty) 0L else timestamp
+  /** The stamp as the worker gets it. */
+  protected def sent(stamp: Long): Long = if (policy == null) 0L else policy.known(stamp)
 
   override def close(): Unit = {
     writer.close()
     reader.close()
+  }
+}
+
+/** A list or map: cells that don't say which keys have none, and which of them have more than is sent with the frame. */
+abstract private class PythonCollectionState(
+    declared: DeclaredState,
+    stored: Stamped,
+    cells: StructType,
+    changes: StructType,
+    arrow: StructType => Schema,
+    backend: KeyedStateBackend[UnsafeRow]
+) extends PythonState(declared, stored, cells, changes, arrow, backend) {
+  private val flags = new ByteArrayOutputStream
+
+  /** Notes whether the next key has so much that it has to be asked for. */
+  protected def note(isLarge: Boolean): Unit = flags.write(if (isLarge) 1 else 0)
+
+  override def addNothing(index: Int): Unit = note(isLarge = false)
+
+  override def finishCells(): Seq[ByteBuffer] = {
+    val perKey = ByteBuffer.wrap(flags.toByteArray)
+    flags.reset()
+    perKey +: super.finishCells()
   }
 }
 

@@ -3,8 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.util
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.spark.state.{InitialKind, InitialTarget}
-import io.pillarbox.state.{AddressedValue, KeyedStateBackend, TimestampedValue, ValueState}
+import io.pillarbox.state.{AddressedValue, KeyedStateBackend, StampedValue}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -13,18 +12,17 @@ import org.apache.spark.sql.types._
 /** Values, and the accumulators of reducing and aggregating states. */
 final private class PythonValueState(
     declared: DeclaredState,
+    state: StampedValue[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema,
-    clock: RawClock
+    arrow: StructType => Schema
 ) extends PythonState(
       declared,
+      state,
       schema("value" -> declared.valueType, "ts" -> LongType),
       schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
       arrow,
-      clock
+      backend
     ) {
-  private val state: ValueState[UnsafeRow] = backend.getOrCreate(declared.valueDescriptor)
-  private val stamped = state.asInstanceOf[TimestampedValue[UnsafeRow]]
 
   private val addressed = state match {
     case state: AddressedValue => state
@@ -37,7 +35,7 @@ final private class PythonValueState(
   override def addCells(slot: Int, index: Int): Long = {
     val value = state.value()
     if (addressed != null) noteAddress(slot)
-    write(value, if (value == null) 0L else sent(stamped.timestamp))
+    write(value, if (value == null) 0L else sent(state.stamp))
     if (value == null) 0L else value.getSizeInBytes.toLong
   }
 
@@ -54,14 +52,9 @@ final private class PythonValueState(
     writeCell(if (value == null) 0L else value.getSizeInBytes.toLong)
   }
 
-  override def initialTarget: InitialTarget =
-    initialTarget(InitialKind.Value)((_, value) => state.update(value))
-
-  override def clear(): Unit = state.clear()
-
   override protected def change(row: InternalRow): Unit = {
     if (addressed != null && row.getInt(0) < addresses.length) addressed.expectAt(addresses(row.getInt(0)))
     if (row.isNullAt(1)) state.clear()
-    else stamped.write(valueOf(row, 1), row.getLong(2))
+    else state.put(valueOf(row, 1), row.getLong(2))
   }
 }

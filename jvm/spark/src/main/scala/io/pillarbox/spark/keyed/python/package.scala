@@ -5,6 +5,6 @@ package io.pillarbox.spark.keyed
  * changed state and timers come back; one round trip a frame.
  *
  * The layout of the frames is described in the worker's own codec (`pillarbox/_worker/keyed_frames.py`). State travels
- * raw: the worker alone judges TTL, so what is read and written here goes past the clock (see [[RawClock]]).
+ * with its stamps: the worker alone judges TTL, and nothing is renewed or removed here but what it says.
  */
 package object python

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed.scan
 
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
-import io.pillarbox.spark.state.{InitialKind, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
 import org.apache.spark.sql.catalyst.expressions._
@@ -21,11 +21,12 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedT
   private var context: KeyedOperatorContext = _
   private var state: ValueState[UnsafeRow] = _
 
+  private val descriptor: ValueStateDescriptor[UnsafeRow] =
+    ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
+
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
-    state = context.backend.getOrCreate(
-      ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
-    )
+    state = context.backend.getOrCreate(descriptor)
     val row = context.task.input
     initial = UnsafeProjection.create(program.initials, row)
     update = UnsafeProjection.create(program.updates, row ++ program.state)
@@ -33,10 +34,12 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedT
   }
 
   override def initialTargets: Map[String, () => InitialTarget] = {
-    val toRow = UnsafeRowSerializer.fromShown(program.stateSchema)
     val shown = UnsafeRowSerializer.shownType(program.stateSchema)
-    val write = (_: Any, value: Any) => state.update(toRow(value))
-    Map(ScanOperator.StateName -> (() => InitialTarget(InitialKind.Value, shown, null, write)))
+    def target = InitialTarget.of(context.backend, descriptor, shown, null)(
+      identity,
+      UnsafeRowSerializer.fromShown(program.stateSchema)
+    )
+    Map(ScanOperator.StateName -> (() => target))
   }
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this

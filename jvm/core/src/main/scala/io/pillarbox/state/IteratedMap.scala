@@ -1,0 +1,73 @@
+package io.pillarbox.state
+
+import java.util.AbstractMap.SimpleEntry
+import java.util.Map.Entry
+
+/** A map whose iterators are walks of a cursor. */
+private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
+  def descriptor: StateDescriptor[_]
+
+  protected def cursor(): StampedCursor[UK, UV]
+
+  /** Whether there is an entry of this key; no access. */
+  protected def isThere(key: UK): Boolean
+
+  override final def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
+    put(key, value)
+  }
+
+  override final def keys: StateIterator[UK] = new Walk[UK](cursor()) {
+    override protected def made: UK = at.key
+  }
+
+  override final def values: StateIterator[UV] = new Walk[UV](cursor()) {
+    override protected def made: UV = at.value
+  }
+
+  override final def entries: StateIterator[Entry[UK, UV]] = new Walk[Entry[UK, UV]](cursor()) {
+    override protected def made: Entry[UK, UV] = new LiveEntry(at)
+  }
+
+  private abstract class Walk[A](protected val at: StampedCursor[UK, UV]) extends StateIterator[A] {
+    private[this] var isAhead = false
+    private[this] var isOver = false
+    private[this] var hasLast = false
+
+    protected def made: A
+
+    override def hasNext: Boolean = {
+      at.check()
+      if (!isAhead && !isOver) {
+        isAhead = at.next()
+        isOver = !isAhead
+      }
+      isAhead
+    }
+
+    override def next(): A = {
+      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      val result = made
+      at.take()
+      isAhead = false
+      hasLast = true
+      result
+    }
+
+    override def remove(): Unit = {
+      at.check()
+      if (!hasLast) throw StateErrors.nothingToRemove
+      at.remove()
+      hasLast = false
+    }
+  }
+
+  /** An entry that an iteration returned; a new value of it goes into the map. */
+  private final class LiveEntry(at: StampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
+    override def setValue(value: UV): UV = {
+      at.check()
+      if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name, getKey)
+      put(getKey, value)
+      super.setValue(value)
+    }
+  }
+}

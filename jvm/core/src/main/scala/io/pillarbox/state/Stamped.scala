@@ -1,0 +1,157 @@
+package io.pillarbox.state
+
+/**
+ * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the epoch. Nothing is
+ * judged by it here: whatever is stored is there. For the TTL layer, and for an operator that judges TTL outside of this
+ * process.
+ *
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and stamps that are given are
+ * ignored.
+ */
+sealed private[pillarbox] trait Stamped extends State {
+  def descriptor: StateDescriptor[_]
+
+  /** Whether [[sweep]] finds anything. */
+  def sweeps: Boolean
+
+  /**
+   * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or map, which may be
+   * iterated over. Those that [[Stamped.isUpTo]] are removed, and then told to `gone`; the others get the stamp `first` if
+   * they have none.
+   */
+  def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit
+}
+
+private[pillarbox] object Stamped {
+
+  /** Whether an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that is known. */
+  def isUpTo(stamp: Long, upTo: Long, first: Long): Boolean =
+    stamp <= upTo && {
+      val life = if (stamp == StateClock.Unknown) first else stamp
+      life <= upTo && life != StateClock.Unknown
+    }
+}
+
+/** The current key's value, or accumulator. */
+private[pillarbox] trait StampedValue[T] extends ValueState[T] with Stamped {
+
+  /** Whether there is a value. */
+  def find(): Boolean
+
+  /** Of the value that `find` or `value` has just found. */
+  def stamp: Long
+
+  /** Gives the value that `find` or `value` has just found another stamp. */
+  def restamp(stamp: Long): Unit
+
+  def put(value: T, stamp: Long): Unit
+
+  override final def update(value: T): Unit =
+    if (value == null) clear() else put(value, StateClock.Unknown)
+}
+
+/**
+ * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each looked for
+ * again.
+ */
+private[pillarbox] trait AddressedValue {
+
+  /** Where the last access found the value of its key; good until the backend empties its cache. */
+  def address: Int
+
+  /** The next access looks there first; any number is allowed, another key's value is never taken for it. */
+  def expectAt(address: Int): Unit
+}
+
+/** The current key's list. */
+private[pillarbox] trait StampedList[T] extends ListState[T] with Stamped {
+
+  /** One for each element, in their order. */
+  def stamps: Iterator[Long]
+
+  def add(value: T, stamp: Long): Unit
+
+  /** Adds all or, if one is null, none. */
+  def addAll(values: Iterable[T], stamp: Long): Unit
+
+  /**
+   * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp `first` if they
+   * have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown, for nothing. Gives what stays.
+   */
+  def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T]
+
+  final def update(values: Iterable[T], stamp: Long): Unit = {
+    val all = values.toVector
+    all.foreach(requireValue)
+    clear()
+    addAll(all, stamp)
+  }
+
+  override final def add(value: T): Unit = add(value, StateClock.Unknown)
+
+  override final def addAll(values: Iterable[T]): Unit = addAll(values, StateClock.Unknown)
+
+  override final def update(values: Iterable[T]): Unit = update(values, StateClock.Unknown)
+
+  protected final def requireValue(value: T): Unit =
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
+}
+
+/** The current key's map. */
+private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Stamped {
+
+  /** Whether there is an entry of this key. */
+  def find(key: UK): Boolean
+
+  /** Of the entry that `find` or `get` has just found. */
+  def stamp: Long
+
+  /** Gives the entry that `find` or `get` has just found another stamp. */
+  def restamp(stamp: Long): Unit
+
+  /** Gives the entry that `find` has just found, of this key, another value and stamp. */
+  def replace(key: UK, value: UV, stamp: Long): Unit
+
+  def put(key: UK, value: UV, stamp: Long): Unit
+
+  /** Walks over the entries. `few` if it is mostly left after the first ones. */
+  def cursor(few: Boolean): StampedCursor[UK, UV]
+
+  override final def put(key: UK, value: UV): Unit = put(key, value, StateClock.Unknown)
+
+  override final def contains(key: UK): Boolean = find(key)
+
+  override protected final def cursor(): StampedCursor[UK, UV] = cursor(few = false)
+
+  override protected final def isThere(key: UK): Boolean = find(key)
+
+  protected final def requireKey(key: UK): Unit =
+    if (key == null) throw StateErrors.nullValue(descriptor.name, "a map key")
+
+  protected final def requireValue(value: UV): Unit =
+    if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
+}
+
+/** A walk over the entries of a map. It ends with a ConcurrentModificationException as a [[StateIterator]] does. */
+private[pillarbox] trait StampedCursor[UK, UV] {
+
+  /** Moves to the next entry; false at the end. */
+  def next(): Boolean
+
+  def key: UK
+
+  /** As it is now. */
+  def value: UV
+
+  def stamp: Long
+
+  def restamp(stamp: Long): Unit
+
+  /** This entry is the one that [[remove]] removes, wherever the walk has come to by then. */
+  def take(): Unit
+
+  def remove(): Unit
+
+  /** @throws java.util.ConcurrentModificationException if the map or the current key changed otherwise */
+  def check(): Unit
+}

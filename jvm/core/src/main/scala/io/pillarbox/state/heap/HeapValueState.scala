@@ -1,0 +1,105 @@
+package io.pillarbox.state.heap
+
+import io.pillarbox.state._
+import io.pillarbox.state.changelog._
+import io.pillarbox.state.serialization.{InputView, TypeSerializer}
+import io.pillarbox.state.ttl.SnapshotCut
+
+/** One object a key, its stamp in the column beside it: values, and the aggregates of the appending states. */
+final private[heap] class HeapValueState[K, V](
+    backend: HeapKeyedStateBackend[K],
+    descriptor: StateDescriptor[_],
+    id: Int
+) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
+    with StampedValue[V] {
+  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
+
+  override def value(): V = {
+    val at = entry()
+    if (at < 0) null.asInstanceOf[V] else table.value(at).asInstanceOf[V]
+  }
+
+  override def find(): Boolean = isThere(entry())
+
+  override def stamp: Long = if (hasStamps) table.timestamps(lastEntry) else StateClock.Unknown
+
+  override def restamp(stamp: Long): Unit = restamp(lastEntry, stamp)
+
+  override def put(value: V, stamp: Long): Unit = {
+    val at = entryForWrite()
+    if (hasStamps) table.timestamps(at) = stamp
+    table.setValue(at, value.asInstanceOf[AnyRef])
+    table.touch(at)
+  }
+
+  override def clear(): Unit = {
+    val at = entry()
+    if (isThere(at)) table.remove(at)
+  }
+
+  private[this] def isThere(at: Int): Boolean = at >= 0 && table.value(at) != null
+
+  private[this] def restamp(at: Int, stamp: Long): Unit = {
+    table.timestamps(at) = stamp
+    table.touch(at)
+  }
+
+  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+    if (Stamped.isUpTo(table.timestamps(at), upTo, first)) {
+      val (key, namespace, value) = (table.key(at), table.namespace(at), table.value(at))
+      table.remove(at)
+      gone.onExpire(key, namespace, null, value)
+    } else if (first != StateClock.Unknown) restamp(at, first)
+
+  override def numEntries: Long = {
+    var count = 0L
+    var i = 0
+    while (i < table.highWater) {
+      if (isAlive(i)) count += 1
+      i += 1
+    }
+    count
+  }
+
+  override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
+    if (isAlive(at)) writeEntry(at, keyGroupOf(at), SnapshotCut.Nothing, writer)
+    else {
+      val keyGroup = keyGroupOf(at)
+      writer.beginRemove(keyGroup)
+      writePrefix(at, keyGroup, writer)
+      writer.endRemove()
+    }
+  }
+
+  override def commitChanges(): Unit = table.commitChanges(at => if (!isAlive(at)) table.free(at))
+
+  override protected def writeEntry(
+      at: Int,
+      keyGroup: Int,
+      cut: SnapshotCut,
+      writer: StateStreamWriter
+  ): Unit =
+    if (!hasStamps || !cut.leavesOut(table.timestamps(at))) {
+      writer.beginPut(keyGroup)
+      writePrefix(at, keyGroup, writer)
+      writer.endKey()
+      if (hasStamps) writer.out.writeLong(table.timestamps(at))
+      serializer.serialize(table.value(at).asInstanceOf[V], writer.out)
+      writer.endValue()
+    }
+
+  override protected def load(
+      at: Int,
+      isPut: Boolean,
+      userKey: InputView,
+      value: InputView,
+      plan: RestorePlan[AnyRef, AnyRef]
+  ): Unit =
+    if (isPut) {
+      val stamp = plan.timestamp(value)
+      table.setValue(at, plan.value(value))
+      if (hasStamps) table.timestamps(at) = stamp
+      table.markCommitted(at)
+      if (!plan.sameBytes) table.touch(at)
+    } else table.free(at)
+}

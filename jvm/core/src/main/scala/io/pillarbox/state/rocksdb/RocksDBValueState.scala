@@ -1,0 +1,39 @@
+package io.pillarbox.state.rocksdb
+
+import io.pillarbox.state._
+
+/** One entry a key: values, and the accumulators of the appending states. */
+final private[rocksdb] class RocksDBValueState[K, V](
+    backend: RocksDBKeyedStateBackend[K],
+    descriptor: StateDescriptor[_],
+    column: StateColumn
+) extends RocksDBState[K, V](backend, descriptor, column)
+    with StampedValue[V]
+    with AddressedValue {
+
+  override def address: Int = column.recent
+
+  override def expectAt(address: Int): Unit = column.recent = address
+
+  override def value(): V = {
+    backend.checkAccess()
+    read(backend.prefix)
+  }
+
+  override def find(): Boolean = {
+    backend.checkAccess()
+    find(backend.prefix)
+  }
+
+  override def restamp(stamp: Long): Unit = table.restamp(column, backend.prefix, stamp)
+
+  override def put(value: V, stamp: Long): Unit = {
+    backend.checkAccess()
+    store(backend.prefix, value, stamp)
+  }
+
+  override def clear(): Unit = {
+    backend.checkAccess()
+    table.delete(column, backend.prefix)
+  }
+}

@@ -1,0 +1,207 @@
+package io.pillarbox.state.ttl
+
+import io.pillarbox.state._
+
+/** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
+sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
+    extends State {
+  private[this] val listener = raw.descriptor.onExpire.orNull
+
+  /** Told of what is removed already, for the listener. */
+  protected final val gone: ExpiryListener =
+    if (listener == null) ExpiryListener.None
+    else
+      (key, namespace, userKey, value) =>
+        backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
+  protected final val cleaner = new Cleaner(policy, raw, backend, gone)
+
+  override final def clear(): Unit = {
+    cleaner.now(): Unit
+    raw.clear()
+  }
+
+  /** Tells of a value of the current key that is removed already; gives it if it may be seen once more. */
+  protected final def told[V](userKey: Any, value: V): V = {
+    if (listener != null) gone.onExpire(backend.currentKey, backend.namespace, userKey, value)
+    if (policy.returnsExpired) value else null.asInstanceOf[V]
+  }
+}
+
+final private class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, backend: KeyedStateBackend[_])
+    extends TtlLayer(raw, policy, backend)
+    with ValueState[V] {
+
+  override def value(): V = {
+    val now = cleaner.now()
+    val value = raw.value()
+    if (value == null) value
+    else {
+      val stamp = raw.stamp
+      if (policy.isExpired(stamp, now)) {
+        raw.clear()
+        told(null, value)
+      } else {
+        val next = policy.afterRead(now, stamp)
+        if (next != stamp) raw.restamp(next)
+        value
+      }
+    }
+  }
+
+  override def update(value: V): Unit = if (value == null) clear()
+  else {
+    val now = cleaner.now()
+    raw.put(value, if (policy.needsStored && raw.find()) policy.stamp(now, raw.stamp) else policy.stamp(now))
+  }
+}
+
+final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
+    extends TtlLayer(raw, policy, backend)
+    with ListState[T] {
+
+  override def get(): Iterator[T] = {
+    val now = cleaner.now()
+    if (policy.returnsExpired) readAll(now) else read(now, gone)
+  }
+
+  private[this] def read(now: Long, gone: ExpiryListener): Iterator[T] =
+    raw.read(policy.limit(now), policy.raise(now), policy.first(now), gone)
+
+  /** With those that were expired until now, in their places. */
+  private[this] def readAll(now: Long): Iterator[T] = {
+    val all = raw.get().toVector
+    var isAll = true
+    val alive = read(
+      now,
+      (key, namespace, userKey, value) => {
+        isAll = false
+        gone.onExpire(key, namespace, userKey, value)
+      }
+    )
+    if (isAll) alive else all.iterator
+  }
+
+  override def add(value: T): Unit = raw.add(value, policy.stamp(cleaner.now()))
+
+  override def addAll(values: Iterable[T]): Unit = raw.addAll(values, policy.stamp(cleaner.now()))
+
+  override def update(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
+}
+
+final private class TtlMapState[UK, UV](
+    raw: StampedMap[UK, UV],
+    policy: TtlPolicy,
+    backend: KeyedStateBackend[_]
+) extends TtlLayer(raw, policy, backend)
+    with IteratedMap[UK, UV] {
+  override def descriptor: StateDescriptor[_] = raw.descriptor
+
+  override def get(key: UK): UV = {
+    val now = cleaner.now()
+    val value = raw.get(key)
+    if (value == null) value
+    else {
+      val stamp = raw.stamp
+      if (policy.isExpired(stamp, now)) {
+        raw.remove(key)
+        told(key, value)
+      } else {
+        val next = policy.afterRead(now, stamp)
+        if (next != stamp) raw.restamp(next)
+        value
+      }
+    }
+  }
+
+  override def put(key: UK, value: UV): Unit = {
+    val now = cleaner.now()
+    if (policy.needsStored && raw.find(key)) raw.replace(key, value, policy.stamp(now, raw.stamp))
+    else raw.put(key, value, policy.stamp(now))
+  }
+
+  override def remove(key: UK): Unit = {
+    cleaner.now(): Unit
+    raw.remove(key)
+  }
+
+  override def contains(key: UK): Boolean = get(key) != null
+
+  /** Expired entries that may be seen once more are left for that. */
+  override def isEmpty: Boolean = {
+    val now = cleaner.now()
+    val cursor = raw.cursor(few = true)
+    var isEmpty = true
+    while (isEmpty && cursor.next())
+      if (!policy.isExpired(cursor.stamp, now)) isEmpty = false
+      else if (!policy.returnsExpired) drop(cursor): Unit
+    isEmpty
+  }
+
+  override protected def isThere(key: UK): Boolean = raw.find(key)
+
+  override protected def cursor(): StampedCursor[UK, UV] = new Judged(cleaner.now(), raw.cursor(few = false))
+
+  /** Removes an expired entry; gives its value if it may be seen once more. */
+  private[this] def drop(at: StampedCursor[UK, UV]): UV = {
+    val (key, value) = (at.key, at.value)
+    at.take()
+    at.remove()
+    told(key, value)
+  }
+
+  /** A walk over the entries that may be seen. */
+  private final class Judged(now: Long, at: StampedCursor[UK, UV]) extends StampedCursor[UK, UV] {
+
+    /** The value of an expired entry, which is removed already. */
+    private[this] var expired: UV = _
+    private[this] var tookExpired = false
+
+    override def next(): Boolean = {
+      expired = null.asInstanceOf[UV]
+      var found = false
+      var more = true
+      while (!found && more)
+        if (!at.next()) more = false
+        else if (policy.isExpired(at.stamp, now)) {
+          expired = drop(at)
+          found = expired != null
+        } else {
+          renew()
+          found = true
+        }
+      found
+    }
+
+    private[this] def renew(): Unit = {
+      val stamp = at.stamp
+      val next = policy.afterRead(now, stamp)
+      if (next != stamp) at.restamp(next)
+    }
+
+    override def key: UK = at.key
+    override def value: UV = if (expired == null) at.value else expired
+    override def stamp: Long = at.stamp
+    override def restamp(stamp: Long): Unit = at.restamp(stamp)
+    override def check(): Unit = at.check()
+
+    override def take(): Unit = {
+      tookExpired = expired != null
+      if (!tookExpired) at.take()
+    }
+
+    override def remove(): Unit = if (!tookExpired) at.remove()
+  }
+}
+
+private[state] object TtlStates {
+
+  /** What the user gets of a state: itself without TTL, else a layer over it. */
+  def over(raw: Stamped, backend: KeyedStateBackend[_]): State =
+    TtlPolicy.of(raw.descriptor, backend).fold[State](raw) { policy =>
+      raw match {
+        case value: StampedValue[t] => new TtlValueState[t](value, policy, backend)
+        case list: StampedList[t] => new TtlListState[t](list, policy, backend)
+        case map: StampedMap[k, v] => new TtlMapState[k, v](map, policy, backend)
+      }
+    }
+}
