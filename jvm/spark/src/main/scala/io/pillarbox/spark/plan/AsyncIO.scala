@@ -2,7 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
@@ -26,6 +26,9 @@ final case class AsyncIO(
     operatorId: String,
     child: LogicalPlan
 ) extends UnaryNode {
+
+  /** For the physical node, which Spark's tasks may take along: without the plan below it. */
+  def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = child.output ++ results
 

@@ -5,6 +5,7 @@ import io.pillarbox.spark.state.{InitialLayout, InitialRows}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{
+  LocalRelation,
   LogicalPlan,
   SupportsNonDeterministicExpression,
   UnaryNode
@@ -42,6 +43,9 @@ final case class KeyedProcess(
 
   /** With the expressions as they are in this plan. */
   def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed)
+
+  /** For the physical node, which Spark's tasks may take along: without the plan below it. */
+  def alone: KeyedProcess = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = results
 

@@ -10,9 +10,9 @@ import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
 object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case node: AsyncIO => AsyncIOExec(node, planLater(node.child)) :: Nil
-    case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node, planLater(node.child)) :: Nil
-    case node: KeyedProcess => KeyedProcessBatchExec(node, planLater(node.child)) :: Nil
+    case node: AsyncIO => AsyncIOExec(node.alone, planLater(node.child)) :: Nil
+    case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
+    case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
     case _ => Nil
   }
 
