@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 import pillarbox as pb
-from spark_support import CallLog, Latch, by_value, threads_are_gone
+from spark_support import CallLog, Latch, by_value, collect_within, threads_are_gone
 
 by_value(__name__)
 
@@ -74,6 +74,20 @@ def test_a_row_that_is_ready_leaves_though_the_operators_below_wait(
     for name in ("b", "c"):
         rows = rows.transform(pb.async_io, same, returns=f"{name} long", engine="jvm", capacity=5)
     assert rows.limit(1).collect() == [(0, 0, 0, 0)]
+    threads_are_gone(spark)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_operator_may_have_answered_all_rows_before_the_one_above_it_starts(
+    spark: SparkSession, engine: str, count: int
+) -> None:
+    async def same(row: Any) -> int:
+        return int(row.id)
+
+    rows = spark.range(0, count, 1, 1)
+    for name in "abc":
+        rows = rows.transform(pb.async_io, same, returns=f"{name} long", engine=engine)
+    assert collect_within(rows, 60) == [(i, i, i, i) for i in range(count)]
     threads_are_gone(spark)
 
 

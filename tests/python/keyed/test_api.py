@@ -137,6 +137,10 @@ class Columns(pb.BatchProcessFunction):
         ({"returns": "n int, N int"}, "two columns named N"),
         ({"side_outputs": {"k": "why string"}}, "two columns named k"),
         ({"side_outputs": {"tag": "why string"}}, "two columns named tag"),
+        (
+            {"side_outputs": {"main": "why string"}},
+            "another than the main output's, but it is 'main'",
+        ),
         ({"side_outputs": {"bad": "why"}}, "returns must be a DDL string"),
         ({"fn": CountAndSum}, "not its class"),
         (

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -125,27 +127,40 @@ class First(pb.KeyedProcessFunction):
         yield ctx.key, self.first.value()
 
 
+class FirstColumns(pb.BatchProcessFunction):
+    """The same in the column form."""
+
+    def open(self, ctx: Any) -> None:
+        ctx.value_state("first", "timestamp")
+
+    def process(self, batch: Any, state: Any, ctx: Any) -> Any:
+        times = pb.columns.group_first(batch["ts"], state.index)
+        state["first"] = pc.coalesce(state["first"], times)
+        return {"k": batch["k"], "ts": state["first"].take(pa.array(state.index))}
+
+
 FIRSTS = [[("a", 5)], [("b", 50), ("a", 9)], [("b", 60), ("a", 52)], [("c", 90)]]
 
 
-def firsts(name: str) -> Any:
+def firsts(name: str, form: Any = First) -> Any:
     def build(rows: DataFrame) -> DataFrame:
         out = timed(rows).transform(
-            pb.process_keyed, First(), by="k", returns=f"k string, {name} timestamp"
+            pb.process_keyed, form(), by="k", returns=f"k string, {name} timestamp"
         )
         return out.withColumnRenamed(name, "ts") if name != "ts" else out
 
     return build
 
 
+@pytest.mark.parametrize("form", [First, FirstColumns])
 @pytest.mark.parametrize("then", [lambda rows: rows, lambda rows: rows.dropDuplicates(["k", "ts"])])
 def test_an_event_time_behind_the_watermark_is_an_error_that_names_the_row(
-    quick: SparkSession, tmp_path: Path, then: Any
+    quick: SparkSession, tmp_path: Path, then: Any, form: Any
 ) -> None:
     with pytest.raises(Exception, match="EVENT_TIME_BEHIND_WATERMARK") as caught:
-        run(quick, tmp_path, FIRSTS, lambda rows: then(firsts("ts")(rows)), "append")
+        run(quick, tmp_path, FIRSTS, lambda rows: then(firsts("ts", form)(rows)), "append")
     message = str(caught.value)
-    assert "process_keyed(First): The function emitted [a," in message
+    assert f"process_keyed({form.__name__}): The function emitted [a," in message
     assert "has passed it with 1970-01-01T00:00:00.005Z" in message
     assert "Emit the time as a column of another name" in message
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -366,6 +369,20 @@ def test_structs_are_state_columns_too(keyed):
     assert store.cells["last", "b"] == ({"x": 7, "k": None}, 0)
 
 
+@pytest.mark.parametrize("made", [np.array, pd.Series])
+def test_a_column_of_state_is_what_it_was_when_it_was_written(keyed, made):
+    class Reuses(RunningCount):
+        def process(self, batch, state, ctx):
+            counts = made([1, 2])
+            state["n"] = counts
+            counts[0] = 99
+            return {"k": batch["k"], "y": state["n"]}
+
+    store = Store(keyed.start_keyed(Reuses(), form="batch"))
+    assert store.run([row("a", 1), row("b", 2)]) == [("a", 1), ("b", 2)]
+    assert store.cells["n", "a"] == ({"value": 1}, 0)
+
+
 @pytest.mark.parametrize(
     ("answer", "word"),
     [
@@ -374,6 +391,10 @@ def test_structs_are_state_columns_too(keyed):
         (lambda batch, state: {"k": batch["k"], "Y": [1, 2]}, "'Y' is no column; the nearest is y"),
         (lambda batch, state: {"k": batch["k"], "y": [1]}, "columns of one length"),
         (lambda batch, state: 5, "a RecordBatch, a Table or a dict of columns"),
+        (
+            lambda batch, state: pa.table([batch["k"], [1, 2], [3, 4]], names=["k", "y", "y"]),
+            "columns of different names",
+        ),
         (lambda batch, state: state["m"], "no state 'm'; declared are 'n', 'last'"),
         (lambda batch, state: state.__setitem__("n", [1, 2, 3]), "2 values, one a key"),
         (lambda batch, state: state.__setitem__("n", ["x", "y"]), "state n"),

@@ -16,9 +16,9 @@ from .._arrow.schema import (
     parse_returns,
     select_inputs,
 )
-from .._base.checks import check_choice, check_flag, check_name, column_names
+from .._base.checks import check_choice, check_flag, check_name, column_names, invalid
 from .._keyed.columns import check_timestamp, has_equality
-from .._keyed.output import TAG
+from .._keyed.output import MAIN, TAG
 from ..errors import error
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def parse_outputs(
         owners[folded(name, case_sensitive)] = "returns"
     for name in [TAG, *side_outputs] if side_outputs else []:
         check_name("a tag of side_outputs", name, "rotations")
+        if name == MAIN:
+            raise invalid("a tag of side_outputs", "another than the main output's", name, '"late"')
         key = folded(name, case_sensitive)
         if key in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")

@@ -88,8 +88,8 @@ class StateColumn:
         return values if policy.returns_expired else alive
 
     def write(self, values: Any) -> None:
-        """All values anew."""
-        new = self._converter.array(values)
+        """All values anew, as they are now: memory of numpy and pandas may change later."""
+        new = self._converter.array(values.copy() if _is_lent(values) else values)
         if len(new) != self._count:
             place = self._declaration.type.place
             raise mismatch(place, f"{self._count} values, one a key", values)
@@ -124,3 +124,7 @@ class StateColumn:
 
 def _filled(values: pa.Array) -> Any:
     return values.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _is_lent(values: Any) -> bool:
+    return hasattr(values, "dtype") and hasattr(values, "copy")

@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
 from .._arrow.lists import has_infinity, list_writer
-from ..errors import error, shown
+from ..errors import PillarboxError, error, shown
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 _Pairs = list[tuple[pa.DataType, t.DataType]]
@@ -105,16 +105,24 @@ class BatchAcceptor:
 
 
 def _named(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, (pa.RecordBatch, pa.Table)):
-        return dict(zip(answer.schema.names, answer.columns, strict=True))
     if isinstance(answer, dict):
         return answer
-    raise error(
+    if not isinstance(answer, (pa.RecordBatch, pa.Table)):
+        expected = "a RecordBatch, a Table or a dict of columns"
+        raise _misshapen(answer, expected, "Return None for no rows.")
+    columns = dict(zip(answer.schema.names, answer.columns, strict=True))
+    if len(columns) < answer.num_columns:
+        raise _misshapen(answer, "columns of different names", "Rename or drop one of each two.")
+    return columns
+
+
+def _misshapen(answer: Any, expected: str, advice: str) -> PillarboxError:
+    return error(
         "RESULT_SHAPE_MISMATCH",
-        expected="a RecordBatch, a Table or a dict of columns",
+        expected=expected,
         value=shown(answer),
         found=type(answer).__name__,
-        advice="Return None for no rows.",
+        advice=advice,
     )
 
 

@@ -42,13 +42,22 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
   private def pull(): Boolean = {
     lane.enter()
     try {
-      if (!started) start()
-      while (readyInputs.isEmpty && !isFinished) driver.step()
+      awaitRow()
       if (isFinished) {
         ended = true
         lane.finish()
       }
     } finally lane.leave()
+    !readyInputs.isEmpty
+  }
+
+  /**
+   * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator that is
+   * chained behind this one goes on in it.
+   */
+  private def awaitRow(): Boolean = {
+    if (!started) start()
+    while (readyInputs.isEmpty && !isFinished) driver.step()
     !readyInputs.isEmpty
   }
 
@@ -94,7 +103,11 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
 
   private def start(): Unit = {
     started = true
-    if (input.hasNext) {
+    val hasInput = input match {
+      case chained: AsyncIOIterator => chained.awaitRow()
+      case other => other.hasNext
+    }
+    if (hasInput) {
       driver = new OperatorDriver(task, input, this, lane, priority, context, () => progress.run())
       lane.closeAtEnd(driver)
       driver.open()
