@@ -18,12 +18,12 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /** Runs `node` on static data: sorted by key, one key at a time. */
 final case class KeyedProcessBatchExec(
-    @transient node: KeyedProcess,
+    node: KeyedProcess,
     child: SparkPlan
 ) extends UnaryExecNode {
   import node.{initial, keys, orderBy, results, spec, timestamp}
 
-  override val output: Seq[Attribute] = results
+  override def output: Seq[Attribute] = results
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
