@@ -22,7 +22,7 @@ import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExe
  * only when a timer is due.
  */
 final case class KeyedProcessExec(
-    @transient node: KeyedProcess,
+    node: KeyedProcess,
     child: SparkPlan,
     stateInfo: Option[StatefulOperatorStateInfo] = None,
     eventTimeWatermarkForLateEvents: Option[Long] = None,
@@ -39,10 +39,9 @@ final case class KeyedProcessExec(
   override protected val pythonMetrics: Map[String, SQLMetric] =
     KeyedMetrics.ofPython(node.factory, sparkContext)
 
-  // Operators above take this one along to executors, where there is no logical plan.
-  override val keyExpressions: Seq[Attribute] = keys
+  override def keyExpressions: Seq[Attribute] = keys
 
-  override val output: Seq[Attribute] = results
+  override def output: Seq[Attribute] = results
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
