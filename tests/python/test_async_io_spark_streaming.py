@@ -223,3 +223,10 @@ def test_a_watermark_passes_through(folders: Folders) -> None:
     add(4)  # behind the watermark
     run()
     assert totals() == [(at(0), 6), (at(10), 12)]
+
+
+def test_stateful_operators_of_spark_after_calls(folders: Folders) -> None:
+    folders.add(0, 4)
+    folders.add(2, 6)
+    folders.run(folders.enriched().dropDuplicates(["id"]))
+    assert folders.written() == [(i, 2 * i) for i in range(6)]
