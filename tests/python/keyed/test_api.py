@@ -162,6 +162,18 @@ def test_a_stream_needs_a_watermark_to_be_sorted_by_time(stream, asked):
         apply(stream, timestamp="timestamp", time_sorted=True)
 
 
+def test_a_stream_is_sorted_by_the_column_of_its_watermark_only(stream, asked):
+    from pyspark.sql import functions as F
+
+    two = stream.withWatermark("timestamp", "5 seconds").withColumn(
+        "seen", F.col("timestamp") + F.expr("INTERVAL 1 SECOND")
+    )
+    with pytest.raises(pb.InvalidOption, match=r"BY_OTHER_COLUMN.*'seen'.*that of 'timestamp'"):
+        apply(two, timestamp="seen", time_sorted=True)
+    apply(two, timestamp="timestamp", time_sorted=True)
+    apply(two, timestamp="seen")
+
+
 def test_a_function_that_can_not_be_sent_is_named(df, asked, spark):
     fn = CountAndSum()
     fn.session = spark

@@ -97,7 +97,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     if options.time_sorted:
         # A column of windows has a watermark too, and no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
-        _check_time_sorted(timestamp or event_time, df.isStreaming and not marked)
+        _check_time_sorted(timestamp or event_time, marked if df.isStreaming else None)
     inputs = None if options.inputs is None else column_names("inputs", options.inputs)
     return KeyedInput(
         options=options,
@@ -111,11 +111,18 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     )
 
 
-def _check_time_sorted(timestamp: StructField | None, lacks_watermark: bool) -> None:
+def _check_time_sorted(
+    timestamp: StructField | None, watermarked: Sequence[StructField] | None
+) -> None:
+    """``watermarked``: the columns of a stream that have a watermark; None for a batch."""
     if timestamp is None:
         raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
-    if lacks_watermark:
+    if watermarked is None or timestamp in watermarked:
+        return
+    if not watermarked:
         raise error("TIME_SORTED_WITHOUT_WATERMARK", column=timestamp.name)
+    watermark = watermarked[0].name
+    raise error("TIME_SORTED_BY_OTHER_COLUMN", column=timestamp.name, watermark=watermark)
 
 
 def parse_outputs(

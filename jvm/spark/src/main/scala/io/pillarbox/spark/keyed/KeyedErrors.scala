@@ -58,6 +58,9 @@ object KeyedErrors {
   def sortedWithoutWatermark(operator: String, column: String): IllegalArgumentException =
     refused("TIME_SORTED_WITHOUT_WATERMARK", operator, "column" -> column)
 
+  def sortedByOther(operator: String, column: String, watermark: String): IllegalArgumentException =
+    refused("TIME_SORTED_BY_OTHER_COLUMN", operator, "column" -> column, "watermark" -> watermark)
+
   def rowWithoutTime(operator: String, column: String, row: String): RuntimeException =
     named("TIMESTAMP_MISSING", operator, "column" -> column, "row" -> row)
 

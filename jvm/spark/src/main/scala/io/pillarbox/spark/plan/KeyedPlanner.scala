@@ -106,6 +106,10 @@ final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFra
       val time = timestamp.getOrElse(throw KeyedErrors.sortedWithoutTime(spec.name))
       if (analyzed.isStreaming && !hasWatermark)
         throw KeyedErrors.sortedWithoutWatermark(spec.name, time.name)
+      if (analyzed.isStreaming && !isWatermarked(time)) {
+        val watermark = analyzed.output.find(isWatermarked).fold("another column")(_.name)
+        throw KeyedErrors.sortedByOther(spec.name, time.name, watermark)
+      }
     }
   }
 
