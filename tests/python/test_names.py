@@ -176,6 +176,13 @@ def test_a_key_that_is_no_column_is_an_error_in_keyed_functions(form: Any, answe
 
 
 @pytest.mark.parametrize("form", KEYED)
+def test_a_row_with_a_field_twice_is_an_error_that_names_it(form: Any) -> None:
+    twice = Row("price", "currency", "currency")(1.0, "EUR", "USD")
+    with pytest.raises(pb.ResultTypeMismatch, match=r"FIELD_TWICE.*'currency' twice"):
+        form(twice)
+
+
+@pytest.mark.parametrize("form", KEYED)
 def test_a_column_that_is_missing_is_null(form: Any) -> None:
     form({"price": 1.0})
     form({"currency": "EUR"})

@@ -51,11 +51,15 @@ def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | Non
     """The values of ``names`` in ``value``, None for those it lacks; None if it has no names.
 
     None as well, under ``place.lenient``, for names of which none is a field. Raises
-    ``ResultTypeMismatch`` (UNKNOWN_FIELD).
+    ``ResultTypeMismatch`` (UNKNOWN_FIELD, FIELD_TWICE).
     """
     named = as_mapping(value)
     if named is None:
         return None
+    if isinstance(value, Row) and len(named) < len(value.__fields__):
+        names_of_row = value.__fields__
+        key = next(name for at, name in enumerate(names_of_row) if name in names_of_row[:at])
+        raise error("FIELD_TWICE", key=key, value=shown(value))
     missing = [name for name in names if name not in named]
     unknown = [key for key in named if key not in names]
     for key in unknown:
