@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pillarbox as pb
 from spark_apps import run_app
 
@@ -76,7 +78,10 @@ def stopped_in_the_middle(folder, stops):  # type: ignore[no-untyped-def]
     return [seen, folders()]
 
 
-def test_queries_that_are_stopped_in_the_middle_of_a_batch_leave_no_folders(tmp_path: Path) -> None:
-    seen, left = run_app(stopped_in_the_middle, str(tmp_path), 6)
+@pytest.mark.parametrize("stops", [6, pytest.param(60, marks=pytest.mark.soak)])
+def test_queries_that_are_stopped_in_the_middle_of_a_batch_leave_no_folders(
+    tmp_path: Path, stops: int
+) -> None:
+    seen, left = run_app(stopped_in_the_middle, str(tmp_path), stops)
     assert seen > 0
     assert left == []
