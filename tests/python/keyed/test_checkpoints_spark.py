@@ -113,7 +113,7 @@ class Query:
     def await_snapshots(self) -> None:
         """They follow in the background."""
         jvm: Any = self.spark._jvm
-        maintenance = getattr(jvm.io.pillarbox.spark.checkpoint, "StateMaintenance$")
+        maintenance = getattr(jvm.io.pillarbox.spark.state, "StateMaintenance$")
         getattr(maintenance, "MODULE$").awaitDone()
 
     def forget_last_batch(self) -> list[Path]:
