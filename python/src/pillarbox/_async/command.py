@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.functions import JvmFunction, check_parameters, name_of, pickled
+from .._base.functions import JvmFunction, check_parameters, name_of, pickled, unpickled
 from ..errors import error, shown
 from ..retry import Retry
 
@@ -34,6 +34,29 @@ class Command:
     def dumps(self) -> bytes:
         """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
         return pickled(self, name_of(self.function))
+
+
+class Shipped:
+    """A command on its way to a task that unpickles it itself, and can tell what goes wrong then.
+
+    It is pickled when the plan is, so that broadcast variables in it belong to the plan.
+    """
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._pickled = b""
+
+    def __getstate__(self) -> bytes:
+        return self._command.dumps()
+
+    def __setstate__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+
+    def command(self) -> Command:
+        """In the task. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+        made = unpickled(self._pickled)
+        assert isinstance(made, Command)
+        return made
 
 
 def check_function(function: object, with_resource: bool, is_batch: bool) -> None:

@@ -17,10 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.rows import RowReader
-from .._base.functions import unpickled
 from .._base.report import Report, Reported, report_of
 from ..errors import WorkerFailed
-from .command import Command
+from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
 from .options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
 from .python_operator import AsyncOperator
@@ -83,23 +82,22 @@ class CallScope:
 
 
 def run_task(
-    pickled: bytes,
+    shipped: Shipped,
     options: AsyncOptions,
     input_columns: list[int],
     names: list[str],
     scope: CallScope,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """What a task puts out for the partitions it reads; ``pickled`` is the ``Command``."""
+    """What a task puts out for the partitions it reads."""
     rows = InputBatches(batches)
     # Without rows there is no partition to tell, and nothing to do.
     if not rows.has_any():
         return
     try:
-        command = unpickled(pickled)
+        command = shipped.command()
     except WorkerFailed as problem:
         raise report_of(problem, f"async_io({options.name})").to_raise() from None
-    assert isinstance(command, Command)
     task = PythonTask(command, options, input_columns, names, scope.prefix(rows.partition))
     yield from task.run(rows)
 

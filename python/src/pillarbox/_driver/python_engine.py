@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from .._arrow.schema import check_type
-from .._async.command import Command
+from .._async.command import Command, Shipped
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
 from .identity import Identity
@@ -39,14 +39,15 @@ def async_io_in_python(
 
     for column in df.schema.fields:
         check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
-    pickled = command.dumps()
+    command.dumps()  # an error now, naming the function, not in the middle of planning
+    shipped = Shipped(command)
     forget_broadcasts(df.sparkSession)
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope = _scope(df, identity)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from run_task(pickled, options, columns, made.names, scope, batches)
+        yield from run_task(shipped, options, columns, made.names, scope, batches)
 
     # Plans show the name, and those of operators above tell by it what they are applied to.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
