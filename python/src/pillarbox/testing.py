@@ -22,9 +22,9 @@ from ._arrow.lists import row_class
 from ._base.checks import column_names
 from ._harness import snapshot as snapshots
 from ._harness.memory import KeySpace, hashable, visible
-from ._keyed.columns import order_key, timestamp_reader
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
+from ._keyed.input_columns import order_key, timestamp_reader
 from ._keyed.methods import check_methods, instead_of
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime

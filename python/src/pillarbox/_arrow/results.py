@@ -134,7 +134,7 @@ class ResultEncoder:
         if isinstance(problem, PillarboxError):
             return problem
         advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"
-        refused = _shape(_expected(self._schema.names), answer, advice)
+        refused = wrong_shape(_expected(self._schema.names), answer, advice)
         refused.__cause__ = problem
         return refused
 
@@ -145,7 +145,7 @@ class ResultEncoder:
             rows.append(self._to_values(answer))
             return 1
         if not isinstance(answer, list):
-            raise _shape("a list of rows, as explode=True", answer, "Return [] for no row.")
+            raise wrong_shape("a list of rows, as explode=True", answer, "Return [] for no row.")
         new = [self._nulls if one is None else self._to_values(one) for one in answer]
         rows.extend(new)
         return len(new)
@@ -216,7 +216,8 @@ def too_large(found: int, size: FrameSize) -> PillarboxError:
     return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
 
 
-def _shape(expected: str, answer: object, advice: str) -> PillarboxError:
+def wrong_shape(expected: str, answer: object, advice: str) -> PillarboxError:
+    """RESULT_SHAPE_MISMATCH for an answer that is nothing of what is ``expected``."""
     return error(
         "RESULT_SHAPE_MISMATCH",
         expected=expected,
@@ -252,10 +253,10 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
         if named is not None:
             return named
         if as_mapping(answer) is not None:
-            raise _shape(expected, answer, "None of its names is a column of returns.")
+            raise wrong_shape(expected, answer, "None of its names is a column of returns.")
         if isinstance(answer, tuple) and len(answer) == len(names):
             return answer
-        raise _shape(expected, answer, _advice(answer))
+        raise wrong_shape(expected, answer, _advice(answer))
 
     return values
 

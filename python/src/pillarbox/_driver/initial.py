@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from .._keyed.columns import quoted
+from .._keyed.input_columns import quoted
 from ..errors import PillarboxError, error, shown
 from .read_state import TIMERS
 

@@ -17,7 +17,7 @@ from .._arrow.schema import (
     select_inputs,
 )
 from .._base.checks import check_choice, check_flag, check_name, column_names, invalid
-from .._keyed.columns import check_timestamp, has_equality
+from .._keyed.input_columns import check_timestamp, has_equality
 from .._keyed.output import MAIN, TAG
 from ..errors import error
 

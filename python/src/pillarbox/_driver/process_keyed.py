@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction
-from .._keyed.columns import quoted
 from .._keyed.function import BatchProcessFunction, KeyedProcessFunction
+from .._keyed.input_columns import quoted
 from .._keyed.methods import check_methods, instead_of
 from ..errors import error, shown
 

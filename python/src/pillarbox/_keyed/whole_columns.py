@@ -18,7 +18,8 @@ from pyspark.sql import types as t
 from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
 from .._arrow.lists import has_infinity, list_writer
-from ..errors import PillarboxError, error, shown
+from .._arrow.results import wrong_shape
+from ..errors import error
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 _Pairs = list[tuple[pa.DataType, t.DataType]]
@@ -109,21 +110,12 @@ def _named(answer: Any) -> dict[str, Any]:
         return answer
     if not isinstance(answer, (pa.RecordBatch, pa.Table)):
         expected = "a RecordBatch, a Table or a dict of columns"
-        raise _misshapen(answer, expected, "Return None for no rows.")
+        raise wrong_shape(expected, answer, "Return None for no rows.")
     columns = dict(zip(answer.schema.names, answer.columns, strict=True))
     if len(columns) < answer.num_columns:
-        raise _misshapen(answer, "columns of different names", "Rename or drop one of each two.")
+        advice = "Rename or drop one of each two."
+        raise wrong_shape("columns of different names", answer, advice)
     return columns
-
-
-def _misshapen(answer: Any, expected: str, advice: str) -> PillarboxError:
-    return error(
-        "RESULT_SHAPE_MISMATCH",
-        expected=expected,
-        value=shown(answer),
-        found=type(answer).__name__,
-        advice=advice,
-    )
 
 
 def _array_or_list(values: Any) -> pa.Array | list[Any] | None:

@@ -42,14 +42,16 @@ final class KeyedIterator(
     !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
 
   private def pull(): Boolean = {
-    inLane {
+    lane.enter()
+    try {
       puller = Thread.currentThread()
       if (!started) start()
       while (ready.isEmpty && !ended) step()
       if (!ready.isEmpty) ensureEnd()
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
-    }
+    } catch misfit
+    finally lane.leave()
     !ready.isEmpty
   }
 
@@ -67,17 +69,18 @@ final class KeyedIterator(
 
   private def runToEnd(): Unit =
     if (puller eq Thread.currentThread()) while (hasNext) next()
-    else if (!ended) inLane {
-      // The thread that pulled may be taking a row at this moment.
-      ready.dropNew()
-      while (!ended) step()
+    else if (!ended) {
+      lane.enter()
+      try {
+        // The thread that pulled may be taking a row at this moment.
+        ready.dropNew()
+        while (!ended) step()
+      } catch misfit
+      finally lane.leave()
     }
 
-  private def inLane(body: => Unit): Unit = {
-    lane.enter()
-    try body
-    catch { case problem: StateException => throw KeyedErrors.stateMisfit(task.spec.name, problem) }
-    finally lane.leave()
+  private val misfit: PartialFunction[Throwable, Nothing] = { case problem: StateException =>
+    throw KeyedErrors.stateMisfit(task.spec.name, problem)
   }
 
   private def step(): Unit = if (driver == null || driver.isFinished) end() else driver.step()
