@@ -18,8 +18,8 @@ SOURCES = {
     "Price": """
         package com.acme;
 
-        import io.pillarbox.async.AsyncFunction;
-        import io.pillarbox.async.ResultFuture;
+        import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.ResultFuture;
         import java.util.ArrayList;
         import java.util.List;
         import java.util.Map;
@@ -60,8 +60,8 @@ SOURCES = {
     "WrongType": """
         package com.acme;
 
-        import io.pillarbox.async.AsyncFunction;
-        import io.pillarbox.async.ResultFuture;
+        import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.ResultFuture;
         import org.apache.spark.sql.Row;
         import org.apache.spark.sql.RowFactory;
 
@@ -74,9 +74,9 @@ SOURCES = {
     "Keyed": """
         package com.acme;
 
-        import io.pillarbox.operator.Collector;
-        import io.pillarbox.operator.KeyedProcessFunction;
-        import io.pillarbox.operator.OutputTag;
+        import io.pillarbox.api.Collector;
+        import io.pillarbox.api.KeyedProcessFunction;
+        import io.pillarbox.api.OutputTag;
         import java.util.Map;
         import java.util.concurrent.CompletionException;
         import org.apache.spark.sql.Row;
@@ -118,8 +118,8 @@ SOURCES = {
     "NeedsNumber": """
         package com.acme;
 
-        import io.pillarbox.async.AsyncFunction;
-        import io.pillarbox.async.ResultFuture;
+        import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.ResultFuture;
         import org.apache.spark.sql.Row;
 
         public class NeedsNumber implements AsyncFunction<Row, Row> {
@@ -270,8 +270,8 @@ def test_what_does_not_fit_is_told(answers: Any, case: str, condition: str, reas
 @pytest.mark.parametrize(
     ("class_name", "condition", "reason"),
     [
-        ("java.lang.String", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.operator.Keyed"),
-        ("com.acme.Price", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.operator.Keyed"),
+        ("java.lang.String", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.api.Keyed"),
+        ("com.acme.Price", "JVM_CLASS_UNSUITABLE", "does not extend io.pillarbox.api.Keyed"),
         ("com.acme.Missing", "JVM_CLASS_NOT_FOUND", "is not on the executors' class path"),
     ],
 )

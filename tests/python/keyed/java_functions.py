@@ -14,12 +14,10 @@ COUNTING = "pillarbox.tests.Counting"
 SOURCE = """
 package pillarbox.tests;
 
-import io.pillarbox.operator.*;
-import io.pillarbox.spark.keyed.RowSerializer;
-import io.pillarbox.state.*;
+import io.pillarbox.api.*;
+import io.pillarbox.spark.SparkSerializers;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
-import scala.Option;
 
 public class Counting extends KeyedProcessFunction<Row, Row, Row> {
   private final String tag;
@@ -31,16 +29,14 @@ public class Counting extends KeyedProcessFunction<Row, Row, Row> {
   }
 
   @Override
-  public void open(KeyedProcessFunction.OpenContext context) {
-    count = context.getState(new ValueStateDescriptor<Row>(
-        "count", RowSerializer.of("value bigint"), Option.empty(), Option.empty()));
-    rows = context.getState(new ListStateDescriptor<Row>(
-        "rows", RowSerializer.of("k string, v bigint"), Option.empty(), Option.empty()));
+  public void open(OpenContext context) {
+    count = context.getState(StateDescriptor.value("count", SparkSerializers.rows("value bigint")));
+    rows = context.getState(
+        StateDescriptor.list("rows", SparkSerializers.rows("k string, v bigint")));
   }
 
   @Override
-  public void processElement(
-      Row row, KeyedProcessFunction.Context<Row> context, Collector<Row> out) {
+  public void processElement(Row row, Context<Row> context, Collector<Row> out) {
     Row known = count.value();
     long n = known == null ? 1L : known.getLong(0) + 1;
     count.update(RowFactory.create(n));

@@ -1,9 +1,8 @@
 package io.pillarbox.golden;
 
-import io.pillarbox.operator.TimerService;
+import io.pillarbox.api.TimerService;
 import java.util.ArrayList;
 import java.util.List;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Does what the rows and timers of a case of tests/golden say, over whatever state there is. */
 public abstract class GoldenProgram {
@@ -69,9 +68,9 @@ public abstract class GoldenProgram {
   private static String listed(TimerService timers) {
     record Due(long time, String kind) {}
     List<Due> all = new ArrayList<>();
-    CollectionConverters.asJava(timers.eventTimeTimers())
+    timers.eventTimeTimers()
         .forEach(time -> all.add(new Due((Long) time, "event")));
-    CollectionConverters.asJava(timers.processingTimeTimers())
+    timers.processingTimeTimers()
         .forEach(time -> all.add(new Due((Long) time, "clock")));
     all.sort(java.util.Comparator.comparing(Due::time).thenComparing(Due::kind));
     return all.stream().map(due -> "'" + due.kind + " " + due.time + "'").toList().toString();

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 
 import scala.collection.mutable
@@ -34,7 +35,9 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   /** What the total timeout does; by default what the library does. */
   var onTimeout: Option[(String, ResultFuture[String]) => Unit] = None
 
-  private val function = new BatchAsyncFunction[String, String] {
+  private val function = new AsyncFunction[String, String]
+    with BatchAsyncFunction[String, String]
+    with LookAheadFunction[String, String] {
     override def asyncInvokeBatch(
         inputs: util.List[String],
         futures: util.List[ResultFuture[String]]

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.{HasRetryDelay, NotRetryable}
 import java.util
 
 import io.pillarbox.async.AsyncHarness._

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.ResultFuture
 import java.util
 
 import io.pillarbox.async.AsyncHarness._

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.AsyncFunction
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._

@@ -1,5 +1,6 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.KeyedProcessFunction
 import io.pillarbox.mailbox.ProcessingTimeService
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext}

@@ -1,12 +1,13 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{ScalaSerializers, StateTtlConfig}
 import java.time.Duration
 
+import io.pillarbox.api.StateTtlConfig._
 import io.pillarbox.queue.MemoryOrderedByteStore
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.TestState
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.Serializers
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock, StateTtlConfig}
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock}
 import io.pillarbox.timer.TimerQueues
 import org.apache.flink.api.common.state.{StateTtlConfig => FlinkTtl}
 import org.scalatest.funsuite.AnyFunSuite
@@ -61,17 +62,17 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
     }
 
   private val flinkUpdates = Map[UpdateType, FlinkTtl.UpdateType](
-    OnCreateAndWrite -> FlinkTtl.UpdateType.OnCreateAndWrite,
-    OnReadAndWrite -> FlinkTtl.UpdateType.OnReadAndWrite
+    UpdateType.ON_CREATE_AND_WRITE -> FlinkTtl.UpdateType.OnCreateAndWrite,
+    UpdateType.ON_READ_AND_WRITE -> FlinkTtl.UpdateType.OnReadAndWrite
   )
 
-  private val flinkVisibilities = Map[StateVisibility, FlinkTtl.StateVisibility](
-    NeverReturnExpired -> FlinkTtl.StateVisibility.NeverReturnExpired,
-    ReturnExpiredIfNotCleanedUp -> FlinkTtl.StateVisibility.ReturnExpiredIfNotCleanedUp
+  private val flinkVisibilities = Map[Visibility, FlinkTtl.StateVisibility](
+    Visibility.NEVER_RETURN_EXPIRED -> FlinkTtl.StateVisibility.NeverReturnExpired,
+    Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP -> FlinkTtl.StateVisibility.ReturnExpiredIfNotCleanedUp
   )
 
-  private def configs(update: UpdateType, visibility: StateVisibility): (StateTtlConfig, FlinkTtl) = (
-    StateTtlConfig(10, update, visibility, cleanup = CleanupStrategies.none),
+  private def configs(update: UpdateType, visibility: Visibility): (StateTtlConfig, FlinkTtl) = (
+    TestState.ttl(10, update, visibility, cleanup = Cleanup.NONE),
     FlinkTtl
       .newBuilder(Duration.ofMillis(10))
       .setUpdateType(flinkUpdates(update))
@@ -80,14 +81,14 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
       .build()
   )
 
-  for (update <- Seq[UpdateType](OnCreateAndWrite, OnReadAndWrite)) {
+  for (update <- Seq[UpdateType](UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)) {
     test(s"with TTL, $update: the same firings and values as Flink") {
-      val (ours, flink) = configs(update, NeverReturnExpired)
+      val (ours, flink) = configs(update, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps)(steps => compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink))))
     }
 
     test(s"with TTL, $update, expired values shown once: the same as Flink, lists apart") {
-      val (ours, flink) = configs(update, ReturnExpiredIfNotCleanedUp)
+      val (ours, flink) = configs(update, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
       forAll(Script.stepsWithoutListReads) { steps =>
         compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink)))
       }
@@ -96,7 +97,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
 
   for (ttl <- Seq(false, true))
     test(s"state in RocksDB, ${if (ttl) "with" else "without"} TTL: the same firings and values as Flink") {
-      val (ours, flink) = configs(OnReadAndWrite, NeverReturnExpired)
+      val (ours, flink) = configs(UpdateType.ON_READ_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps, minSuccessful(25)) { steps =>
         val side = new OurSide(Some(ours).filter(_ => ttl), newBackend = onRocksDB)
         compare(steps, side, new FlinkSide(Some(flink).filter(_ => ttl)))
@@ -104,7 +105,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
     }
 
   private def onRocksDB(clock: StateClock): KeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
-    Serializers.long,
+    ScalaSerializers.long,
     OurSide.Groups,
     KeyGroupRange(0, OurSide.Groups - 1),
     clock,
@@ -112,7 +113,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
   )
 
   test("where we differ: an expired element of a list is shown once, by Flink as long as another one lives") {
-    val (ours, flink) = configs(OnCreateAndWrite, ReturnExpiredIfNotCleanedUp)
+    val (ours, flink) = configs(UpdateType.ON_CREATE_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
     val sides = Seq(new OurSide(Some(ours)), new FlinkSide(Some(flink)))
     def rows(side: ScriptSide, action: Action): Seq[String] = {
       side.element(Row(1, Seq(action)), 0)

@@ -1,14 +1,14 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{Collector, KeyedProcessFunction, ListState, ScalaSerializers, Serializers, TimeDomain, ValueState}
 import java.util.{List => JList}
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
 import io.pillarbox.golden.GoldenProgram
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.Serializers
-import io.pillarbox.timer.TimerKind
 
 /** Plays golden cases: keys are their names, rows what they do; emits what is told. */
 final class GoldenFunction(cases: Seq[GoldenCase])
@@ -29,10 +29,10 @@ final class GoldenFunction(cases: Seq[GoldenCase])
   }
 
   override def open(context: OpenContext): Unit = {
-    val ttl = StateTtlConfig(10, timeCharacteristic = StateTtlConfig.EventTime)
-    value = context.getState(ValueStateDescriptor("value", Serializers.string))
-    brief = context.getState(ValueStateDescriptor("brief", Serializers.string, Some(ttl)))
-    list = context.getState(ListStateDescriptor("list", Serializers.long))
+    val ttl = TestState.ttl(10, timeDomain = TimeDomain.EVENT_TIME)
+    value = context.getState(TestState.value("value", Serializers.ofString))
+    brief = context.getState(TestState.value("brief", Serializers.ofString, Some(ttl)))
+    list = context.getState(TestState.list("list", ScalaSerializers.long))
   }
 
   override def processElement(
@@ -50,7 +50,7 @@ final class GoldenFunction(cases: Seq[GoldenCase])
       context: OnTimerContext[String],
       out: Collector[(String, String)]
   ): Unit = {
-    val kind = if (context.timeDomain == TimerKind.EventTime) "event" else "clock"
+    val kind = if (context.timeDomain == TimeDomain.EVENT_TIME) "event" else "clock"
     val ops = on(context.currentKey).getOrElse(s"$kind $timestamp", "")
     out.collect((context.currentKey, program.tell(kind, timestamp, ops, context.timerService)))
   }

@@ -1,5 +1,6 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{InputView, OutputTag, OutputView, SerializerSnapshot, Serializers, TimeDomain, TypeSerializer}
 import java.util.Comparator
 
 import scala.collection.mutable
@@ -8,13 +9,6 @@ import scala.util.Random
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.{
-  InputView,
-  OutputView,
-  SerializerSnapshot,
-  Serializers,
-  TypeSerializer
-}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, Namespace}
 import io.pillarbox.timer._
 import org.scalatest.funsuite.AnyFunSuite
@@ -26,14 +20,14 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
   private val backends = Seq[(String, EventClock => KeyedStateBackend[String], () => TimerQueues)](
     (
       "heap",
-      clock => new HeapKeyedStateBackend(Serializers.string, Groups, Range, clock),
+      clock => new HeapKeyedStateBackend(Serializers.ofString, Groups, Range, clock),
       () => TimerQueues.Heap
     ),
     (
       "rocksdb",
       clock =>
         new RocksDBKeyedStateBackend(
-          Serializers.string,
+          Serializers.ofString,
           Groups,
           Range,
           clock,
@@ -123,7 +117,7 @@ private object GoldenOrderSuite {
   final case class Item(key: String, micros: Option[Long], place: Int, ops: String)
 
   object Items extends TypeSerializer[Item] {
-    private val text = Serializers.string
+    private val text = Serializers.ofString
     override def serialize(item: Item, out: OutputView): Unit =
       text.serialize(s"${item.key}|${item.micros.fold("")(_.toString)}|${item.place}|${item.ops}", out)
     override def deserialize(in: InputView): Item = {
@@ -131,7 +125,7 @@ private object GoldenOrderSuite {
       Item(key, Option.when(micros.nonEmpty)(micros.toLong), place.toInt, ops)
     }
     override def copy(item: Item): Item = item
-    override def snapshot: SerializerSnapshot = SerializerSnapshot("golden item")
+    override def snapshot: SerializerSnapshot = SerializerSnapshot.of("golden item")
   }
 
   val Ties: Comparator[Item] = Ordering.by((item: Item) => (item.micros.get, item.place))
@@ -157,8 +151,11 @@ private object GoldenOrderSuite {
       backend.setCurrentKey(one.name)
       val (value, list) = function.state
       val event =
-        timers.timersOfCurrentKey(TimerKind.EventTime).filter(_.namespace.isVoid).map(_.timestamp -> "event")
-      val processing = timers.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp -> "clock")
+        timers
+          .timersOfCurrentKey(TimeDomain.EVENT_TIME)
+          .filter(_.namespace.isVoid)
+          .map(_.timestamp -> "event")
+      val processing = timers.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).map(_.timestamp -> "clock")
       val due = (event ++ processing).sortBy { case (time, kind) => (time, kind) }
       one.name -> GoldenState(value, list, due.map { case (time, kind) => s"$kind $time" })
     }
@@ -166,7 +163,7 @@ private object GoldenOrderSuite {
     def stream(queues: TimerQueues): Unit = {
       val stored =
         new InternalTimerServiceImpl[String](
-          Serializers.string,
+          Serializers.ofString,
           Groups,
           Range,
           KeyContext.of(backend),
@@ -199,7 +196,7 @@ private object GoldenOrderSuite {
     }
 
     def batch(): Unit = {
-      val own = new BatchExecutionInternalTimerService[String](Serializers.string, KeyContext.of(backend))
+      val own = new BatchExecutionInternalTimerService[String](Serializers.ofString, KeyContext.of(backend))
       timers = own
       val target = open()
       start()
@@ -209,7 +206,7 @@ private object GoldenOrderSuite {
         byKey.flatMap(all => if (timeSorted) all.sorted(Ordering.comparatorToOrdering(Ties)) else all)
       )
       val ties = Option.when(timeSorted)(Ties)
-      run(new BatchOrder(rows, (_: Item).key, Serializers.string, own, clock, target, ties))
+      run(new BatchOrder(rows, (_: Item).key, Serializers.ofString, own, clock, target, ties))
     }
 
     override def close(): Unit = backend.close()

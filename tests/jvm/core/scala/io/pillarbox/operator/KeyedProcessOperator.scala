@@ -1,5 +1,6 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 
 import io.pillarbox.mailbox.{ProcessingTimeService, ProcessingTimer}
@@ -157,7 +158,7 @@ final class KeyedProcessOperator[K, IN, OUT](
 
   private def pause(): Unit = {
     budget.paused()
-    forwardIfNew(math.min(highest, timers.nextTimestamp(TimerKind.EventTime) - 1))
+    forwardIfNew(math.min(highest, timers.nextTimestamp(TimeDomain.EVENT_TIME) - 1))
     if (!continuationSent) {
       continuationSent = true
       interruption.continueLater(() => continue(), "fire more timers")
@@ -177,7 +178,7 @@ final class KeyedProcessOperator[K, IN, OUT](
 
   /** While a round pauses, its own mail goes on with it. */
   private def scheduleWakeUp(): Unit = {
-    val next = timers.nextTimestamp(TimerKind.ProcessingTime)
+    val next = timers.nextTimestamp(TimeDomain.PROCESSING_TIME)
     if (!continuationSent && next < wakeUpAt) {
       wakeUpAt = next
       processingTime.schedule(wakeUp, next)
@@ -191,5 +192,5 @@ private final class CountedOutput[OUT](output: Output[OUT], onFired: () => Unit)
   override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =
     output.collect(tag, value, timestamp)
   override def emitWatermark(timestamp: Long): Unit = output.emitWatermark(timestamp)
-  override def fired(kind: TimerKind): Unit = onFired()
+  override def fired(kind: TimeDomain): Unit = onFired()
 }

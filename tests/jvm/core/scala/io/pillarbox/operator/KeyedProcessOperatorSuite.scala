@@ -1,18 +1,18 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, Serializers, StateTtlConfig, TimeDomain, ValueState}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
 import io.pillarbox.operator.OneInputOperatorTestHarness.{Record, Watermark}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.serialization.Serializers
-import io.pillarbox.timer.{TimerInterruption, TimerKind}
+import io.pillarbox.timer.TimerInterruption
 import org.scalatest.funsuite.AnyFunSuite
 
 class KeyedProcessOperatorSuite extends AnyFunSuite {
   private type Event = (String, Int)
-  private val late = OutputTag[String]("late")
+  private val late = new OutputTag[String]("late")
 
   /** Counts per key; emits the count when a timer ten behind the last row fires. */
   private final class Counting(ttl: Option[StateTtlConfig] = None)
@@ -21,13 +21,13 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     var closed = false
 
     override def open(context: OpenContext): Unit =
-      count = context.getState(ValueStateDescriptor("count", Serializers.string, ttl))
+      count = context.getState(TestState.value("count", Serializers.ofString, ttl))
 
     override def processElement(event: Event, context: Context[String], out: Collector[String]): Unit = {
       val timers = context.timerService
       count.update((Option(count.value()).fold(0)(_.toInt) + event._2).toString)
       if (context.timestamp <= timers.currentWatermark) context.output(late, context.currentKey)
-      timers.eventTimeTimers.foreach(timers.deleteEventTimeTimer)
+      timers.eventTimeTimers.forEach(timers.deleteEventTimeTimer(_))
       timers.registerEventTimeTimer(context.timestamp + 10)
       timers.registerProcessingTimeTimer(timers.currentProcessingTime + 100)
       out.collect(s"${event._1}+${event._2}")
@@ -35,14 +35,14 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
 
     override def onTimer(timestamp: Long, context: OnTimerContext[String], out: Collector[String]): Unit = {
       out.collect(s"${context.currentKey}=${count.value()} ${context.timeDomain} ${context.timestamp}")
-      if (context.timeDomain == TimerKind.ProcessingTime) context.output(late, "slow")
+      if (context.timeDomain == TimeDomain.PROCESSING_TIME) context.output(late, "slow")
     }
 
     override def close(): Unit = closed = true
   }
 
   private def backend(environment: OperatorEnvironment) =
-    new HeapKeyedStateBackend(Serializers.string, 4, KeyGroupRange(0, 3), environment.clock)
+    new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), environment.clock)
 
   private def newHarness(function: Counting = new Counting, interruptible: Boolean = false) =
     OneInputOperatorTestHarness[Event, String](environment =>
@@ -146,7 +146,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
   }
 
   test("state with event-time TTL and event-time timers work together") {
-    val ttl = StateTtlConfig(10, timeCharacteristic = StateTtlConfig.EventTime)
+    val ttl = TestState.ttl(10, timeDomain = TimeDomain.EVENT_TIME)
     val harness = newHarness(new Counting(Some(ttl)))
     harness.open()
     harness.processElement(("a", 5), 1)

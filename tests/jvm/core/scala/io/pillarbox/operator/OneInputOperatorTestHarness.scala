@@ -1,5 +1,6 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.OutputTag
 import scala.collection.mutable
 
 import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor, ManualProcessingTimeService}

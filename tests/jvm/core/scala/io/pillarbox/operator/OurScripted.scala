@@ -1,10 +1,11 @@
 package io.pillarbox.operator
 
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.{Collector, KeyedProcessFunction, ListState, MapState, OutputTag, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain, ValueState}
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.serialization.Serializers
-import io.pillarbox.timer.{TimerKind, TimerQueues}
+import io.pillarbox.timer.TimerQueues
 
 /** The scripted function over our state and timers. */
 final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunction[Long, Row, String] {
@@ -13,16 +14,16 @@ final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunctio
   private var elements: ListState[String] = _
 
   override def open(context: OpenContext): Unit = {
-    values = context.getState(ValueStateDescriptor("value", Serializers.string, ttl))
-    map = context.getState(MapStateDescriptor("map", Serializers.string, Serializers.string, ttl))
-    elements = context.getState(ListStateDescriptor("list", Serializers.string, ttl))
+    values = context.getState(TestState.value("value", Serializers.ofString, ttl))
+    map = context.getState(TestState.map("map", Serializers.ofString, Serializers.ofString, ttl))
+    elements = context.getState(TestState.list("list", Serializers.ofString, ttl))
   }
 
   override def processElement(row: Row, context: Context[Long], out: Collector[String]): Unit =
     ScriptedFunction.onRow(row, new OurCell(context), out.collect)
 
   override def onTimer(timestamp: Long, context: OnTimerContext[Long], out: Collector[String]): Unit = {
-    val domain = if (context.timeDomain == TimerKind.EventTime) "event" else "processing"
+    val domain = if (context.timeDomain == TimeDomain.EVENT_TIME) "event" else "processing"
     ScriptedFunction.onTimer(
       context.currentKey,
       domain,
@@ -52,7 +53,7 @@ final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunctio
 }
 
 object OurScripted {
-  val SideTag: OutputTag[String] = OutputTag("side")
+  val SideTag: OutputTag[String] = new OutputTag[String]("side")
 }
 
 /**
@@ -109,7 +110,7 @@ object OurSide {
   final val Groups = 16
 
   def onHeap(clock: StateClock): KeyedStateBackend[Long] =
-    new HeapKeyedStateBackend(Serializers.long, Groups, KeyGroupRange(0, Groups - 1), clock)
+    new HeapKeyedStateBackend(ScalaSerializers.long, Groups, KeyGroupRange(0, Groups - 1), clock)
 }
 
 /** An operator that a script is run on. */

@@ -1,12 +1,12 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, ScalaSerializers}
 import scala.collection.mutable
 
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext}
 import io.pillarbox.mailbox.{MailOptions, MailboxProcessor, ManualProcessingTimeService}
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext}
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.timer.TimerInterruption
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -36,7 +36,7 @@ class TimerInterruptionSuite extends AnyFunSuite {
     val operator = new KeyedProcessOperator[Long, Long, String](
       function,
       (at: Long) => at,
-      new HeapKeyedStateBackend(Serializers.long, 8, KeyGroupRange(0, 7), clock),
+      new HeapKeyedStateBackend(ScalaSerializers.long, 8, KeyGroupRange(0, 7), clock),
       clock,
       time,
       interruption = TimerInterruption.of(executor)

@@ -164,7 +164,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, watched, 4)
     (0L until 100L).foreach(time => queue.add(at(time)))
     (0L until 50L).foreach(_ => queue.poll())
-    val out = new io.pillarbox.state.serialization.OutputView(32)
+    val out = new io.pillarbox.api.OutputView(32)
     OrderPreserving.writeKeyGroup(3, 1, out)
     TestElement.Serializer.serialize(at(44), out)
     assert(java.util.Arrays.compareUnsigned(froms.last, out.toByteArray) > 0)

@@ -1,6 +1,6 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.{KeyGroupRange, KeyGroups}
 
 /** Equal by key and priority, as timers are. */

@@ -1,12 +1,13 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{MapState, ScalaSerializers, StateTtlConfig, TimeDomain}
 import scala.collection.mutable
 
+import io.pillarbox.api.StateTtlConfig._
 import io.pillarbox.state.EventTimeTtlModelSuite._
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
-import io.pillarbox.state.serialization.Serializers
 import org.scalacheck.Gen
 import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
@@ -17,17 +18,17 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
   protected def scripts: PosInt
 
   for {
-    update <- Seq[UpdateType](OnCreateAndWrite, OnReadAndWrite)
-    cleanup <- Seq(CleanupStrategies(), CleanupStrategies.none)
+    update <- Seq[UpdateType](UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)
+    cleanup <- Seq(TestState.cleanup(), Cleanup.NONE)
   }
     test(s"$update, $cleanup: what is seen is what the model holds") {
-      val ttl = StateTtlConfig(Ttl, update, timeCharacteristic = EventTime, cleanup = cleanup)
+      val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME, cleanup = cleanup)
       forAll(steps, minSuccessful(scripts))(run(ttl, _))
     }
 
   private def run(ttl: StateTtlConfig, steps: List[Step]): Unit = {
-    val model = new Model(ttl.updateType == OnReadAndWrite)
-    var subject = new Subject(ttl, openBackend(Serializers.long, newClock(model.watermark)))
+    val model = new Model(ttl.updateType == UpdateType.ON_READ_AND_WRITE)
+    var subject = new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark)))
     try
       steps.foreach {
         case Advance(by) =>
@@ -37,7 +38,7 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
           val bytes = snapshotOf(subject.backend)
           subject.backend.close()
           val clock = newClock(model.watermark)
-          subject = new Subject(ttl, restored(openBackend(Serializers.long, clock), bytes))
+          subject = new Subject(ttl, restored(openBackend(ScalaSerializers.long, clock), bytes))
         case record: Record => assert(subject(record) == model(record), s"after $record")
       }
     finally subject.backend.close()
@@ -51,9 +52,9 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
 
   private final class Subject(ttl: StateTtlConfig, val backend: KeyedStateBackend[Long]) {
     val clock: ManualClock = backend.clock.asInstanceOf[ManualClock]
-    private val values = backend.getOrCreate(value.copy(ttl = Some(ttl)))
-    private val lists = backend.getOrCreate(list.copy(ttl = Some(ttl)))
-    private val maps = backend.getOrCreate(map.copy(ttl = Some(ttl)))
+    private val values = backend.getOrCreate(value.living(Some(ttl)))
+    private val lists = backend.getOrCreate(list.living(Some(ttl)))
+    private val maps = backend.getOrCreate(map.living(Some(ttl)))
 
     def apply(record: Record): String = {
       clock.recordTimestamp = record.timestamp

@@ -1,14 +1,15 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{ExpiryListener, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain}
 import java.nio.file.{Files, Paths}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.state.ttl.TtlPolicy
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.scalatest.funsuite.AnyFunSuite
@@ -48,12 +49,13 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     }
   }
 
-  private def configOf(node: JsonNode): StateTtlConfig = StateTtlConfig(
+  private def configOf(node: JsonNode): StateTtlConfig = TestState.ttl(
     10L,
-    if (node.has("update")) OnReadAndWrite else OnCreateAndWrite,
-    if (node.has("visibility")) ReturnExpiredIfNotCleanedUp else NeverReturnExpired,
-    if (node.has("time")) EventTime else ProcessingTime,
-    CleanupStrategies.none
+    if (node.has("update")) UpdateType.ON_READ_AND_WRITE else UpdateType.ON_CREATE_AND_WRITE,
+    if (node.has("visibility")) Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+    else Visibility.NEVER_RETURN_EXPIRED,
+    if (node.has("time")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
+    Cleanup.NONE
   )
 }
 
@@ -62,12 +64,12 @@ final private class GoldenTtlStates(backend: KeyedStateBackend[String], config: 
   val told: mutable.ArrayBuffer[String] = mutable.ArrayBuffer.empty
   private val ttl = Some(config)
   private val listener: Option[ExpiryListener] =
-    Some((_, _, userKey, value) => told += (if (userKey == null) s"$value" else s"$userKey=$value"): Unit)
-  private val long = Serializers.long
-  private val one = ValueStateDescriptor("one", long, ttl, listener)
-  private val many = ListStateDescriptor("many", long, ttl, listener)
-  private val named = MapStateDescriptor("named", Serializers.string, long, ttl, listener)
-  private val sum = ReducingStateDescriptor[Long]("sum", _ + _, long, ttl, listener)
+    Some((_, userKey, value) => told += (if (userKey == null) s"$value" else s"$userKey=$value"): Unit)
+  private val long = ScalaSerializers.long
+  private val one = TestState.value("one", long, ttl, listener)
+  private val many = TestState.list("many", long, ttl, listener)
+  private val named = TestState.map("named", Serializers.ofString, long, ttl, listener)
+  private val sum = TestState.reducing[Long]("sum", _ + _, long, ttl, listener)
   private val policy = new TtlPolicy(config, backend)
 
   def run(op: List[String]): String = op match {
@@ -87,10 +89,10 @@ final private class GoldenTtlStates(backend: KeyedStateBackend[String], config: 
   /** Of the state that the operation is for; a map's in the order of its keys. */
   def stamps(op: String): Seq[Long] = (op.split(' ').head match {
     case "put" | "get" => stampOf(backend.stampedValue[Long](one))
-    case "add" | "all" => backend.stamped(many).stamps.toSeq
+    case "add" | "all" => backend.stampedList[Long](many).stamps.toSeq
     case "sum" | "total" => stampOf(backend.stampedValue[Long](sum))
     case _ =>
-      val cursor = backend.stamped(named).cursor(few = false)
+      val cursor = backend.stampedMap[String, Long](named).cursor(few = false)
       Iterator.continually(cursor).takeWhile(_.next()).map(at => at.key -> at.stamp).toSeq.sorted.map(_._2)
   }).map(policy.known)
 

@@ -1,11 +1,13 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{AggregatingState, MapState, ReducingState, ScalaSerializers, Serializers}
 import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import scala.collection.mutable
 
-import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.state.ScalaHandles._
+import io.pillarbox.state.serialization.TestSerializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What every backend must do, TTL and persistence apart. */
@@ -87,7 +89,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       assert(state.get().toSeq == Seq("1", "2", "3", "4"))
       state.update(Seq("5", "6"))
       assert(state.get().toSeq == Seq("5", "6"))
-      state.update(Nil)
+      state.update(Seq.empty[String])
       assert(state.get().isEmpty)
       assert(backend.numEntries("list") == 1)
     }
@@ -318,7 +320,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
   }
 
   test("a key outside the key-group range is refused") {
-    val backend = openBackend(Serializers.long, new ManualClock, KeyGroupRange(3, 5))
+    val backend = openBackend(ScalaSerializers.long, new ManualClock, KeyGroupRange(3, 5))
     try {
       val (inside, outside) = (0L to 1000L).partition { key =>
         KeyGroupRange(3, 5).contains(KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128))
@@ -333,19 +335,22 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     withBackend() { backend =>
       val state = backend.getOrCreate(value)
       assert(backend.getOrCreate(value) eq state)
-      assertThrows[StateRegistrationException](backend.getOrCreate(list.copy(name = "value")))
       assertThrows[StateRegistrationException](
-        backend.getOrCreate(ValueStateDescriptor("value", Serializers.long))
+        backend.getOrCreate(TestState.list("value", Serializers.ofString))
       )
       assertThrows[StateRegistrationException](
-        backend.getOrCreate(value.copy(ttl = Some(StateTtlConfig(5L))))
+        backend.getOrCreate(TestState.value("value", ScalaSerializers.long))
       )
-      assertThrows[IllegalArgumentException](backend.getOrCreate(value.copy(name = "")))
+      assertThrows[StateRegistrationException](
+        backend.getOrCreate(value.living(Some(TestState.ttl(5L))))
+      )
+      assertThrows[IllegalArgumentException](TestState.value("", Serializers.ofString))
     }
   }
 
   test("keys of every type of serializer find their state again, byte arrays by content") {
-    val backend = openBackend(Serializers.tuple2(Serializers.bytes, Serializers.double), new ManualClock)
+    val backend =
+      openBackend(TestSerializers.tuple2(Serializers.ofBytes, ScalaSerializers.double), new ManualClock)
     try {
       val state = backend.getOrCreate(value)
       backend.setCurrentKey((Array[Byte](1, 2), Double.NaN))
@@ -365,9 +370,9 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
   test("a value of 64 MiB is stored, committed and restored") {
     val big = new Array[Byte](64 << 20)
     new java.util.Random(3).nextBytes(big)
-    val descriptor = ValueStateDescriptor("big", Serializers.bytes)
-    val backend = openBackend(Serializers.string, new ManualClock)
-    val again = openBackend(Serializers.string, new ManualClock)
+    val descriptor = TestState.value("big", Serializers.ofBytes)
+    val backend = openBackend(Serializers.ofString, new ManualClock)
+    val again = openBackend(Serializers.ofString, new ManualClock)
     try {
       val state = backend.getOrCreate(descriptor)
       backend.setCurrentKey("a")
@@ -384,7 +389,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
   }
 
   test("a closed backend says so") {
-    val backend = openBackend(Serializers.string, new ManualClock)
+    val backend = openBackend(Serializers.ofString, new ManualClock)
     val state = backend.getOrCreate(value)
     backend.setCurrentKey("a")
     backend.close()

@@ -1,10 +1,13 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{MapState, ScalaSerializers, Serializers, State, StateDescriptor}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, OutputStream}
 import java.nio.ByteBuffer
 import java.util.zip.CRC32C
 
-import io.pillarbox.state.serialization.{ProductSerializer, Serializers}
+import io.pillarbox.state.ScalaHandles._
+import io.pillarbox.state.serialization.ProductSerializer
+import io.pillarbox.state.serialization.TestSerializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What commits, snapshots and their restoration must do on every backend. */
@@ -163,7 +166,7 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     val keys = 0L until 500L
     def groupOf(key: Long) = KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128)
     val snapshots = halves.map { range =>
-      val backend = openBackend(Serializers.long, new ManualClock, range)
+      val backend = openBackend(ScalaSerializers.long, new ManualClock, range)
       try {
         val state = backend.getOrCreate(value)
         keys.filter(key => range.contains(groupOf(key))).foreach { key =>
@@ -176,7 +179,7 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     for (
       range <- Seq(KeyGroupRange(0, 40), KeyGroupRange(41, 90), KeyGroupRange(91, 127), KeyGroupRange(0, 127))
     ) {
-      val backend = openBackend(Serializers.long, new ManualClock, range)
+      val backend = openBackend(ScalaSerializers.long, new ManualClock, range)
       try {
         restored(backend, snapshots: _*)
         val state = backend.getOrCreate(value)
@@ -230,11 +233,11 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
 
   test("a widened type and added nullable fields are read, and written anew by the next commit") {
     final case class Wide(n: java.lang.Long, text: String, extra: String)
-    val narrow = ValueStateDescriptor("record", Serializers.tuple2(Serializers.int, Serializers.string))
-    val wide = ValueStateDescriptor(
+    val narrow = TestState.value("record", TestSerializers.tuple2(ScalaSerializers.int, Serializers.ofString))
+    val wide = TestState.value(
       "record",
       new ProductSerializer[Wide](
-        Seq(Serializers.long, Serializers.string, Serializers.string),
+        Seq(ScalaSerializers.long, Serializers.ofString, Serializers.ofString),
         f => Wide(f(0).asInstanceOf[java.lang.Long], f(1).asInstanceOf[String], f(2).asInstanceOf[String])
       )
     )
@@ -266,12 +269,14 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
       fill(first, 0 until 5)
       withBackend() { second =>
         restored(second, snapshotOf(first))
-        val wrong = ValueStateDescriptor("value", Serializers.long)
+        val wrong = TestState.value("value", ScalaSerializers.long)
         val error = intercept[StateRegistrationException](second.getOrCreate(wrong))
         assert(error.condition == "STATE_SCHEMA_INCOMPATIBLE" && error.getMessage.contains("string"))
-        assertThrows[StateRegistrationException](second.getOrCreate(list.copy(name = "map")))
         assertThrows[StateRegistrationException](
-          second.getOrCreate(MapStateDescriptor("map", Serializers.long, Serializers.long))
+          second.getOrCreate(TestState.list("map", Serializers.ofString))
+        )
+        assertThrows[StateRegistrationException](
+          second.getOrCreate(TestState.map("map", ScalaSerializers.long, ScalaSerializers.long))
         )
         val (v, m) = (second.getOrCreate(value), second.getOrCreate(map))
         second.setCurrentKey("k2")
@@ -284,18 +289,18 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     "another type of map keys is refused, even a wider one: entries are found by the bytes of their keys"
   ) {
     withBackend() { backend =>
-      val narrow = backend.getOrCreate(MapStateDescriptor("map", Serializers.int, Serializers.string))
+      val narrow = backend.getOrCreate(TestState.map("map", ScalaSerializers.int, Serializers.ofString))
       backend.setCurrentKey("a")
       narrow.put(7, "seven")
       val log = bytesOf(backend.commit())
       withBackend() { second =>
         restored(second, log)
         val error = intercept[StateRegistrationException] {
-          second.getOrCreate(MapStateDescriptor("map", Serializers.long, Serializers.string))
+          second.getOrCreate(TestState.map("map", ScalaSerializers.long, Serializers.ofString))
         }
         assert(error.condition == "STATE_SCHEMA_INCOMPATIBLE")
         Seq("'map'", "map key type", "int", "long").foreach(part => assert(error.getMessage.contains(part)))
-        val again = second.getOrCreate(MapStateDescriptor("map", Serializers.int, Serializers.string))
+        val again = second.getOrCreate(TestState.map("map", ScalaSerializers.int, Serializers.ofString))
         second.setCurrentKey("a")
         assert(again.get(7) == "seven", "nothing was touched")
       }
@@ -305,7 +310,7 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
   test("state of other keys or another number of key groups is refused") {
     withBackend() { first =>
       fill(first, 0 until 2)
-      val other = openBackend(Serializers.long, new ManualClock)
+      val other = openBackend(ScalaSerializers.long, new ManualClock)
       try {
         val error = intercept[StateRestoreException](
           other.restore(new ByteArrayInputStream(snapshotOf(first)), "/checkpoints/1.snapshot")
@@ -346,7 +351,7 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
   }
 
   /** Backends are expensive to open for every byte of a file: a suite may use its cheapest. */
-  protected def fresh(): KeyedStateBackend[String] = openBackend(Serializers.string, new ManualClock)
+  protected def fresh(): KeyedStateBackend[String] = openBackend(Serializers.ofString, new ManualClock)
 
   test("a file of a newer format is refused as such") {
     withBackend() { first =>

@@ -1,8 +1,10 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
 import java.io.ByteArrayInputStream
 
-import io.pillarbox.state.StateTtlConfig.{OnReadAndWrite, ProcessingTime}
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry}
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
@@ -10,9 +12,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** What a snapshot tells without the program that wrote it, the same for every backend. */
 abstract class StateEntriesContract extends AnyFunSuite with StateFixture {
-  private val ttl = Some(StateTtlConfig(1000L, OnReadAndWrite, timeCharacteristic = ProcessingTime))
-  private val lasting = list.copy(ttl = ttl)
-  private val renewed = map.copy(ttl = ttl)
+  private val ttl = Some(
+    TestState.ttl(1000L, UpdateType.ON_READ_AND_WRITE, timeDomain = TimeDomain.PROCESSING_TIME)
+  )
+  private val lasting = list.living(ttl)
+  private val renewed = map.living(ttl)
 
   private def entries[A](bytes: Array[Byte], state: String)(show: StoredEntry => A): Seq[A] =
     StateEntries.of(new ByteArrayInputStream(bytes), "snapshot", state).map(show).toList
@@ -25,10 +29,10 @@ abstract class StateEntriesContract extends AnyFunSuite with StateFixture {
       val found = StateEntries.states(new ByteArrayInputStream(snapshotOf(backend)), "snapshot")
       assert(
         found.map(s => (s.name, s.kind, s.value.id, s.userKey.map(_.id), s.ttlMs)).toSet == Set(
-          ("value", StateKind.Value, "string", None, 0L),
-          ("list", StateKind.List, "string", None, 1000L),
-          ("map", StateKind.Map, "long", Some("string"), 1000L),
-          ("mean", StateKind.Aggregating, "product", None, 0L)
+          ("value", StateDescriptor.Kind.VALUE, "string", None, 0L),
+          ("list", StateDescriptor.Kind.LIST, "string", None, 1000L),
+          ("map", StateDescriptor.Kind.MAP, "long", Some("string"), 1000L),
+          ("mean", StateDescriptor.Kind.AGGREGATING, "product", None, 0L)
         )
       )
     }

@@ -1,8 +1,9 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{AggregateFunction, AggregatingState, ListState, MapState, ReducingState, ScalaSerializers, Serializers, StateDescriptor, TypeSerializer, ValueState}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
-import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
+import io.pillarbox.state.serialization.TestSerializers
 
 /** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */
 trait StateFixture {
@@ -14,19 +15,21 @@ trait StateFixture {
   ): KeyedStateBackend[K]
 
   def withBackend[A](clock: StateClock = new ManualClock)(test: KeyedStateBackend[String] => A): A = {
-    val backend = openBackend(Serializers.string, clock)
+    val backend = openBackend(Serializers.ofString, clock)
     try test(backend)
     finally backend.close()
   }
 
-  val value: ValueStateDescriptor[String] = ValueStateDescriptor("value", Serializers.string)
-  val list: ListStateDescriptor[String] = ListStateDescriptor("list", Serializers.string)
-  val map: MapStateDescriptor[String, Long] = MapStateDescriptor("map", Serializers.string, Serializers.long)
-  val sum: ReducingStateDescriptor[Long] = ReducingStateDescriptor[Long]("sum", _ + _, Serializers.long)
-  val mean: AggregatingStateDescriptor[Long, (Long, Long), Double] = AggregatingStateDescriptor(
+  val value: StateDescriptor[ValueState[String]] = TestState.value("value", Serializers.ofString)
+  val list: StateDescriptor[ListState[String]] = TestState.list("list", Serializers.ofString)
+  val map: StateDescriptor[MapState[String, Long]] =
+    TestState.map("map", Serializers.ofString, ScalaSerializers.long)
+  val sum: StateDescriptor[ReducingState[Long]] =
+    TestState.reducing[Long]("sum", _ + _, ScalaSerializers.long)
+  val mean: StateDescriptor[AggregatingState[Long, Double]] = TestState.aggregating(
     "mean",
     StateFixture.Mean,
-    Serializers.tuple2(Serializers.long, Serializers.long)
+    TestSerializers.tuple2(ScalaSerializers.long, ScalaSerializers.long)
   )
 
   def snapshotOf(backend: KeyedStateBackend[_]): Array[Byte] = {

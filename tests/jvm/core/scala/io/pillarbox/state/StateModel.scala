@@ -1,6 +1,7 @@
 package io.pillarbox.state
 
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.api.{StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtlConfig._
 
 /** The plainest possible keyed state: immutable maps, and TTL by its definition. */
 final case class StateModel(keys: Map[String, StateModel.OneKey] = Map.empty) {
@@ -22,16 +23,17 @@ object StateModel {
 
   /** TTL at one moment. */
   final class Rules(ttl: Option[StateTtlConfig], clock: StateClock) {
-    private val isEvent = ttl.exists(_.timeCharacteristic == EventTime)
+    private val isEvent = ttl.exists(_.timeDomain == TimeDomain.EVENT_TIME)
     private val now = if (isEvent) clock.watermark else clock.processingTime
 
-    def isAlive(stamped: Stamped[_]): Boolean = ttl.forall(config => stamped._2 + config.ttl > now)
+    def isAlive(stamped: Stamped[_]): Boolean = ttl.forall(config => stamped._2 + config.ttlMs > now)
 
     def stamp(stored: Option[Stamped[_]]): Long =
       if (isEvent) math.max(clock.recordTimestamp, stored.fold(Long.MinValue)(_._2)) else now
 
     /** What a read leaves behind of something alive. */
     def afterRead[A](stamped: Stamped[A]): Stamped[A] =
-      if (ttl.exists(_.updateType == OnReadAndWrite)) (stamped._1, stamp(Some(stamped))) else stamped
+      if (ttl.exists(_.updateType == UpdateType.ON_READ_AND_WRITE)) (stamped._1, stamp(Some(stamped)))
+      else stamped
   }
 }

@@ -1,14 +1,15 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{ListState, MapState, ReducingState, Serializers, StateTtlConfig, TimeDomain, TypeSerializer, ValueState}
 import java.nio.file.Path
 import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.testing.TestDisk
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
@@ -22,15 +23,15 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
   import StateReplayProperties._
 
   override def openBackend[K](
-      keys: serialization.TypeSerializer[K],
+      keys: TypeSerializer[K],
       clock: StateClock,
       range: KeyGroupRange
   ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
 
   private val ttls: Seq[(String, Option[StateTtlConfig])] = Seq("no TTL" -> None) ++ (for {
-    time <- Seq(ProcessingTime, EventTime)
-    update <- Seq(OnCreateAndWrite, OnReadAndWrite)
-  } yield s"$time, $update" -> Some(StateTtlConfig(100L, update, NeverReturnExpired, time)))
+    time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
+    update <- Seq(UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)
+  } yield s"$time, $update" -> Some(TestState.ttl(100L, update, Visibility.NEVER_RETURN_EXPIRED, time)))
 
   for ((name, ttl) <- ttls) {
     test(s"snapshot and logs give the same state as the model, heap to heap ($name)") {
@@ -53,10 +54,10 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
     private val chain = mutable.ArrayBuffer.empty[Array[Byte]]
 
     private final class Handles {
-      val v: ValueState[String] = backend.getOrCreate(value.copy(ttl = ttl))
-      val l: ListState[String] = backend.getOrCreate(list.copy(ttl = ttl))
-      val m: MapState[String, Long] = backend.getOrCreate(map.copy(ttl = ttl))
-      val s: ReducingState[Long] = backend.getOrCreate(sum.copy(ttl = ttl))
+      val v: ValueState[String] = backend.getOrCreate(value.living(ttl))
+      val l: ListState[String] = backend.getOrCreate(list.living(ttl))
+      val m: MapState[String, Long] = backend.getOrCreate(map.living(ttl))
+      val s: ReducingState[Long] = backend.getOrCreate(sum.living(ttl))
     }
 
     def run(script: List[Step]): Unit =
@@ -209,7 +210,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
     }
 
     private def open(rocksDB: Boolean): KeyedStateBackend[String] =
-      if (!rocksDB) openBackend(Serializers.string, clock)
+      if (!rocksDB) openBackend(Serializers.ofString, clock)
       else {
         directories += TestDisk.newDirectory("pillarbox-replay")
         val config = RocksDBConfig(
@@ -218,7 +219,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
           cacheBytes = 16 << 10,
           listChunkBytes = 1 + directories.size * 16
         )
-        new RocksDBKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), clock, config)
+        new RocksDBKeyedStateBackend(Serializers.ofString, 128, KeyGroupRange(0, 127), clock, config)
       }
   }
 }

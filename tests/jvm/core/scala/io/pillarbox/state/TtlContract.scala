@@ -1,21 +1,22 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{ExpiryListener, ListState, MapState, ReducingState, ScalaSerializers, State, StateDescriptor, StateTtlConfig, TimeDomain, ValueState}
 import scala.collection.mutable
 
-import io.pillarbox.state.StateTtlConfig._
-import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What TTL must do on every backend. Clean-up that isn't lazy is off, but in the tests of its own. */
 abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   private def ttl(
-      update: UpdateType = OnCreateAndWrite,
-      visibility: StateVisibility = NeverReturnExpired,
-      time: TtlTimeCharacteristic = ProcessingTime,
+      update: UpdateType = UpdateType.ON_CREATE_AND_WRITE,
+      visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED,
+      time: TimeDomain = TimeDomain.PROCESSING_TIME,
       millis: Long = 100L
   ): Option[StateTtlConfig] =
-    Some(StateTtlConfig(millis, update, visibility, time, CleanupStrategies.none))
+    Some(TestState.ttl(millis, update, visibility, time, Cleanup.NONE))
 
   private def run(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
     val clock = new ManualClock(1000L)
@@ -27,7 +28,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("a value is expired when its timestamp plus ttl is now, not a millisecond earlier") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl()))
+      val state = backend.getOrCreate(value.living(ttl()))
       state.update("1")
       clock.processingTime = 1099L
       assert(state.value() == "1")
@@ -40,16 +41,18 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("a ttl that would end after the end of time never expires") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl(millis = Long.MaxValue - 10)))
+      val state = backend.getOrCreate(value.living(ttl(millis = Long.MaxValue - 10)))
       state.update("1")
       clock.processingTime = Long.MaxValue
       assert(state.value() == "1")
     }
   }
 
-  test("OnCreateAndWrite renews by writing only, OnReadAndWrite by reading too") {
-    for ((update, alive) <- Seq(OnCreateAndWrite -> false, OnReadAndWrite -> true)) run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl(update)))
+  test("UpdateType.ON_CREATE_AND_WRITE renews by writing only, UpdateType.ON_READ_AND_WRITE by reading too") {
+    for (
+      (update, alive) <- Seq(UpdateType.ON_CREATE_AND_WRITE -> false, UpdateType.ON_READ_AND_WRITE -> true)
+    ) run { (backend, clock) =>
+      val state = backend.getOrCreate(value.living(ttl(update)))
       state.update("1")
       clock.processingTime = 1060L
       assert(state.value() == "1")
@@ -66,10 +69,10 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       backend: KeyedStateBackend[String],
       ttl: Option[StateTtlConfig]
   ): (StampedValue[String], StampedList[String], StampedMap[String, Long], StampedValue[Long]) = (
-    backend.stampedValue(value.copy(ttl = ttl)),
-    backend.stamped(list.copy(ttl = ttl)),
-    backend.stamped(map.copy(ttl = ttl)),
-    backend.stampedValue(sum.copy(ttl = ttl))
+    backend.stampedValue(value.living(ttl)),
+    backend.stampedList[String](list.living(ttl)),
+    backend.stampedMap[String, Long](map.living(ttl)),
+    backend.stampedValue(sum.living(ttl))
   )
 
   private def stampsOf[T](value: StampedValue[T]): Option[Long] = Option.when(value.find())(value.stamp)
@@ -81,13 +84,13 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("stamped access tells stamps, and neither renews, hides nor removes anything") {
     run { (backend, clock) =>
-      val (one, many, named, _) = raw(backend, ttl(OnReadAndWrite))
+      val (one, many, named, _) = raw(backend, ttl(UpdateType.ON_READ_AND_WRITE))
       val stamps = () => (stampsOf(one), many.stamps.toList, stampsOf(named))
       assert(stamps() == ((None, Nil, Map.empty)))
-      backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite))).update("1")
-      val handle = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      backend.getOrCreate(value.living(ttl(UpdateType.ON_READ_AND_WRITE))).update("1")
+      val handle = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
       handle.add("1")
-      backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite))).put("x", 1L)
+      backend.getOrCreate(map.living(ttl(UpdateType.ON_READ_AND_WRITE))).put("x", 1L)
       clock.processingTime = 1050L
       handle.add("2")
       clock.processingTime = 5000L
@@ -101,13 +104,13 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("what is put with a stamp has exactly that one, an earlier one than before too") {
-    for (time <- Seq(ProcessingTime, EventTime)) run { (backend, clock) =>
+    for (time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)) run { (backend, clock) =>
       clock.watermark = 900L
       clock.recordTimestamp = 1000L
-      val one = backend.getOrCreate(value.copy(ttl = ttl(time = time)))
-      val many = backend.getOrCreate(list.copy(ttl = ttl(time = time)))
-      val named = backend.getOrCreate(map.copy(ttl = ttl(time = time)))
-      val total = backend.getOrCreate(sum.copy(ttl = ttl(time = time)))
+      val one = backend.getOrCreate(value.living(ttl(time = time)))
+      val many = backend.getOrCreate(list.living(ttl(time = time)))
+      val named = backend.getOrCreate(map.living(ttl(time = time)))
+      val total = backend.getOrCreate(sum.living(ttl(time = time)))
       one.update("1")
       many.add("1")
       named.put("x", 1L)
@@ -158,7 +161,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     run { (backend, _) =>
       val (_, many, _, _) = raw(backend, ttl())
       val told = mutable.ArrayBuffer.empty[Any]
-      val gone: ExpiryListener = (_, _, _, element) => told += element: Unit
+      val gone: ExpirySink = (_, _, _, element) => told += element: Unit
       val none = StateClock.Unknown
       Seq(10L, none, 30L, 20L).foreach(stamp => many.add(s"$stamp", stamp))
       backend.commit()
@@ -181,16 +184,20 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("Disabled is as if there was no TTL") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl(Disabled)))
+      val state = backend.getOrCreate(value.living(ttl(UpdateType.DISABLED)))
       state.update("1")
       clock.processingTime = Long.MaxValue
       assert(state.value() == "1")
     }
   }
 
-  test("ReturnExpiredIfNotCleanedUp shows an expired value once, and reading it doesn't renew it") {
+  test(
+    "Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP shows an expired value once, and reading it doesn't renew it"
+  ) {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl(OnReadAndWrite, ReturnExpiredIfNotCleanedUp)))
+      val state = backend.getOrCreate(
+        value.living(ttl(UpdateType.ON_READ_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP))
+      )
       state.update("1")
       clock.processingTime = 1100L
       assert(state.value() == "1")
@@ -200,7 +207,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("each element of a list has its own life") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.copy(ttl = ttl()))
+      val state = backend.getOrCreate(list.living(ttl()))
       for (i <- 0 to 4) {
         clock.processingTime = 1000L + i * 30
         state.add(i.toString)
@@ -215,9 +222,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("a list read under OnReadAndWrite is renewed, its expired elements aren't") {
+  test("a list read under UpdateType.ON_READ_AND_WRITE is renewed, its expired elements aren't") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      val state = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
       state.add("1")
       clock.processingTime = 1050L
       state.add("2")
@@ -233,7 +240,8 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("expired elements are shown once, in their place") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      val state =
+        backend.getOrCreate(list.living(ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)))
       state.add("1")
       clock.processingTime = 1050L
       state.add("2")
@@ -243,9 +251,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("reading a list under OnReadAndWrite changes one entry, not the whole list (FLINK ✗)") {
+  test("reading a list under UpdateType.ON_READ_AND_WRITE changes one entry, not the whole list (FLINK ✗)") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.copy(ttl = ttl(OnReadAndWrite)))
+      val state = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
       state.addAll((1 to 1000).map(_.toString))
       backend.commit()
       clock.processingTime = 1010L
@@ -258,7 +266,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("expiry of one element changes one entry, not the whole list (FLINK ✗)") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.copy(ttl = ttl()))
+      val state = backend.getOrCreate(list.living(ttl()))
       state.add("old")
       clock.processingTime = 1050L
       state.addAll((1 to 1000).map(_.toString))
@@ -271,7 +279,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("each entry of a map has its own life, and contains counts as a read") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(map.copy(ttl = ttl(OnReadAndWrite)))
+      val state = backend.getOrCreate(map.living(ttl(UpdateType.ON_READ_AND_WRITE)))
       state.put("read", 1L)
       state.put("asked", 2L)
       state.put("left", 3L)
@@ -289,7 +297,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("an expired entry that is put anew under a map's iterator is alive, and stays so over a commit") {
     for (looksAhead <- Seq(false, true)) run { (backend, clock) =>
-      val state = backend.getOrCreate(map.copy(ttl = ttl()))
+      val state = backend.getOrCreate(map.living(ttl()))
       val keys = (1 to 300).map(_.toString)
       keys.foreach(state.put(_, 0L))
       backend.commit()
@@ -310,7 +318,8 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("setValue of a map's entry renews it, and can't bring an expired one back") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(map.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      val state =
+        backend.getOrCreate(map.living(ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)))
       state.putAll(Seq("x" -> 1L, "y" -> 2L))
       clock.processingTime = 1090L
       state.entries.foreach(entry => if (entry.getKey == "x") assert(entry.setValue(5L) == 1L))
@@ -329,7 +338,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("isEmpty of a map doesn't count expired entries (FLINK ✗)") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(map.copy(ttl = ttl()))
+      val state = backend.getOrCreate(map.living(ttl()))
       state.put("x", 1L)
       assert(!state.isEmpty)
       clock.processingTime = 1050L
@@ -343,7 +352,8 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("expired entries of a map are shown once") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(map.copy(ttl = ttl(visibility = ReturnExpiredIfNotCleanedUp)))
+      val state =
+        backend.getOrCreate(map.living(ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)))
       state.putAll(Seq("x" -> 1L, "y" -> 2L, "z" -> 3L))
       clock.processingTime = 1100L
       assert(state.get("x") == 1L)
@@ -354,10 +364,15 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("what is added to an expired aggregate starts afresh, or goes on if the expired may be seen") {
-    for ((visibility, expected) <- Seq(NeverReturnExpired -> 2L, ReturnExpiredIfNotCleanedUp -> 3L))
+    for (
+      (visibility, expected) <- Seq(
+        Visibility.NEVER_RETURN_EXPIRED -> 2L,
+        Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP -> 3L
+      )
+    )
       run { (backend, clock) =>
-        val total = backend.getOrCreate(sum.copy(ttl = ttl(visibility = visibility)))
-        val average = backend.getOrCreate(mean.copy(ttl = ttl(visibility = visibility)))
+        val total = backend.getOrCreate(sum.living(ttl(visibility = visibility)))
+        val average = backend.getOrCreate(mean.living(ttl(visibility = visibility)))
         total.add(1L)
         average.add(1L)
         clock.processingTime = 1100L
@@ -372,7 +387,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("in event time the timestamp is the later of record and stored, and the watermark is the clock") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(value.copy(ttl = ttl(time = EventTime)))
+      val state = backend.getOrCreate(value.living(ttl(time = TimeDomain.EVENT_TIME)))
       clock.recordTimestamp = 500L
       state.update("1")
       clock.recordTimestamp = 450L
@@ -387,9 +402,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("event time acts on lists, maps and aggregates, out of order") {
     run { (backend, clock) =>
-      val l = backend.getOrCreate(list.copy(ttl = ttl(time = EventTime)))
-      val m = backend.getOrCreate(map.copy(ttl = ttl(time = EventTime)))
-      val s = backend.getOrCreate(sum.copy(ttl = ttl(time = EventTime)))
+      val l = backend.getOrCreate(list.living(ttl(time = TimeDomain.EVENT_TIME)))
+      val m = backend.getOrCreate(map.living(ttl(time = TimeDomain.EVENT_TIME)))
+      val s = backend.getOrCreate(sum.living(ttl(time = TimeDomain.EVENT_TIME)))
       for (time <- Seq(520L, 500L, 540L)) {
         clock.recordTimestamp = time
         l.add(time.toString)
@@ -408,9 +423,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("what is written before any event time is known begins its life when time is first known") {
     run { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = ttl(time = EventTime)))
-      val l = backend.getOrCreate(list.copy(ttl = ttl(time = EventTime)))
-      val m = backend.getOrCreate(map.copy(ttl = ttl(time = EventTime)))
+      val v = backend.getOrCreate(value.living(ttl(time = TimeDomain.EVENT_TIME)))
+      val l = backend.getOrCreate(list.living(ttl(time = TimeDomain.EVENT_TIME)))
+      val m = backend.getOrCreate(map.living(ttl(time = TimeDomain.EVENT_TIME)))
       v.update("1")
       l.add("1")
       m.put("1", 1L)
@@ -425,40 +440,41 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("what is written before any event time is known lives from the first watermark, whenever it is met") {
-    for (update <- Seq(OnCreateAndWrite, OnReadAndWrite)) run { (backend, clock) =>
-      val life = ttl(update, time = EventTime)
-      val v = backend.getOrCreate(value.copy(ttl = life))
-      val l = backend.getOrCreate(list.copy(ttl = life))
-      val m = backend.getOrCreate(map.copy(ttl = life))
-      def write(): Unit = {
-        v.update("1")
-        l.add("1")
-        m.put("1", 1L)
-      }
-      val (rawV, rawL, rawM, _) = raw(backend, life)
-      def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
-      Seq("a", "b", "c").foreach { key =>
-        backend.setCurrentKey(key)
-        write()
-      }
-      assert(stamps == Set(StateClock.Unknown))
-      backend.noteWatermark(5000L)
-      backend.noteWatermark(5050L)
-      clock.watermark = 5099L
-      backend.setCurrentKey("a")
-      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
-      backend.setCurrentKey("c")
-      clock.recordTimestamp = 4000L
-      v.update("2")
-      m.put("1", 2L)
-      assert(stampsOf(rawV).contains(5000L), "a late row takes no time away")
-      clock.watermark = 5100L
-      backend.setCurrentKey("b")
-      assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
-      backend.setCurrentKey("c")
-      assert(v.value() == null && m.entries.isEmpty)
-      backend.setCurrentKey("a")
-      assert((v.value() == null) == (update == OnCreateAndWrite))
+    for (update <- Seq(UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)) run {
+      (backend, clock) =>
+        val life = ttl(update, time = TimeDomain.EVENT_TIME)
+        val v = backend.getOrCreate(value.living(life))
+        val l = backend.getOrCreate(list.living(life))
+        val m = backend.getOrCreate(map.living(life))
+        def write(): Unit = {
+          v.update("1")
+          l.add("1")
+          m.put("1", 1L)
+        }
+        val (rawV, rawL, rawM, _) = raw(backend, life)
+        def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
+        Seq("a", "b", "c").foreach { key =>
+          backend.setCurrentKey(key)
+          write()
+        }
+        assert(stamps == Set(StateClock.Unknown))
+        backend.noteWatermark(5000L)
+        backend.noteWatermark(5050L)
+        clock.watermark = 5099L
+        backend.setCurrentKey("a")
+        assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
+        backend.setCurrentKey("c")
+        clock.recordTimestamp = 4000L
+        v.update("2")
+        m.put("1", 2L)
+        assert(stampsOf(rawV).contains(5000L), "a late row takes no time away")
+        clock.watermark = 5100L
+        backend.setCurrentKey("b")
+        assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
+        backend.setCurrentKey("c")
+        assert(v.value() == null && m.entries.isEmpty)
+        backend.setCurrentKey("a")
+        assert((v.value() == null) == (update == UpdateType.ON_CREATE_AND_WRITE))
     }
   }
 
@@ -466,14 +482,14 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     run { (backend, clock) =>
       val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]
       var state: ValueState[String] = null
-      val listener: ExpiryListener = (key, _, userKey, v) => {
+      val listener: ExpiryListener = (key, userKey, v) => {
         told += ((key, userKey, v))
         assertThrows[StateAccessException](state.value())
       }
-      state = backend.getOrCreate(value.copy(ttl = ttl(), onExpire = Some(listener)))
-      val l = backend.getOrCreate(list.copy(ttl = ttl(), onExpire = Some(listener)))
-      val m = backend.getOrCreate(map.copy(ttl = ttl(), onExpire = Some(listener)))
-      val s = backend.getOrCreate(sum.copy(ttl = ttl(), onExpire = Some(listener)))
+      state = backend.getOrCreate(value.living(ttl(), onExpire = Some(listener)))
+      val l = backend.getOrCreate(list.living(ttl(), onExpire = Some(listener)))
+      val m = backend.getOrCreate(map.living(ttl(), onExpire = Some(listener)))
+      val s = backend.getOrCreate(sum.living(ttl(), onExpire = Some(listener)))
       state.update("v")
       l.addAll(Seq("l1", "l2"))
       m.put("x", 7L)
@@ -502,14 +518,14 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     for ((millis, alive) <- Seq(300L -> true, 50L -> false)) {
       val clock = new ManualClock(1000L)
       withBackend(clock) { first =>
-        Seq(value.copy(ttl = ttl())).foreach { d =>
+        Seq(value.living(ttl())).foreach { d =>
           first.setCurrentKey("a")
           first.getOrCreate(d).update("1")
         }
         clock.processingTime = 1060L
         withBackend(clock) { second =>
           restored(second, snapshotOf(first))
-          val state = second.getOrCreate(value.copy(ttl = ttl(millis = millis)))
+          val state = second.getOrCreate(value.living(ttl(millis = millis)))
           second.setCurrentKey("a")
           assert((state.value() == "1") == alive)
           clock.processingTime = 1299L
@@ -532,17 +548,17 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     val clock = new ManualClock(1000L)
     withBackend(clock) { first =>
       first.setCurrentKey("a")
-      first.getOrCreate(value.copy(ttl = from)).update("1")
-      first.getOrCreate(list.copy(ttl = from)).addAll(Seq("1", "2"))
-      first.getOrCreate(map.copy(ttl = from)).put("x", 1L)
+      first.getOrCreate(value.living(from)).update("1")
+      first.getOrCreate(list.living(from)).addAll(Seq("1", "2"))
+      first.getOrCreate(map.living(from)).put("x", 1L)
       val log = first.commit()
       clock.processingTime = 1090L
       withBackend(clock) { second =>
         restored(second, bytesOf(log))
         val handles = (
-          second.getOrCreate(value.copy(ttl = to)),
-          second.getOrCreate(list.copy(ttl = to)),
-          second.getOrCreate(map.copy(ttl = to))
+          second.getOrCreate(value.living(to)),
+          second.getOrCreate(list.living(to)),
+          second.getOrCreate(map.living(to))
         )
         second.setCurrentKey("a")
         test(clock, second, handles._1, handles._2, handles._3)
@@ -571,7 +587,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("TTL moved to another clock at a restart starts lives anew") {
-    switched(ttl(), ttl(time = EventTime)) { (clock, _, v, l, m) =>
+    switched(ttl(), ttl(time = TimeDomain.EVENT_TIME)) { (clock, _, v, l, m) =>
       clock.watermark = 50L
       assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
       clock.watermark = 150L
@@ -581,11 +597,11 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("a full snapshot leaves expired entries out if asked to, and the running state keeps them") {
     for ((filter, kept) <- Seq(true -> 1L, false -> 2L)) run { (backend, clock) =>
-      val config = ttl(visibility = ReturnExpiredIfNotCleanedUp)
-        .map(_.copy(cleanup = CleanupStrategies.none.copy(inFullSnapshot = filter)))
-      val l = backend.getOrCreate(list.copy(ttl = config))
-      val m = backend.getOrCreate(map.copy(ttl = config))
-      val v = backend.getOrCreate(value.copy(ttl = config))
+      val config = ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
+        .map(_.withCleanup(new Cleanup(filter, 0, false, false)))
+      val l = backend.getOrCreate(list.living(config))
+      val m = backend.getOrCreate(map.living(config))
+      val v = backend.getOrCreate(value.living(config))
       l.add("1")
       m.put("1", 1L)
       v.update("1")
@@ -597,7 +613,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       clock.processingTime = 1100L
       withBackend(clock) { second =>
         restored(second, snapshotOf(backend))
-        Seq(list.copy(ttl = config), map.copy(ttl = config), value.copy(ttl = config))
+        Seq(list.living(config), map.living(config), value.living(config))
           .foreach(d => second.getOrCreate(d.asInstanceOf[StateDescriptor[State]]))
         Seq("list", "map", "value").foreach(name => assert(second.numEntries(name) == kept, name))
       }
@@ -607,12 +623,12 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("TTL of one type clashes with none of it, and a ttl must be positive") {
-    assertThrows[IllegalArgumentException](StateTtlConfig(0L))
+    assertThrows[IllegalArgumentException](TestState.ttl(0L))
     assertThrows[IllegalArgumentException](StateTtlConfig.of(java.time.Duration.ofNanos(5)))
     withBackend() { backend =>
-      backend.getOrCreate(ValueStateDescriptor("n", Serializers.long, ttl()))
+      backend.getOrCreate(TestState.value("n", ScalaSerializers.long, ttl()))
       assertThrows[StateRegistrationException](
-        backend.getOrCreate(ValueStateDescriptor("n", Serializers.long))
+        backend.getOrCreate(TestState.value("n", ScalaSerializers.long))
       )
     }
   }

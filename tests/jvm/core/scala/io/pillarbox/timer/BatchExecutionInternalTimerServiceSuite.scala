@@ -1,7 +1,7 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{Serializers, TimeDomain}
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
 class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContext[String] {
@@ -9,14 +9,14 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
   override def currentKey: String = key
   override def setCurrentKey(key: String): Unit = this.key = key
 
-  private val kinds = Seq(TimerKind.EventTime, TimerKind.ProcessingTime)
+  private val kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
   private def newService() = {
     key = "k"
-    new BatchExecutionInternalTimerService[String](Serializers.string, this)
+    new BatchExecutionInternalTimerService[String](Serializers.ofString, this)
   }
 
-  private def polled(service: DueTimers[String], upTo: Long = Long.MaxValue): Seq[(TimerKind, Long)] =
+  private def polled(service: DueTimers[String], upTo: Long = Long.MaxValue): Seq[(TimeDomain, Long)] =
     kinds.flatMap { kind =>
       Iterator.continually(service.pollDue(kind, upTo)).takeWhile(_ != null).map(t => (kind, t.timestamp))
     }
@@ -27,10 +27,10 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     Seq(5L, 1L, 3L, 1L, Long.MinValue).foreach(service.registerEventTimeTimer(Namespace.Void, _))
     Seq(4L, 2L).foreach(service.registerProcessingTimeTimer(Namespace.Void, _))
     service.deleteEventTimeTimer(Namespace.Void, 3)
-    val early = Seq(Long.MinValue, 1L).map((TimerKind.EventTime, _))
+    val early = Seq(Long.MinValue, 1L).map((TimeDomain.EVENT_TIME, _))
     assert(polled(service, 1) == early)
     assert(
-      polled(service) == Seq((TimerKind.EventTime, 5L)) ++ Seq(2L, 4L).map((TimerKind.ProcessingTime, _))
+      polled(service) == Seq((TimeDomain.EVENT_TIME, 5L)) ++ Seq(2L, 4L).map((TimeDomain.PROCESSING_TIME, _))
     )
     assert(polled(service).isEmpty)
   }
@@ -43,12 +43,12 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     service.registerEventTimeTimer(Namespace.Void, 10)
     service.registerProcessingTimeTimer(Namespace.Void, 10)
     service.deleteEventTimeTimer(Namespace.Void, 2)
-    assert(polled(service, 1) == Seq((TimerKind.EventTime, 1L)))
+    assert(polled(service, 1) == Seq((TimeDomain.EVENT_TIME, 1L)))
     service.dropKey()
     service.startKey("other")
     assert(polled(service).isEmpty && !service.hasKeysToCome)
     service.registerEventTimeTimer(Namespace.Void, 10)
-    assert(polled(service) == Seq((TimerKind.EventTime, 10L)))
+    assert(polled(service) == Seq((TimeDomain.EVENT_TIME, 10L)))
   }
 
   test("what is registered before a key starts waits for it, key by key") {
@@ -61,7 +61,7 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     service.registerProcessingTimeTimer(Namespace.Void, 7)
     service.startKey("b")
     assert(
-      service.timersOfCurrentKey(TimerKind.EventTime).map(t => (t.key, t.timestamp)) == Seq(
+      service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(t => (t.key, t.timestamp)) == Seq(
         "b" -> 1L,
         "b" -> 2L
       )
@@ -86,7 +86,7 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     service.startKey("k")
     Seq(5L, 1L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
     service.registerProcessingTimeTimer(Namespace.Void, 7)
-    assert(service.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp) == Seq(1L, 5L))
-    assert(service.timersOfCurrentKey(TimerKind.ProcessingTime).map(_.timestamp) == Seq(7L))
+    assert(service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(_.timestamp) == Seq(1L, 5L))
+    assert(service.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).map(_.timestamp) == Seq(7L))
   }
 }

@@ -1,9 +1,9 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{ScalaSerializers, Serializers, TimeDomain}
 import scala.util.Random
 
 import io.pillarbox.queue.{MemoryOrderedByteStore, RocksDBFixture}
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
@@ -24,7 +24,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     assert(timers.takeFired() == (-50L to 10L).map(time => (time & 7, time)))
     timers.advanceWatermark(Long.MaxValue)
     assert(timers.takeFired() == (11L until 50L).map(time => (time & 7, time)))
-    assert(timers.service.numTimers(TimerKind.EventTime) == 0)
+    assert(timers.service.numTimers(TimeDomain.EVENT_TIME) == 0)
   }
 
   test("the current key is that of the timer when it fires, and its namespace is kept") {
@@ -41,8 +41,8 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     for (_ <- 1 to 3; key <- 1L to 2L; time <- 5L to 6L; namespace <- Seq(windowOne, windowTwo))
       timers.event(key, time, namespace)
     timers.processing(1, 5)
-    assert(timers.service.numTimers(TimerKind.EventTime) == 8)
-    assert(timers.service.numTimers(TimerKind.ProcessingTime) == 1)
+    assert(timers.service.numTimers(TimeDomain.EVENT_TIME) == 8)
+    assert(timers.service.numTimers(TimeDomain.PROCESSING_TIME) == 1)
     timers.advanceWatermark(10)
     assert(timers.takeFired().size == 8)
   }
@@ -69,10 +69,10 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     assert(timers.takeFired().isEmpty)
     timers.advanceWatermark(0)
     assert(timers.takeFired().map(_._2) == Seq(Long.MinValue, 0L))
-    assert(timers.service.isDue(TimerKind.EventTime, Long.MaxValue))
+    assert(timers.service.isDue(TimeDomain.EVENT_TIME, Long.MaxValue))
     timers.advanceWatermark(Long.MaxValue)
     assert(timers.takeFired().map(_._2) == Seq(Long.MaxValue))
-    assert(!timers.service.isDue(TimerKind.EventTime, Long.MaxValue))
+    assert(!timers.service.isDue(TimeDomain.EVENT_TIME, Long.MaxValue))
   }
 
   test("a timer may register more, and those that are due fire in the same round") {
@@ -86,7 +86,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.event(1, 3)
     timers.advanceWatermark(10)
     assert(timers.takeFired().map(_._2) == Seq(3L, 4L, 1L))
-    assert(timers.service.nextTimestamp(TimerKind.EventTime) == 50)
+    assert(timers.service.nextTimestamp(TimeDomain.EVENT_TIME) == 50)
   }
 
   test("timers of one time fire in an order that registration and restarts don't change") {
@@ -118,25 +118,25 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     }
     for (_ <- 1 to 2) {
       timers.currentKey = 7
-      val listed = timers.service.timersOfCurrentKey(TimerKind.EventTime)
+      val listed = timers.service.timersOfCurrentKey(TimeDomain.EVENT_TIME)
       assert(listed.map(timer => (timer.key, timer.timestamp)) == Seq((7L, 10L), (7L, 20L), (7L, 30L)))
     }
     timers.event(7, 15)
     timers.service.deleteEventTimeTimer(Namespace.Void, 30)
-    assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).map(_.timestamp) == Seq(10L, 15L, 20L))
-    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).size == 3)
+    assert(timers.service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(_.timestamp) == Seq(10L, 15L, 20L))
+    assert(timers.service.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).size == 3)
     timers.advanceWatermark(100)
     assert(timers.takeFired().size == 60)
     timers.currentKey = 8
-    assert(timers.service.timersOfCurrentKey(TimerKind.EventTime).isEmpty)
-    assert(timers.service.timersOfCurrentKey(TimerKind.ProcessingTime).size == 3)
+    assert(timers.service.timersOfCurrentKey(TimeDomain.EVENT_TIME).isEmpty)
+    assert(timers.service.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).size == 3)
   }
 
   test("every timer is visited once with its key current") {
     val timers = fixture()
     for (key <- 0L until 30L) timers.event(key, key * 2)
     var seen = Set.empty[(Long, Long)]
-    timers.service.forEachTimer(TimerKind.EventTime) { timer =>
+    timers.service.forEachTimer(TimeDomain.EVENT_TIME) { timer =>
       assert(timers.currentKey == timer.key)
       seen += ((timer.key, timer.timestamp))
     }
@@ -144,19 +144,19 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
   }
 
   test("FLINK-38558: a mutable key that its owner changes after registering or receiving it harms no timer") {
-    val timers = new TimerFixture(newQueues(), Serializers.bytes)
+    val timers = new TimerFixture(newQueues(), Serializers.ofBytes)
     val key = Array[Byte](1, 2, 3)
     timers.event(key, 10)
     timers.event(key, 20)
     key(0) = 99
     timers.currentKey = Array[Byte](1, 2, 3)
-    timers.service.timersOfCurrentKey(TimerKind.EventTime).foreach(_.key(1) = 77)
-    timers.service.forEachTimer(TimerKind.EventTime)(_.key(2) = 55)
+    timers.service.timersOfCurrentKey(TimeDomain.EVENT_TIME).foreach(_.key(1) = 77)
+    timers.service.forEachTimer(TimeDomain.EVENT_TIME)(_.key(2) = 55)
     timers.onTimer = timer => timer.key(0) = 42
     timers.currentKey = Array[Byte](1, 2, 3)
     timers.service.deleteEventTimeTimer(Namespace.Void, 10)
     timers.event(Array[Byte](1, 2, 3), 20)
-    assert(timers.service.numTimers(TimerKind.EventTime) == 1)
+    assert(timers.service.numTimers(TimeDomain.EVENT_TIME) == 1)
     var seen = Seq.empty[Byte]
     timers.onTimer = timer => seen = timer.key.toSeq
     timers.advanceWatermark(100)
@@ -173,7 +173,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     val snapshot = timers.snapshot()
     for (queues <- Seq(TimerQueues.Heap, TimerQueues.overStore(_ => new MemoryOrderedByteStore))) {
       val parts = Seq(KeyGroupRange(0, 2), KeyGroupRange(3, 7))
-        .map(range => new TimerFixture(queues, Serializers.long, range))
+        .map(range => new TimerFixture(queues, ScalaSerializers.long, range))
       parts.foreach(_.restore(snapshot))
       parts.foreach(part => part.advanceWatermark(Long.MaxValue))
       parts.foreach(part => part.moveClock(5000))
@@ -183,7 +183,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
       val merged = TimerFixture.ofLongs(queues)
       parts.foreach(part => part.fired.foreach(t => if (t.timestamp < 1000) part.event(t.key, t.timestamp)))
       parts.foreach(part => merged.restore(part.snapshot()))
-      assert(merged.service.numTimers(TimerKind.EventTime) == 50)
+      assert(merged.service.numTimers(TimeDomain.EVENT_TIME) == 50)
     }
   }
 
@@ -209,12 +209,12 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     }
     val restored = fixture()
     logs.foreach(restored.restore)
-    def all(fixture: TimerFixture[Long], kind: TimerKind) =
+    def all(fixture: TimerFixture[Long], kind: TimeDomain) =
       (0L until 6L).flatMap { key =>
         fixture.currentKey = key
         fixture.service.timersOfCurrentKey(kind).map(timer => (key, timer.timestamp))
       }
-    for (kind <- Seq(TimerKind.EventTime, TimerKind.ProcessingTime)) {
+    for (kind <- Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)) {
       assert(all(timers, kind).nonEmpty)
       assert(all(restored, kind) == all(timers, kind))
     }
@@ -236,7 +236,7 @@ class HeapTimerServiceSuite extends InternalTimerServiceContract {
   test("a service that tracks no changes refuses to commit") {
     val fixture = TimerFixture.ofLongs(TimerQueues.Heap)
     val service = new InternalTimerServiceImpl[Long](
-      Serializers.long,
+      ScalaSerializers.long,
       8,
       KeyGroupRange(0, 7),
       fixture
@@ -260,9 +260,9 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
   override protected def afterAll(): Unit = database.close()
 
   test("timers are in the database after a flush and a restart, each kind in its own column family") {
-    val databases = Map[TimerKind, RocksDBFixture](
-      TimerKind.EventTime -> new RocksDBFixture,
-      TimerKind.ProcessingTime -> new RocksDBFixture
+    val databases = Map[TimeDomain, RocksDBFixture](
+      TimeDomain.EVENT_TIME -> new RocksDBFixture,
+      TimeDomain.PROCESSING_TIME -> new RocksDBFixture
     )
     def open() = TimerFixture.ofLongs(TimerQueues.overStore(databases(_).newStore(), cacheCapacity = 4))
     try {
@@ -277,7 +277,7 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
       val restarted = open()
       restarted.advanceWatermark(1000)
       assert(restarted.takeFired().map(_._2) == (100L until 500L))
-      assert(restarted.service.numTimers(TimerKind.ProcessingTime) == 500)
+      assert(restarted.service.numTimers(TimeDomain.PROCESSING_TIME) == 500)
     } finally databases.values.foreach(_.close())
   }
 }

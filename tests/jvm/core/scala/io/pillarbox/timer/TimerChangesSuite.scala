@@ -1,10 +1,10 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{InputView, ScalaSerializers, TimeDomain}
 import java.nio.file.Path
 
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
-import io.pillarbox.state.serialization.{InputView, Serializers}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
@@ -45,7 +45,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("changes that are too many for memory go to the disk, each is there once, as it was last") {
-    val timerType = new TimerType(TimerKind.EventTime, Serializers.long, 128)
+    val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128)
     val changes = new StoredTimerChanges(timerType, databases.head, "changes", limitBytes = 10000)
     def add(time: Long, isAdded: Boolean): Unit =
       changes.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded)
@@ -97,7 +97,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
     assertThrows[java.io.IOException](timers.service.commit(FullDisk))
     val restored = TimerFixture.ofLongs(TimerQueues.Heap)
     restored.restore(timers.commit())
-    assert(restored.service.numTimers(TimerKind.ProcessingTime) == 1000)
+    assert(restored.service.numTimers(TimeDomain.PROCESSING_TIME) == 1000)
     timers.service.close()
   }
 }

@@ -1,10 +1,10 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{ScalaSerializers, TimeDomain, TypeSerializer}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import scala.collection.mutable
 
-import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /** A timer service that is polled by hand, and what was polled. */
@@ -29,12 +29,12 @@ final class TimerFixture[K](
   override def setCurrentKey(key: K): Unit = currentKey = key
 
   /** Fires the event-time timers up to `time`, each with its key current, also those that are registered by that. */
-  def advanceWatermark(time: Long): Unit = fireAll(TimerKind.EventTime, time)
+  def advanceWatermark(time: Long): Unit = fireAll(TimeDomain.EVENT_TIME, time)
 
   /** The same of processing-time timers. */
-  def moveClock(time: Long): Unit = fireAll(TimerKind.ProcessingTime, time)
+  def moveClock(time: Long): Unit = fireAll(TimeDomain.PROCESSING_TIME, time)
 
-  private def fireAll(kind: TimerKind, time: Long): Unit =
+  private def fireAll(kind: TimeDomain, time: Long): Unit =
     Iterator.continually(service.pollDue(kind, time)).takeWhile(_ != null).foreach { timer =>
       currentKey = timer.key
       fired += timer
@@ -73,5 +73,5 @@ final class TimerFixture[K](
 object TimerFixture {
   val KeyGroups = 8
 
-  def ofLongs(queues: TimerQueues): TimerFixture[Long] = new TimerFixture(queues, Serializers.long)
+  def ofLongs(queues: TimerQueues): TimerFixture[Long] = new TimerFixture(queues, ScalaSerializers.long)
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{Serializers, TimeDomain}
 import io.pillarbox.state.StateRestoreException
-import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Damaged and foreign files are refused by name, never read in part and believed. */
@@ -42,7 +42,7 @@ class TimerLogSuite extends AnyFunSuite {
   }
 
   test("timers of another key type or number of key groups are refused") {
-    val strings = new TimerFixture(TimerQueues.Heap, Serializers.string)
+    val strings = new TimerFixture(TimerQueues.Heap, Serializers.ofString)
     val otherType = intercept[StateRestoreException](strings.restore(snapshot))
     assert(otherType.condition == "TIMERS_KEY_TYPE_DIFFERS")
     val otherGroups = snapshot.clone()
@@ -56,6 +56,6 @@ class TimerLogSuite extends AnyFunSuite {
     assertThrows[java.io.IOException](timers.service.commit(FullDisk))
     val restored = newTimers()
     restored.restore(timers.commit())
-    assert(restored.service.numTimers(TimerKind.EventTime) == 1)
+    assert(restored.service.numTimers(TimeDomain.EVENT_TIME) == 1)
   }
 }

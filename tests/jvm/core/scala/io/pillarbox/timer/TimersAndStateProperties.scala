@@ -1,15 +1,16 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{ListState, MapState, Serializers, TimeDomain}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.Serializers
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -30,7 +31,7 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
   }
 
   private final class Run {
-    private var world = new World(openAt(newDirectory(), Serializers.string))
+    private var world = new World(openAt(newDirectory(), Serializers.ofString))
     private var model = Model()
     private var committed = Model()
 
@@ -99,10 +100,10 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
       world.close()
       val from = if (how == FromCheckpoint) checkpoint else None
       world = new World(from match {
-        case Some((copied, _)) => openAt(copyOf(copied), Serializers.string)
+        case Some((copied, _)) => openAt(copyOf(copied), Serializers.ofString)
         case None if how == OnHeap =>
-          new HeapKeyedStateBackend(Serializers.string, 128, KeyGroupRange(0, 127), new ManualClock)
-        case None => openAt(newDirectory(), Serializers.string)
+          new HeapKeyedStateBackend(Serializers.ofString, 128, KeyGroupRange(0, 127), new ManualClock)
+        case None => openAt(newDirectory(), Serializers.ofString)
       })
       logs.drop(from.fold(0)(_._2)).foreach { case (state, timers) => world.restore(state, timers) }
       world.claim()
@@ -126,7 +127,7 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
       TimerQueues.inDatabase(found.store, cacheCapacity = 3, writeBytes = 500, changeBytes = 1000)
     )
     private val timers = new InternalTimerServiceImpl[String](
-      Serializers.string,
+      Serializers.ofString,
       128,
       KeyGroupRange(0, 127),
       KeyContext.of(backend),
@@ -144,26 +145,26 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
       handles.get
     }
 
-    def register(kind: TimerKind, key: String, time: Long): Unit = {
+    def register(kind: TimeDomain, key: String, time: Long): Unit = {
       backend.setCurrentKey(key)
-      if (kind == TimerKind.EventTime) timers.registerEventTimeTimer(Namespace.Void, time)
+      if (kind == TimeDomain.EVENT_TIME) timers.registerEventTimeTimer(Namespace.Void, time)
       else timers.registerProcessingTimeTimer(Namespace.Void, time)
     }
 
-    def unregister(kind: TimerKind, key: String, time: Long): Unit = {
+    def unregister(kind: TimeDomain, key: String, time: Long): Unit = {
       backend.setCurrentKey(key)
-      if (kind == TimerKind.EventTime) timers.deleteEventTimeTimer(Namespace.Void, time)
+      if (kind == TimeDomain.EVENT_TIME) timers.deleteEventTimeTimer(Namespace.Void, time)
       else timers.deleteProcessingTimeTimer(Namespace.Void, time)
     }
 
-    def fire(kind: TimerKind, time: Long): Seq[(String, Long)] =
+    def fire(kind: TimeDomain, time: Long): Seq[(String, Long)] =
       Iterator
         .continually(timers.pollDue(kind, time))
         .takeWhile(_ != null)
         .map(t => t.key -> t.timestamp)
         .toVector
 
-    def timersOf(kind: TimerKind, key: String): Seq[Long] = {
+    def timersOf(kind: TimeDomain, key: String): Seq[Long] = {
       backend.setCurrentKey(key)
       timers.timersOfCurrentKey(kind).map(_.timestamp)
     }
@@ -196,19 +197,19 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
 }
 
 object TimersAndStateProperties {
-  private val Kinds = Seq[TimerKind](TimerKind.EventTime, TimerKind.ProcessingTime)
+  private val Kinds = Seq[TimeDomain](TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
   private val keys = (0 until 12).map(i => s"key $i")
 
   private final case class Model(
       maps: Map[String, Map[String, Long]] = Map.empty.withDefaultValue(Map.empty),
       lists: Map[String, Vector[String]] = Map.empty.withDefaultValue(Vector.empty),
-      timers: Map[TimerKind, Set[(String, Long)]] = Map.empty.withDefaultValue(Set.empty)
+      timers: Map[TimeDomain, Set[(String, Long)]] = Map.empty.withDefaultValue(Set.empty)
   ) {
     def withMap(key: String, change: Map[String, Long] => Map[String, Long]): Model =
       copy(maps = maps.updated(key, change(maps(key))))
 
-    def withTimers(kind: TimerKind, change: Set[(String, Long)] => Set[(String, Long)]): Model =
+    def withTimers(kind: TimeDomain, change: Set[(String, Long)] => Set[(String, Long)]): Model =
       copy(timers = timers.updated(kind, change(timers(kind))))
   }
 
@@ -218,10 +219,10 @@ object TimersAndStateProperties {
   private case object OnHeap extends Restart
 
   private sealed trait Step
-  private final case class Register(kind: TimerKind, key: String, time: Long) extends Step
-  private final case class Unregister(kind: TimerKind, key: String, time: Long) extends Step
-  private final case class Fire(kind: TimerKind, time: Long) extends Step
-  private final case class Listed(kind: TimerKind, key: String) extends Step
+  private final case class Register(kind: TimeDomain, key: String, time: Long) extends Step
+  private final case class Unregister(kind: TimeDomain, key: String, time: Long) extends Step
+  private final case class Fire(kind: TimeDomain, time: Long) extends Step
+  private final case class Listed(kind: TimeDomain, key: String) extends Step
   private case object Commit extends Step
   private case object Checkpoint extends Step
   private final case class Crash(how: Restart) extends Step

@@ -1,21 +1,18 @@
 package io.pillarbox.golden;
 
-import io.pillarbox.operator.Collector;
-import io.pillarbox.operator.KeyedProcessFunction;
-import io.pillarbox.spark.keyed.RowSerializer;
-import io.pillarbox.state.ListState;
-import io.pillarbox.state.ListStateDescriptor;
-import io.pillarbox.state.StateTtlConfig;
-import io.pillarbox.state.ValueState;
-import io.pillarbox.state.ValueStateDescriptor;
-import io.pillarbox.timer.TimerKind;
+import io.pillarbox.api.Collector;
+import io.pillarbox.api.KeyedProcessFunction;
+import io.pillarbox.api.ListState;
+import io.pillarbox.api.StateDescriptor;
+import io.pillarbox.api.StateTtlConfig;
+import io.pillarbox.api.TimeDomain;
+import io.pillarbox.api.ValueState;
+import io.pillarbox.spark.SparkSerializers;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
-import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Plays the cases of tests/golden on Spark: rows are (key, place, time, ops), options are what happens in
@@ -34,49 +31,31 @@ public class GoldenFunction extends KeyedProcessFunction<Row, Row, Row> {
   }
 
   @Override
-  public void open(KeyedProcessFunction.OpenContext context) {
-    StateTtlConfig tenMs =
-        new StateTtlConfig(
-            10,
-            StateTtlConfig.OnCreateAndWrite$.MODULE$,
-            StateTtlConfig.NeverReturnExpired$.MODULE$,
-            StateTtlConfig.EventTime$.MODULE$,
-            StateTtlConfig.apply$default$5());
-    calls = context.getState(valueOf("n", "value int", Option.empty()));
-    value = context.getState(valueOf("value", "value bigint", Option.empty()));
-    brief = context.getState(valueOf("brief", "value bigint", Option.apply(tenMs)));
-    list =
+  public void open(OpenContext context) {
+    StateTtlConfig tenMs = StateTtlConfig.ofMillis(10).withTimeDomain(TimeDomain.EVENT_TIME);
+    calls = context.getState(StateDescriptor.value("n", SparkSerializers.rows("value int")));
+    value = context.getState(StateDescriptor.value("value", SparkSerializers.rows("value bigint")));
+    brief =
         context.getState(
-            new ListStateDescriptor<Row>(
-                "list", RowSerializer.of("value bigint"), Option.empty(), Option.empty()));
-  }
-
-  private static ValueStateDescriptor<Row> valueOf(
-      String name, String type, Option<StateTtlConfig> ttl) {
-    return new ValueStateDescriptor<Row>(name, RowSerializer.of(type), ttl, Option.empty());
+            StateDescriptor.value("brief", SparkSerializers.rows("value bigint")).withTtl(tenMs));
+    list = context.getState(StateDescriptor.list("list", SparkSerializers.rows("value bigint")));
   }
 
   @Override
-  public void processElement(
-      Row row, KeyedProcessFunction.Context<Row> context, Collector<Row> out) {
+  public void processElement(Row row, Context<Row> context, Collector<Row> out) {
     long time = context.timestamp();
-    tell("row", time == Long.MIN_VALUE ? null : (Long) time, row.getAs("ops"), context, out);
+    tell("row", time == NO_TIMESTAMP ? null : (Long) time, row.getAs("ops"), context, out);
   }
 
   @Override
-  public void onTimer(
-      long timestamp, KeyedProcessFunction.OnTimerContext<Row> context, Collector<Row> out) {
-    String kind = context.timeDomain() == TimerKind.EventTime$.MODULE$ ? "event" : "clock";
+  public void onTimer(long timestamp, OnTimerContext<Row> context, Collector<Row> out) {
+    String kind = context.timeDomain() == TimeDomain.EVENT_TIME ? "event" : "clock";
     String name = context.currentKey().getString(0) + " " + kind + " " + timestamp;
     tell(kind, timestamp, on.getOrDefault(name, ""), context, out);
   }
 
   private void tell(
-      String what,
-      Long time,
-      String ops,
-      KeyedProcessFunction.Context<Row> context,
-      Collector<Row> out) {
+      String what, Long time, String ops, Context<Row> context, Collector<Row> out) {
     String told = program.tell(what, time, ops, context.timerService());
     int n = calls.value() == null ? 1 : calls.value().getInt(0) + 1;
     calls.update(RowFactory.create(n));
@@ -102,7 +81,7 @@ public class GoldenFunction extends KeyedProcessFunction<Row, Row, Row> {
     @Override
     protected List<Long> all() {
       List<Long> elements = new ArrayList<>();
-      CollectionConverters.asJava(list.get()).forEachRemaining(row -> elements.add(row.getLong(0)));
+      list.get().forEach(row -> elements.add(row.getLong(0)));
       return elements;
     }
 

@@ -1,5 +1,6 @@
 package io.pillarbox.bench
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 import java.util.concurrent.{ExecutorService, Executors}
 

@@ -1,12 +1,12 @@
 package io.pillarbox.bench
 
+import io.pillarbox.api.{ListState, MapState, ScalaSerializers, StateTtlConfig, ValueState}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.operator.EventClock
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
-import io.pillarbox.state.serialization.Serializers
 
 /** The keyed state that the benchmarks use, from Flink or from us: one value, one map and one list of longs. */
 trait KeyedStore extends AutoCloseable {
@@ -80,10 +80,10 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
   private[this] val clock = new EventClock
   startBatch()
   private[this] val backend: KeyedStateBackend[Long] =
-    if (kind == "heap") new HeapKeyedStateBackend(Serializers.long, KeyedStore.KeyGroups, range, clock)
+    if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, KeyedStore.KeyGroups, range, clock)
     else
       new RocksDBKeyedStateBackend(
-        Serializers.long,
+        ScalaSerializers.long,
         KeyedStore.KeyGroups,
         range,
         clock,
@@ -91,17 +91,17 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
       )
   private[this] val config = ttl match {
     case "off" => None
-    case "on" => Some(StateTtlConfig(KeyedStore.TtlMillis))
-    case _ => Some(StateTtlConfig(KeyedStore.TtlMillis, cleanup = StateTtlConfig.CleanupStrategies.none))
+    case "on" => Some(TestState.ttl(KeyedStore.TtlMillis))
+    case _ => Some(TestState.ttl(KeyedStore.TtlMillis, cleanup = StateTtlConfig.Cleanup.NONE))
   }
   private[this] val handle = backend
-    .getOrCreate(ValueStateDescriptor("value", Serializers.long, config))
+    .getOrCreate(TestState.value("value", ScalaSerializers.long, config))
     .asInstanceOf[ValueState[java.lang.Long]]
   private[this] val map = backend
-    .getOrCreate(MapStateDescriptor("map", Serializers.long, Serializers.long, config))
+    .getOrCreate(TestState.map("map", ScalaSerializers.long, ScalaSerializers.long, config))
     .asInstanceOf[MapState[java.lang.Long, java.lang.Long]]
   private[this] val list = backend
-    .getOrCreate(ListStateDescriptor("list", Serializers.long, config))
+    .getOrCreate(TestState.list("list", ScalaSerializers.long, config))
     .asInstanceOf[ListState[java.lang.Long]]
   private[this] val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
 

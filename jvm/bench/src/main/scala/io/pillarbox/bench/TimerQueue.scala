@@ -1,12 +1,12 @@
 package io.pillarbox.bench
 
+import io.pillarbox.api.{ScalaSerializers, TimeDomain}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.queue._
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.state.{KeyGroupRange, Namespace}
-import io.pillarbox.timer.{Timer, TimerKind, TimerQueues, TimerType}
+import io.pillarbox.timer.{Timer, TimerQueues, TimerType}
 import org.rocksdb.{BlockBasedTableConfig, LRUCache, Options, ReadOptions, RocksDB, WriteOptions}
 
 /** A queue of timers with a `Long` as key, without namespace, in 128 key groups. */
@@ -48,7 +48,7 @@ object TimerQueue {
   }
 
   private final class Ours(queues: TimerQueues, whenClosed: () => Unit) extends TimerQueue {
-    private val timerType = new TimerType(TimerKind.EventTime, Serializers.long, KeyGroups)
+    private val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, KeyGroups)
     private val queue: KeyGroupedInternalPriorityQueue[Timer[Long]] =
       queues.newQueue(timerType, KeyGroupRange(0, KeyGroups - 1))
 

@@ -23,13 +23,3 @@ trait AsyncRetryStrategy[OUT] {
 
   def retryOnResult(results: util.Collection[OUT]): Boolean = false
 }
-
-/** An exception that says itself when to try again, as an HTTP Retry-After does. */
-trait HasRetryDelay {
-
-  /** Milliseconds, from when the failure is handled. */
-  def retryDelayMs: Long
-}
-
-/** An exception that no further attempt can cure. */
-trait NotRetryable

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.AsyncFunction
 import java.util
 
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}

@@ -1,6 +1,8 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
+
 
 /**
  * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group takes one

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
 import java.util
 
 import scala.annotation.unused
@@ -335,9 +336,12 @@ private[async] final class CallDriver[IN, OUT](
     try function.cancel(element.input, attempt)
     catch { case NonFatal(error) => CallDriver.log.warn("Could not cancel {}", attempt, error) }
 
-  private def tellGaveUp(element: InFlightElement[IN, OUT]): Unit =
-    try function.gaveUp(element.elementId)
-    catch { case NonFatal(error) => CallDriver.log.warn("Could not give up {}", element.elementId, error) }
+  private def tellGaveUp(element: InFlightElement[IN, OUT]): Unit = function match {
+    case lender: LookAheadFunction[_, _] =>
+      try lender.gaveUp(element.elementId)
+      catch { case NonFatal(error) => CallDriver.log.warn("Could not give up {}", element.elementId, error) }
+    case _ => ()
+  }
 
   /** Abandons the element: its call is cancelled, its permit and timer given back. */
   def abandon(element: InFlightElement[IN, OUT]): Unit = if (element.phase != Finished) {

@@ -1,6 +1,8 @@
 package io.pillarbox.async
 
+import io.pillarbox.api.ResultFuture
 import java.util
+
 
 /**
  * Completes many futures of one operator in one step: for a reader thread that gets many answers at once.

@@ -1,7 +1,8 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer, TimerKind}
+import io.pillarbox.timer.{DueTimers, Timer}
 
 /**
  * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one. What a key
@@ -28,7 +29,7 @@ final class ArrivalOrder[K, R](
     clock.advanceTo(math.max(clock.watermark, watermark))
 
   override protected def stepEventTime(watermark: Long): Step = {
-    val timer = timers.pollDue(TimerKind.EventTime, watermark)
+    val timer = timers.pollDue(TimeDomain.EVENT_TIME, watermark)
     if (timer == null) Done else offer(timer, KeyedSchedule.before(timer.timestamp))
   }
 

@@ -1,10 +1,10 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import java.util.{ArrayDeque, ArrayList, Comparator}
 
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.state.serialization.TypeSerializer
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer, TimerKind}
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
 /**
  * The rows of static data, which are sorted by key: one key after the other, each followed by its timers, those that it
@@ -133,14 +133,14 @@ final class BatchOrder[K, R](
   private def nextTimer(): Timer[K] = {
     val timer = nextEventTime(Long.MaxValue)
     if (timer != null || target.firesWithin) timer
-    else timers.pollDue(TimerKind.ProcessingTime, Long.MaxValue)
+    else timers.pollDue(TimeDomain.PROCESSING_TIME, Long.MaxValue)
   }
 
   private def nextEventTime(until: Long): Timer[K] =
-    if (target.firesWithin) null else timers.pollDue(TimerKind.EventTime, until)
+    if (target.firesWithin) null else timers.pollDue(TimeDomain.EVENT_TIME, until)
 
   private def offer(timer: Timer[K]): Step = {
-    val isEventTime = timer.kind == TimerKind.EventTime
+    val isEventTime = timer.kind == TimeDomain.EVENT_TIME
     if (isEventTime) clock.reached = math.max(clock.reached, timer.timestamp)
     clock.watermark = clock.reached
     clock.recordTimestamp = if (isEventTime) timer.timestamp else Output.NoTimestamp

@@ -1,9 +1,10 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{State, StateDescriptor}
 import scala.collection.mutable
 
-import io.pillarbox.operator.KeyedProcessFunction.OpenContext
-import io.pillarbox.state.{KeyedStateBackend, State, StateDescriptor}
+import io.pillarbox.api.KeyedProcessFunction.OpenContext
+import io.pillarbox.state.KeyedStateBackend
 
 /** The states that a function gets when it is opened, by name in the order in which it asked for them. */
 final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {

@@ -1,8 +1,9 @@
 package io.pillarbox.operator
 
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext}
+import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, TimeDomain, TimerService}
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext}
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.timer.{InternalTimerService, Timer, TimerKind}
+import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
  * Calls a keyed process function with the right key, timestamp and output, at once. It never refuses. The contexts and
@@ -22,7 +23,7 @@ final class FunctionTarget[K, R, FK, IN, OUT](
     output: Output[OUT],
     view: FunctionTarget.View[K, R, FK, IN]
 ) extends KeyedTarget[K, R] {
-  private val service = new TimerService(timers, clock)
+  private val service = new FunctionTimers(timers, clock)
 
   /** Rows of processing-time timers have no timestamp, though the timer has one. */
   private val collector: Collector[OUT] = value => output.collect(value, clock.recordTimestamp)
@@ -71,7 +72,7 @@ final class FunctionTarget[K, R, FK, IN, OUT](
   }
 
   private final class TimerContext extends RowContext with OnTimerContext[FK] {
-    var timeDomain: TimerKind = _
+    var timeDomain: TimeDomain = _
   }
 }
 

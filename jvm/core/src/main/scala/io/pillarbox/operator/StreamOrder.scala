@@ -1,7 +1,8 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer, TimerKind}
+import io.pillarbox.timer.{DueTimers, Timer}
 
 /**
  * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they are all done
@@ -54,7 +55,7 @@ abstract class StreamOrder[K, R](
 
   /** Gives a timer to the target, now and at the next steps until it is taken. */
   protected final def offer(timer: Timer[K], horizon: Long): Step = {
-    if (timer.kind == TimerKind.EventTime) {
+    if (timer.kind == TimeDomain.EVENT_TIME) {
       enter(timer)
       clock.recordTimestamp = timer.timestamp
     } else clock.recordTimestamp = Output.NoTimestamp
@@ -72,13 +73,13 @@ abstract class StreamOrder[K, R](
     case EventTime =>
       val step = stepEventTime(watermark)
       if (step ne Done) step
-      else settled(watermark)(if (!timers.isDue(TimerKind.EventTime, watermark)) leaveEventTime())
+      else settled(watermark)(if (!timers.isDue(TimeDomain.EVENT_TIME, watermark)) leaveEventTime())
     case ProcessingTime =>
-      val timer = timers.pollDue(TimerKind.ProcessingTime, processingTime)
+      val timer = timers.pollDue(TimeDomain.PROCESSING_TIME, processingTime)
       if (timer != null) offer(timer, KeyedSchedule.before(timer.timestamp))
       else
         settled(processingTime)(
-          if (!timers.isDue(TimerKind.ProcessingTime, processingTime)) leaveProcessingTime()
+          if (!timers.isDue(TimeDomain.PROCESSING_TIME, processingTime)) leaveProcessingTime()
         )
     case _ => Done
   }
@@ -89,7 +90,7 @@ abstract class StreamOrder[K, R](
   }
 
   private def leaveProcessingTime(): Unit =
-    if (timers.isDue(TimerKind.EventTime, watermark)) stage = EventTime
+    if (timers.isDue(TimeDomain.EVENT_TIME, watermark)) stage = EventTime
     else {
       stage = Over
       watermark = Long.MinValue

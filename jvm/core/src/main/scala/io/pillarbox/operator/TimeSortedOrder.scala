@@ -1,9 +1,10 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.TimeDomain
 import java.util.ArrayList
 
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer, TimerKind}
+import io.pillarbox.timer.{DueTimers, Timer}
 
 /**
  * A stream's rows wait until the watermark has reached them. Then they and the event-time timers run in the order of
@@ -41,7 +42,7 @@ final class TimeSortedOrder[K, R](
   override protected def stepEventTime(watermark: Long): Step =
     if (taken < here.size) offerRow()
     else {
-      val next = timers.peekDue(TimerKind.EventTime, watermark)
+      val next = timers.peekDue(TimeDomain.EVENT_TIME, watermark)
       if (next == null) Done
       else if (!isHere(next)) {
         head = next
@@ -49,7 +50,7 @@ final class TimeSortedOrder[K, R](
         taken = 0
         Taken
       } else {
-        timers.pollDue(TimerKind.EventTime, watermark)
+        timers.pollDue(TimeDomain.EVENT_TIME, watermark)
         if (WaitingRows.standsForRows(next)) Taken else offer(next, KeyedSchedule.before(next.timestamp))
       }
     }

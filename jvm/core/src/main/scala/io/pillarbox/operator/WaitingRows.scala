@@ -1,10 +1,10 @@
 package io.pillarbox.operator
 
+import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{ArrayList, Comparator}
 
-import io.pillarbox.state.serialization.{Bytes, TypeSerializer}
-import io.pillarbox.state.{KeyedStateBackend, ListState, ListStateDescriptor, Namespace}
+import io.pillarbox.state.{KeyedStateBackend, Namespace}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
@@ -20,8 +20,7 @@ final class WaitingRows[K, R](
     serializer: TypeSerializer[R],
     order: Comparator[R]
 ) {
-  private val rows: ListState[R] =
-    backend.getOrCreate(ListStateDescriptor(WaitingRows.StateName, serializer))
+  private val rows = backend.getOrCreate(StateDescriptor.list(WaitingRows.StateName, serializer))
 
   /** Keeps a copy of the row. */
   def add(key: K, row: R, time: Long): Unit = {
@@ -36,7 +35,7 @@ final class WaitingRows[K, R](
     backend.setCurrentKey(key)
     backend.setCurrentNamespace(WaitingRows.namespaceOf(time))
     val taken = new ArrayList[R]
-    rows.get().foreach(taken.add)
+    rows.get().forEach(taken.add(_): Unit)
     if (!taken.isEmpty) rows.clear()
     taken.sort(order)
     backend.setCurrentKey(key)

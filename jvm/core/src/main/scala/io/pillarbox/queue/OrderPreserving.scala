@@ -1,6 +1,8 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
+import io.pillarbox.api.{Bytes, InputView, OutputView}
+
+
 
 /** Numbers as bytes that sort, unsigned and lexicographically, as the numbers do: big-endian, the sign bit flipped. */
 object OrderPreserving {

@@ -1,6 +1,8 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.api.{InputView, OutputView}
+
+
 
 /**
  * Turns elements into bytes whose unsigned lexicographic order is the order of the elements, and back.

@@ -1,6 +1,8 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.api.{InputView, OutputView}
+
+
 
 /**
  * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.

@@ -1,11 +1,15 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{AggregateFunction, AggregatingState, ReduceFunction, ReducingState, State, StateDescriptor, ValueState}
+
+
+
 /** An aggregate of all that was added, kept as a value. */
 final private[state] class FoldedReducingState[T](
     value: ValueState[T],
-    descriptor: ReducingStateDescriptor[T]
+    descriptor: StateDescriptor[_],
+    reduce: ReduceFunction[T]
 ) extends ReducingState[T] {
-  private[this] val reduce = descriptor.reduce
 
   override def get(): T = value.value()
 
@@ -21,9 +25,9 @@ final private[state] class FoldedReducingState[T](
 /** An accumulator kept as a value, into which elements are folded. */
 final private[state] class FoldedAggregatingState[IN, ACC, OUT](
     value: ValueState[ACC],
-    descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
+    descriptor: StateDescriptor[_],
+    aggregate: AggregateFunction[IN, ACC, OUT]
 ) extends AggregatingState[IN, OUT] {
-  private[this] val aggregate = descriptor.aggregate
 
   override def get(): OUT = {
     val known = value.value()
@@ -42,11 +46,11 @@ final private[state] class FoldedAggregatingState[IN, ACC, OUT](
 private[state] object FoldingState {
 
   /** The handle of `descriptor`, given the handle on what is kept. */
-  def over(kept: State, descriptor: StateDescriptor[_]): State = descriptor match {
-    case reducing: ReducingStateDescriptor[t] =>
-      new FoldedReducingState(kept.asInstanceOf[ValueState[t]], reducing)
-    case aggregating: AggregatingStateDescriptor[i, a, o] =>
-      new FoldedAggregatingState(kept.asInstanceOf[ValueState[a]], aggregating)
+  def over(kept: State, descriptor: StateDescriptor[_]): State = descriptor.folding match {
+    case reduce: ReduceFunction[t] =>
+      new FoldedReducingState(kept.asInstanceOf[ValueState[t]], descriptor, reduce)
+    case aggregate: AggregateFunction[i, a, o] =>
+      new FoldedAggregatingState(kept.asInstanceOf[ValueState[a]], descriptor, aggregate)
     case _ => kept
   }
 

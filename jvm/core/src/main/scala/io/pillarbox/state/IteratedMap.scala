@@ -1,7 +1,10 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{MapState, StateDescriptor}
+import java.util
 import java.util.AbstractMap.SimpleEntry
 import java.util.Map.Entry
+
 
 /** A map whose iterators are walks of a cursor. */
 private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
@@ -12,23 +15,19 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   /** Whether there is an entry of this key; no access. */
   protected def isThere(key: UK): Boolean
 
-  override final def putAll(entries: Iterable[(UK, UV)]): Unit = entries.foreach { case (key, value) =>
-    put(key, value)
-  }
-
-  override final def keys: StateIterator[UK] = new Walk[UK](cursor()) {
+  override final def keyIterator: util.Iterator[UK] = new Walk[UK](cursor()) {
     override protected def made: UK = at.key
   }
 
-  override final def values: StateIterator[UV] = new Walk[UV](cursor()) {
+  override final def valueIterator: util.Iterator[UV] = new Walk[UV](cursor()) {
     override protected def made: UV = at.value
   }
 
-  override final def entries: StateIterator[Entry[UK, UV]] = new Walk[Entry[UK, UV]](cursor()) {
+  override final def iterator: util.Iterator[Entry[UK, UV]] = new Walk[Entry[UK, UV]](cursor()) {
     override protected def made: Entry[UK, UV] = new LiveEntry(at)
   }
 
-  private abstract class Walk[A](protected val at: StampedCursor[UK, UV]) extends StateIterator[A] {
+  private abstract class Walk[A](protected val at: StampedCursor[UK, UV]) extends util.Iterator[A] {
     private[this] var isAhead = false
     private[this] var isOver = false
     private[this] var hasLast = false

@@ -1,10 +1,10 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
-import io.pillarbox.state.serialization.TypeSerializer
 
 /**
  * Holds all keyed state of one partition: handles by descriptor, the current key, commits and snapshots.
@@ -108,10 +108,10 @@ abstract class KeyedStateBackend[K](
   final private[pillarbox] def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
     registered(descriptor).raw.asInstanceOf[StampedValue[T]]
 
-  final private[pillarbox] def stamped[T](descriptor: ListStateDescriptor[T]): StampedList[T] =
+  final private[pillarbox] def stampedList[T](descriptor: StateDescriptor[_]): StampedList[T] =
     registered(descriptor).raw.asInstanceOf[StampedList[T]]
 
-  final private[pillarbox] def stamped[UK, UV](descriptor: MapStateDescriptor[UK, UV]): StampedMap[UK, UV] =
+  final private[pillarbox] def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
     registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
 
   private[this] def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
@@ -121,8 +121,6 @@ abstract class KeyedStateBackend[K](
         Registration.checkSame(found.raw.descriptor, descriptor)
         found
       case None =>
-        if (descriptor.name.isEmpty)
-          throw new IllegalArgumentException("A state needs a name, found an empty one")
         val raw = createState(descriptor)
         val made = new KeyedStateBackend.Registered(raw, FoldingState.over(judged(raw), descriptor))
         states(descriptor.name) = made

@@ -1,6 +1,8 @@
 package io.pillarbox.state
 
-import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.api.{StateDescriptor, TypeSerializer}
+
+
 
 /** The rule that one name has one type. */
 private[state] object Registration {

@@ -1,5 +1,9 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.{State, StateDescriptor, ValueState}
+
+
+
 /**
  * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the epoch. Nothing is
  * judged by it here: whatever is stored is there. For the TTL layer, and for an operator that judges TTL outside of this
@@ -19,7 +23,7 @@ sealed private[pillarbox] trait Stamped extends State {
    * iterated over. Those that [[Stamped.isUpTo]] are removed, and then told to `gone`; the others get the stamp `first` if
    * they have none.
    */
-  def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit
+  def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
 
 private[pillarbox] object Stamped {
@@ -64,7 +68,7 @@ private[pillarbox] trait AddressedValue {
 }
 
 /** The current key's list. */
-private[pillarbox] trait StampedList[T] extends ListState[T] with Stamped {
+private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
 
   /** One for each element, in their order. */
   def stamps: Iterator[Long]
@@ -78,7 +82,7 @@ private[pillarbox] trait StampedList[T] extends ListState[T] with Stamped {
    * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp `first` if they
    * have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown, for nothing. Gives what stays.
    */
-  def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T]
+  def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 
   final def update(values: Iterable[T], stamp: Long): Unit = {
     val all = values.toVector
@@ -89,9 +93,9 @@ private[pillarbox] trait StampedList[T] extends ListState[T] with Stamped {
 
   override final def add(value: T): Unit = add(value, StateClock.Unknown)
 
-  override final def addAll(values: Iterable[T]): Unit = addAll(values, StateClock.Unknown)
+  override final def addElements(values: Iterable[T]): Unit = addAll(values, StateClock.Unknown)
 
-  override final def update(values: Iterable[T]): Unit = update(values, StateClock.Unknown)
+  override final def replaceBy(values: Iterable[T]): Unit = update(values, StateClock.Unknown)
 
   protected final def requireValue(value: T): Unit =
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
@@ -132,7 +136,7 @@ private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Sta
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
 }
 
-/** A walk over the entries of a map. It ends with a ConcurrentModificationException as a [[StateIterator]] does. */
+/** A walk over the entries of a map. It ends with a ConcurrentModificationException as an iterator of [[io.pillarbox.api.MapState]] does. */
 private[pillarbox] trait StampedCursor[UK, UV] {
 
   /** Moves to the next entry; false at the end. */

@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.queue.BatchExecutionInternalPriorityQueueSet
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.serialization.TypeSerializer
 
 /**
  * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and [[dropKey]].
@@ -15,8 +15,8 @@ final class BatchExecutionInternalTimerService[K](
     keyContext: KeyContext[K]
 ) extends DueTimers[K] {
 
-  private val eventTime = new Timers(TimerKind.EventTime)
-  private val processingTime = new Timers(TimerKind.ProcessingTime)
+  private val eventTime = new Timers(TimeDomain.EVENT_TIME)
+  private val processingTime = new Timers(TimeDomain.PROCESSING_TIME)
   private var key: K = _
   private var hasKey = false
   private var isEnding = false
@@ -32,14 +32,14 @@ final class BatchExecutionInternalTimerService[K](
   override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
     processingTime.remove(namespace, time)
 
-  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]] = of(kind).all
+  override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] = of(kind).all
 
-  override def peekDue(kind: TimerKind, time: Long): Timer[K] = {
+  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
     val head = of(kind).queue.peek()
     if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
   }
 
-  override def pollDue(kind: TimerKind, time: Long): Timer[K] =
+  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
     if (peekDue(kind, time) != null) of(kind).queue.poll() else null
 
   /** From now on the timers are those of `key`, which must not change: at first, what was registered for it before. */
@@ -67,12 +67,12 @@ final class BatchExecutionInternalTimerService[K](
   /** A key for which timers wait. */
   def nextKeyToCome: K = (if (eventTime.early.isEmpty) processingTime.early else eventTime.early).anyKey
 
-  private def of(kind: TimerKind): Timers = kind match {
-    case TimerKind.EventTime => eventTime
-    case TimerKind.ProcessingTime => processingTime
+  private def of(kind: TimeDomain): Timers = kind match {
+    case TimeDomain.EVENT_TIME => eventTime
+    case TimeDomain.PROCESSING_TIME => processingTime
   }
 
-  private final class Timers(kind: TimerKind) {
+  private final class Timers(kind: TimeDomain) {
     private val timerType = new TimerType(kind, keySerializer, maxKeyGroups = 1)
     private val order = new TimerOrder(timerType)
     private val inOrder =

@@ -1,5 +1,6 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.state.Namespace
 
 /**
@@ -22,5 +23,5 @@ trait InternalTimerService[K] {
   def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit
 
   /** The timers of the current key, in time order. */
-  def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]]
+  def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]]
 }

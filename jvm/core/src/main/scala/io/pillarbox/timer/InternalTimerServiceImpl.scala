@@ -1,9 +1,9 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import io.pillarbox.queue.CloseableIterator
-import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
@@ -25,8 +25,8 @@ final class InternalTimerServiceImpl[K](
 ) extends DueTimers[K]
     with AutoCloseable {
 
-  private val eventTime = newStore(TimerKind.EventTime)
-  private val processingTime = newStore(TimerKind.ProcessingTime)
+  private val eventTime = newStore(TimeDomain.EVENT_TIME)
+  private val processingTime = newStore(TimeDomain.PROCESSING_TIME)
   private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
 
   override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
@@ -41,24 +41,25 @@ final class InternalTimerServiceImpl[K](
   override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
     processingTime.remove(keyContext.currentKey, namespace, time)
 
-  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[K]] = storeOf(kind).ofKey(keyContext.currentKey)
+  override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] =
+    storeOf(kind).ofKey(keyContext.currentKey)
 
-  override def peekDue(kind: TimerKind, time: Long): Timer[K] = {
+  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
     val head = storeOf(kind).peek()
     if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
   }
 
-  override def pollDue(kind: TimerKind, time: Long): Timer[K] =
+  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
     if (peekDue(kind, time) != null) storeOf(kind).poll() else null
 
   /** When the next timer of the kind is due; `Long.MaxValue` if there is none. */
-  def nextTimestamp(kind: TimerKind): Long = storeOf(kind).nextTimestamp
+  def nextTimestamp(kind: TimeDomain): Long = storeOf(kind).nextTimestamp
 
   /** How many timers of the kind there are; may have to count them in the store. */
-  def numTimers(kind: TimerKind): Int = storeOf(kind).size
+  def numTimers(kind: TimeDomain): Int = storeOf(kind).size
 
   /** Calls `action` with a copy of every timer of the kind, in no order, its key being the current one. */
-  def forEachTimer(kind: TimerKind)(action: Timer[K] => Unit): Unit = {
+  def forEachTimer(kind: TimeDomain)(action: Timer[K] => Unit): Unit = {
     val timers: CloseableIterator[Timer[K]] = storeOf(kind).iterator
     try
       timers.foreach { timer =>
@@ -112,11 +113,11 @@ final class InternalTimerServiceImpl[K](
     processingTime.flush()
   }
 
-  private def newStore(kind: TimerKind): TimerStore[K] =
+  private def newStore(kind: TimeDomain): TimerStore[K] =
     new TimerStore(new TimerType(kind, keySerializer, maxKeyGroups), keyGroupRange, queues, trackChanges)
 
-  private def storeOf(kind: TimerKind): TimerStore[K] = kind match {
-    case TimerKind.EventTime => eventTime
-    case TimerKind.ProcessingTime => processingTime
+  private def storeOf(kind: TimeDomain): TimerStore[K] = kind match {
+    case TimeDomain.EVENT_TIME => eventTime
+    case TimeDomain.PROCESSING_TIME => processingTime
   }
 }

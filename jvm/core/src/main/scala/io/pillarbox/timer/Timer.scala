@@ -1,5 +1,6 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.queue.Prioritized
 import io.pillarbox.state.Namespace
 
@@ -21,7 +22,7 @@ sealed class Timer[K] private[timer] (
 
   def namespace: Namespace = Namespace.Void
 
-  final def kind: TimerKind = timerType.kind
+  final def kind: TimeDomain = timerType.kind
 
   final def keyGroup: Int = timerType.keyGroupOf(keyHash)
 

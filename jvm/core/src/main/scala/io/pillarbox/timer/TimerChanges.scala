@@ -1,9 +1,9 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.OutputView
 import java.util.HashMap
 
 import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
-import io.pillarbox.state.serialization.OutputView
 
 /**
  * The timers of one kind that were registered and that went since the last commit: of each what happened last. Mailbox thread

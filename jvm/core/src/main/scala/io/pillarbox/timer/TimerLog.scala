@@ -1,10 +1,9 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TimeDomain, TypeSerializer}
 import java.io.{DataInputStream, DataOutputStream, EOFException, InputStream, OutputStream}
 import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
-import io.pillarbox.state.serialization.{Compatibility, InputView, OutputView}
-import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
 
 /**
@@ -60,14 +59,14 @@ private[timer] final class TimerLog[K](
     }
   }
 
-  private def write(out: OutputStream)(content: (TimerKind => TimerChange) => Unit): Unit = {
+  private def write(out: OutputStream)(content: (TimeDomain => TimerChange) => Unit): Unit = {
     val checked = new CheckedOutputStream(out, new CRC32C)
     val data = new DataOutputStream(checked)
     writeHeader(data)
     var records = 0L
     content(kind =>
       (bytes, offset, length, isAdded) => {
-        data.writeByte(1 + kind.code * 2 + (if (isAdded) 0 else 1))
+        data.writeByte(1 + kind.ordinal * 2 + (if (isAdded) 0 else 1))
         data.writeInt(length)
         data.write(bytes, offset, length)
         records += 1
@@ -108,7 +107,7 @@ private[timer] final class TimerLog[K](
   }
 
   private def checkKeyType(written: SerializerSnapshot, source: String): Unit =
-    if (keySerializer.compatibilityWith(written) != Compatibility.AsIs)
+    if (!keySerializer.compatibilityWith(written).isInstanceOf[Compatibility.AsIs[_]])
       throw restoreError(
         "TIMERS_KEY_TYPE_DIFFERS",
         s"$source has timers of keys of type $written, now they are ${keySerializer.snapshot}: " +

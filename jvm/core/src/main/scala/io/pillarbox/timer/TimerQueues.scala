@@ -1,5 +1,6 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.queue._
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.rocksdb.RocksDBStore
@@ -59,7 +60,7 @@ object TimerQueues {
 
   /** Over any ordered byte store, one for each kind of timer; `storeFor` is called once a kind. */
   private[pillarbox] def overStore(
-      storeFor: TimerKind => OrderedByteStore,
+      storeFor: TimeDomain => OrderedByteStore,
       cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
   ): TimerQueues = new OverStores(timers => storeFor(timers.kind), cacheCapacity)
 
@@ -83,8 +84,8 @@ object TimerQueues {
   }
 
   /** Of its column family; on disk. */
-  private def nameOf(kind: TimerKind): String = kind match {
-    case TimerKind.EventTime => "timers-event"
-    case TimerKind.ProcessingTime => "timers-processing"
+  private def nameOf(kind: TimeDomain): String = kind match {
+    case TimeDomain.EVENT_TIME => "timers-event"
+    case TimeDomain.PROCESSING_TIME => "timers-processing"
   }
 }

@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
+import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.queue.{OrderPreserving, OrderPreservingSerializer}
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.serialization.{InputView, OutputView}
 
 /**
  * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end.

@@ -1,11 +1,11 @@
 package io.pillarbox.timer
 
-import io.pillarbox.state.serialization.TypeSerializer
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroups, Namespace}
 
 /** What all timers in one queue have in common. Each timer refers to it instead of repeating it. */
 final class TimerType[K](
-    val kind: TimerKind,
+    val kind: TimeDomain,
     val keySerializer: TypeSerializer[K],
     val maxKeyGroups: Int
 ) {

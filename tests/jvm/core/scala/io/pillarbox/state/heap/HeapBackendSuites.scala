@@ -1,7 +1,7 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.TypeSerializer
 
 trait HeapFixture extends StateFixture {
   override def openBackend[K](

@@ -1,12 +1,12 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.ScalaSerializers
 import java.io.ByteArrayInputStream
 
 import scala.util.Random
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog.{CompositeKey, RecordBlock, StateStreamReader}
-import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Full snapshots that are larger than what the writer gathers before it writes. */
@@ -27,7 +27,7 @@ class HeapSnapshotSuite extends AnyFunSuite with HeapFixture {
   test("a large snapshot is restored as it was, in parts too") {
     val snapshot = withFilled(snapshotOf(_))
     for (range <- Seq(KeyGroupRange(0, 127), KeyGroupRange(0, 20), KeyGroupRange(21, 127))) {
-      val backend = openBackend(Serializers.long, new ManualClock, range)
+      val backend = openBackend(ScalaSerializers.long, new ManualClock, range)
       try {
         restored(backend, snapshot)
         val state = backend.getOrCreate(value)
@@ -61,7 +61,7 @@ class HeapSnapshotSuite extends AnyFunSuite with HeapFixture {
   }
 
   private def withFilled[A](action: KeyedStateBackend[Long] => A): A = {
-    val backend = openBackend(Serializers.long, new ManualClock)
+    val backend = openBackend(ScalaSerializers.long, new ManualClock)
     try {
       val state = backend.getOrCreate(value)
       keys.foreach { key =>

@@ -1,8 +1,9 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{ExpiryListener, Serializers, StateTtlConfig, ValueState}
 import scala.collection.mutable
 
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -11,9 +12,9 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   private def config(entries: Int = 5, everyRecord: Boolean = false): Option[StateTtlConfig] =
     Some(
-      StateTtlConfig(
+      TestState.ttl(
         100L,
-        cleanup = CleanupStrategies(incrementalEntries = entries, incrementalEveryRecord = everyRecord)
+        cleanup = TestState.cleanup(incrementalEntries = entries, incrementalEveryRecord = everyRecord)
       )
     )
 
@@ -31,9 +32,9 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("by default, accesses to one key clear away what is expired under all others") {
     withState { (backend, clock) =>
       val (v, l, m) = (
-        backend.getOrCreate(value.copy(ttl = config())),
-        backend.getOrCreate(list.copy(ttl = config())),
-        backend.getOrCreate(map.copy(ttl = config()))
+        backend.getOrCreate(value.living(config())),
+        backend.getOrCreate(list.living(config())),
+        backend.getOrCreate(map.living(config()))
       )
       for (i <- 1 to 1000) {
         backend.setCurrentKey(s"k$i")
@@ -54,7 +55,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("eight accesses cost so many entries each and no more, all at the first of them") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = config(entries = 3)))
+      val v = backend.getOrCreate(value.living(config(entries = 3)))
       fill(backend, v, keys = 100)
       for (_ <- 101 to 104) v.update("1")
       clock.processingTime = 1100L
@@ -69,7 +70,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("whenever entries are written or renewed, accesses find them once they are expired") {
     withState { (backend, clock) =>
       val random = new scala.util.Random(11)
-      val m = backend.getOrCreate(map.copy(ttl = config()))
+      val m = backend.getOrCreate(map.living(config()))
       for (_ <- 1 to 300) {
         clock.processingTime += random.nextInt(40)
         for (_ <- 1 to random.nextInt(30)) {
@@ -88,7 +89,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("many entries an access are looked at with each") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = config(entries = 50)))
+      val v = backend.getOrCreate(value.living(config(entries = 50)))
       fill(backend, v, keys = 200)
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
@@ -101,7 +102,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("clean-up for every record needs no access") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = config(entries = 5, everyRecord = true)))
+      val v = backend.getOrCreate(value.living(config(entries = 5, everyRecord = true)))
       fill(backend, v, keys = 100)
       clock.processingTime = 1100L
       for (_ <- 1 to 20) backend.setCurrentKey("other")
@@ -111,7 +112,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("the walk goes on where it was while entries come and go, and no living entry is lost") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = config()))
+      val v = backend.getOrCreate(value.living(config()))
       val random = new scala.util.Random(11)
       val written = mutable.Map.empty[String, Long]
       for (_ <- 1 to 50000) {
@@ -137,8 +138,8 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("the listener is told of each expired value once, also by clean-up, with the key it belonged to") {
     withState { (backend, clock) =>
       val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]
-      val listener: ExpiryListener = (key, _, userKey, v) => told += ((key, userKey, v)): Unit
-      val m = backend.getOrCreate(map.copy(ttl = config(), onExpire = Some(listener)))
+      val listener: ExpiryListener = (key, userKey, v) => told += ((key, userKey, v)): Unit
+      val m = backend.getOrCreate(map.living(config(), onExpire = Some(listener)))
       for (i <- 1 to 50) {
         backend.setCurrentKey(s"k$i")
         m.put("x", i.toLong)
@@ -153,7 +154,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("clean-up is part of the next commit") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.copy(ttl = config()))
+      val v = backend.getOrCreate(value.living(config()))
       fill(backend, v, keys = 5)
       val first = bytesOf(backend.commit())
       clock.processingTime = 1100L
@@ -163,7 +164,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
       assert(second.entries == 5)
       withBackend(clock) { again =>
         restored(again, first, bytesOf(second))
-        again.getOrCreate(value.copy(ttl = config()))
+        again.getOrCreate(value.living(config()))
         assert(again.numEntries("value") == 0)
       }
     }
@@ -171,7 +172,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("an iteration over a map isn't disturbed by the clean-up that accesses during it do") {
     withState { (backend, clock) =>
-      val m = backend.getOrCreate(map.copy(ttl = config(entries = 50)))
+      val m = backend.getOrCreate(map.living(config(entries = 50)))
       backend.setCurrentKey("dead")
       for (i <- 1 to 100) m.put(s"d$i", 1L)
       clock.processingTime = 1100L
@@ -188,7 +189,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("removed entries leave nothing behind: a table that is filled and emptied doesn't grow") {
     val backend = new HeapKeyedStateBackend[String](
-      serialization.Serializers.string,
+      Serializers.ofString,
       128,
       KeyGroupRange(0, 127),
       new ManualClock,

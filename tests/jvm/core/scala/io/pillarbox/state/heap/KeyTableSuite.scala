@@ -1,19 +1,19 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.ScalaSerializers
 import java.util.concurrent.{FutureTask, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.Try
 
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What the table keeps of changes, beside the keys that the contract suites test. */
 class KeyTableSuite extends AnyFunSuite {
 
   test("a position that is freed and taken again is among the changed once") {
-    val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+    val table = new KeyTable[Long](ScalaSerializers.long, hasTimestamps = false, tracksChanges = true)
     table.free(added(table, 1))
     assert(changed(table).isEmpty)
     val second = added(table, 2)
@@ -26,7 +26,7 @@ class KeyTableSuite extends AnyFunSuite {
   }
 
   test("what was committed and changed is known though the index grows and others leave") {
-    val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+    val table = new KeyTable[Long](ScalaSerializers.long, hasTimestamps = false, tracksChanges = true)
     val random = new scala.util.Random(3)
     val committed = mutable.Set.empty[Long]
     val positions = mutable.Map.empty[Long, Int]
@@ -42,7 +42,7 @@ class KeyTableSuite extends AnyFunSuite {
       assert(changed(table).isEmpty)
     }
     positions.foreach { case (key, at) =>
-      assert(table.find(key, Serializers.long.hash(key), Namespace.Void) == at)
+      assert(table.find(key, ScalaSerializers.long.hash(key), Namespace.Void) == at)
       assert(table.isCommitted(at))
       table.markUncommitted(at)
       assert(!table.isCommitted(at))
@@ -51,7 +51,7 @@ class KeyTableSuite extends AnyFunSuite {
 
   test("an entry that is not there ends the search for it, also where no one else is") {
     for (others <- Seq(0, 1, 15, 100)) {
-      val table = new KeyTable[Long](Serializers.long, hasTimestamps = false, tracksChanges = true)
+      val table = new KeyTable[Long](ScalaSerializers.long, hasTimestamps = false, tracksChanges = true)
       (1L to others.toLong).foreach(added(table, _))
       val entry = added(table, 0)
       table.free(entry)
@@ -74,7 +74,7 @@ class KeyTableSuite extends AnyFunSuite {
   }
 
   private def added(table: KeyTable[Long], key: Long): Int = {
-    val entry = table.insert(key, Serializers.long.hash(key), Namespace.Void)
+    val entry = table.insert(key, ScalaSerializers.long.hash(key), Namespace.Void)
     table.setValue(entry, s"value $key")
     table.touch(entry)
     entry

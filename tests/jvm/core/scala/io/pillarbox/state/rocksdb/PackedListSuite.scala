@@ -1,17 +1,18 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{ScalaSerializers, Serializers}
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.Serializers
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What chunks are for: a long list costs little where little of it changes, and logs find their way into them. */
 class PackedListSuite extends AnyFunSuite with RocksDBFixture {
-  private val numbers = ListStateDescriptor("list", Serializers.long)
+  private val numbers = TestState.list("list", ScalaSerializers.long)
 
   override protected def listChunkBytes: Int = 512
 
   private def withDatabase[A](test: RocksDBKeyedStateBackend[String] => A): A = {
-    val backend = openAt(newDirectory(), Serializers.string)
+    val backend = openAt(newDirectory(), Serializers.ofString)
     try test(backend)
     finally backend.close()
   }
@@ -41,7 +42,7 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
 
   test("an element larger than a chunk has one of its own") {
     withDatabase { backend =>
-      val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.bytes))
+      val state = backend.getOrCreate(TestState.list("list", Serializers.ofBytes))
       backend.setCurrentKey("a")
       val elements = Seq(10, 5000, 100000, 3, 4).map(new Array[Byte](_))
       elements.foreach(state.add)
@@ -52,10 +53,11 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
 
   test("a list that is read keeps its place while other lists and keys change the cache under it") {
     withDatabase { backend =>
-      val (state, other) = (backend.getOrCreate(numbers), backend.getOrCreate(numbers.copy(name = "other")))
+      val (state, other) =
+        (backend.getOrCreate(numbers), backend.getOrCreate(TestState.list("other", ScalaSerializers.long)))
       backend.setCurrentKey("a")
       state.addAll(0L until 1000L)
-      val read = state.get()
+      val read: Iterator[Long] = state.get()
       val seen = Iterator.continually(read).takeWhile(_.hasNext).map { elements =>
         val next = elements.next()
         other.addAll(Seq.fill(200)(next))
@@ -67,11 +69,11 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("logs that remove elements anywhere in a long list, or all of it, are replayed") {
-    val ttl = Some(StateTtlConfig(1000L))
+    val ttl = Some(TestState.ttl(1000L))
     val clock = new ManualClock(0L)
-    val first = openAt(newDirectory(), Serializers.string, clock)
+    val first = openAt(newDirectory(), Serializers.ofString, clock)
     try {
-      val state = first.getOrCreate(numbers.copy(ttl = ttl))
+      val state = first.getOrCreate(numbers.living(ttl))
       first.setCurrentKey("a")
       for (n <- 0L until 1000L) {
         // So that every third expires before the others.
@@ -93,10 +95,10 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
           Seq(begin, bytesOf(expiry), end) -> Seq(7L)
         )
       ) {
-        val second = openAt(newDirectory(), Serializers.string, clock)
+        val second = openAt(newDirectory(), Serializers.ofString, clock)
         try {
           restored(second, logs: _*)
-          val again = second.getOrCreate(numbers.copy(ttl = ttl))
+          val again = second.getOrCreate(numbers.living(ttl))
           second.setCurrentKey("a")
           assert(again.get().toSeq == expected && second.numEntries("list") == expected.size)
           assert(second.commit().isEmpty)
@@ -116,7 +118,7 @@ class PackedListSuite extends AnyFunSuite with RocksDBFixture {
       backend.commit()
       backend.checkpoint(target)
     }
-    val second = openAt(target, Serializers.string)
+    val second = openAt(target, Serializers.ofString)
     try {
       val state = second.getOrCreate(numbers)
       assert(second.numEntries("list") == 1000)

@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{ScalaSerializers, Serializers, TypeSerializer}
 import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
@@ -7,7 +8,6 @@ import scala.util.Random
 
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.serialization.{Serializers, TypeSerializer}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
@@ -62,9 +62,9 @@ class RocksDBTinyCacheSuite extends KeyedStateContract with RocksDBFixture {
   test("wherever a key is expected to be found, another key's value is never taken for its own") {
     val random = new Random(7)
     val model = mutable.Map.empty[String, String]
-    val backend = openAt(newDirectory(), Serializers.string)
+    val backend = openAt(newDirectory(), Serializers.ofString)
     try {
-      val state = backend.getOrCreate(ValueStateDescriptor("v", Serializers.string))
+      val state = backend.getOrCreate(TestState.value("v", Serializers.ofString))
       val addressed = state.asInstanceOf[AddressedValue]
       for (step <- 0 until 20000) {
         val key = s"key ${random.nextInt(500)}"
@@ -93,8 +93,8 @@ class RocksDBSharedCacheSuite extends KeyedStateContract with RocksDBFixture {
   override protected def sharedCache: CacheBudget = budget
 
   test("what a cache took of the budget is given back when it is emptied and when it is closed") {
-    val backend = openAt(newDirectory(), Serializers.long)
-    val state = backend.getOrCreate(ValueStateDescriptor("v", Serializers.long))
+    val backend = openAt(newDirectory(), ScalaSerializers.long)
+    val state = backend.getOrCreate(TestState.value("v", ScalaSerializers.long))
     var peak = 0L
     for (key <- 0L until 10000L) {
       backend.setCurrentKey(key)
@@ -125,5 +125,5 @@ class RocksDBPersistenceSuite extends PersistenceContract with RocksDBFixture {
   override protected def listChunkBytes: Int = 1
 
   override protected def fresh(): KeyedStateBackend[String] =
-    new HeapKeyedStateBackend[String](Serializers.string, 128, KeyGroupRange(0, 127), new ManualClock)
+    new HeapKeyedStateBackend[String](Serializers.ofString, 128, KeyGroupRange(0, 127), new ManualClock)
 }

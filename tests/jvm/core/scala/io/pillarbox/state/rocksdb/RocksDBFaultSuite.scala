@@ -1,21 +1,22 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{ScalaSerializers, Serializers, StateDescriptor, TimeDomain, ValueState}
 import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
 import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.state.StateTtlConfig.{CleanupStrategies, EventTime, OnReadAndWrite}
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.Serializers
 import org.rocksdb.ColumnFamilyHandle
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What is RocksDB's own: checkpoints of the directory, memory, compaction, and disks that fail. */
 class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
-  private val blob = ValueStateDescriptor("blob", Serializers.bytes)
+  private val blob = TestState.value("blob", Serializers.ofBytes)
 
   private def fill(backend: KeyedStateBackend[Long], keys: Range, bytes: Int): Unit = {
     val state = backend.getOrCreate(blob)
@@ -31,7 +32,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   /** The checkpoint of a backend that holds `keys`. */
   private def checkpointOf(keys: Range): Path = {
     val target = newDirectory().resolve("checkpoint")
-    val backend = openAt(newDirectory(), Serializers.long)
+    val backend = openAt(newDirectory(), ScalaSerializers.long)
     try {
       fill(backend, keys, 1000)
       backend.commit()
@@ -42,7 +43,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
   test("a checkpoint of the directory opens as it was, commits on, and the first backend goes on too") {
     val target = newDirectory().resolve("checkpoint")
-    val first = openAt(newDirectory(), Serializers.string)
+    val first = openAt(newDirectory(), Serializers.ofString)
     try {
       val (v, l) = (first.getOrCreate(value), first.getOrCreate(list))
       first.setCurrentKey("a")
@@ -51,7 +52,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       first.commit()
       first.checkpoint(target)
       v.update("2")
-      val second = openAt(target, Serializers.string)
+      val second = openAt(target, Serializers.ofString)
       try {
         val (v2, l2) = (second.getOrCreate(value), second.getOrCreate(list))
         second.setCurrentKey("a")
@@ -66,12 +67,12 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
   test("changes that were spilled are not taken for changes after a checkpoint was opened") {
     val target = newDirectory().resolve("checkpoint")
-    val first = openAt(newDirectory(), Serializers.long)
+    val first = openAt(newDirectory(), ScalaSerializers.long)
     try {
       fill(first, 0 until 5000, 1000)
       first.checkpoint(target)
     } finally first.close()
-    val second = openAt(target, Serializers.long)
+    val second = openAt(target, ScalaSerializers.long)
     try {
       second.getOrCreate(blob)
       assert(second.commit().isEmpty && second.numEntries("blob") == 5000)
@@ -80,10 +81,10 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
   test("a directory that a crash left behind is refused") {
     val directory = newDirectory()
-    val backend = openAt(directory, Serializers.long)
+    val backend = openAt(directory, ScalaSerializers.long)
     fill(backend, 0 until 10, 10)
     backend.close()
-    val error = intercept[StateRestoreException](openAt(directory, Serializers.long))
+    val error = intercept[StateRestoreException](openAt(directory, ScalaSerializers.long))
     assert(error.condition == "STATE_DIRECTORY_UNCLEAN" && error.getMessage.contains(directory.toString))
   }
 
@@ -98,7 +99,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       val checkpoint = checkpointOf(0 until 3)
       val header = checkpoint.resolve("pillarbox-header")
       Files.write(header, Files.readAllBytes(header).updated(7, format.toByte))
-      val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+      val error = intercept[StateRestoreException](openAt(checkpoint, ScalaSerializers.long))
       assert(error.condition == condition && error.getMessage.contains(checkpoint.toString))
     }
   }
@@ -111,7 +112,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     checksum.update(header, 0, header.length)
     val out = ByteBuffer.allocate(12 + header.length).put(Files.readAllBytes(file), 0, 4).putInt(3)
     Files.write(file, out.putInt(checksum.getValue.toInt).put(header).array)
-    val backend = openAt(checkpoint, Serializers.long)
+    val backend = openAt(checkpoint, ScalaSerializers.long)
     try {
       val state = backend.getOrCreate(blob)
       backend.setCurrentKey(1L)
@@ -128,11 +129,11 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       .map(at => sound.updated(at, (sound(at) ^ 1).toByte))
     for (content <- damaged ++ Seq(sound.take(3), sound.dropRight(1))) {
       Files.write(header, content)
-      val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+      val error = intercept[StateRestoreException](openAt(checkpoint, ScalaSerializers.long))
       assert(error.condition == "STATE_FILE_CORRUPT" && error.getMessage.contains(header.toString))
     }
     Files.delete(header)
-    val error = intercept[StateRestoreException](openAt(checkpoint, Serializers.long))
+    val error = intercept[StateRestoreException](openAt(checkpoint, ScalaSerializers.long))
     assert(error.condition == "STATE_DIRECTORY_UNCLEAN")
   }
 
@@ -147,7 +148,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     Files.delete(table)
     Files.write(table, bytes)
     val error = intercept[StateBackendException] {
-      val backend = openAt(checkpoint, Serializers.long)
+      val backend = openAt(checkpoint, ScalaSerializers.long)
       try {
         val state = backend.getOrCreate(blob)
         for (key <- 0L until 3000L) {
@@ -161,7 +162,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
   test("a directory that is gone is an error that names it") {
     val directory = newDirectory()
-    val backend = openAt(directory, Serializers.long)
+    val backend = openAt(directory, ScalaSerializers.long)
     try {
       fill(backend, 0 until 10, 10)
       val files = Files.list(directory)
@@ -181,7 +182,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = 64 << 10, diskLimit = 1L << 20)
     val backend =
-      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
     try {
       val error = intercept[StateBackendException] {
         for (round <- 0 until 100) {
@@ -196,14 +197,14 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   test("a directory that can't be made is an error") {
     val file = newDirectory().resolve("file")
     Files.write(file, Array[Byte](1))
-    assertThrows[Exception](openAt(file.resolve("db"), Serializers.long))
+    assertThrows[Exception](openAt(file.resolve("db"), ScalaSerializers.long))
     val after = RocksDBMemory.acquire(32L << 20)
     try assert(after.usage >= 0)
     finally after.close()
   }
 
   test("memory is shared by all databases, bounded, and freed with the last") {
-    val backends = Seq.fill(3)(openAt(newDirectory(), Serializers.long))
+    val backends = Seq.fill(3)(openAt(newDirectory(), ScalaSerializers.long))
     val memory = RocksDBMemory.acquire(1L << 30)
     try {
       assert(memory.limit == (32L << 20), "the first one's limit counts")
@@ -224,7 +225,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 64 << 10, statistics = true)
     val backend =
-      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
     try {
       fill(backend, 0 until 5000, 500)
       backend.store.flush()
@@ -252,7 +253,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     private val state = backend.getOrCreate(Ageing.descriptor)
 
     private def open(at: Path, behind: Long): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
-      Serializers.long,
+      ScalaSerializers.long,
       128,
       KeyGroupRange(0, 127),
       clock,
@@ -284,7 +285,10 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   private object Ageing {
-    val descriptor: ValueStateDescriptor[String] = value.copy(ttl = Some(StateTtlConfig(1000L)))
+    val descriptor: StateDescriptor[ValueState[String]] = named("value")
+
+    def named(name: String): StateDescriptor[ValueState[String]] =
+      TestState.value(name, Serializers.ofString, Some(TestState.ttl(1000L)))
   }
 
   private def eventually(condition: => Boolean): Unit = {
@@ -327,7 +331,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       assert(runs)
       ageing.backend.timeIs(System.currentTimeMillis - 3600L * 1000)
       assert(!runs, "it began too long ago")
-      val late = ageing.backend.getOrCreate(Ageing.descriptor.copy(name = "late"))
+      val late = ageing.backend.getOrCreate(Ageing.named("late"))
       assert(!runs, "so for a state that is new then")
       ageing.backend.setCurrentKey(1L)
       assert(late.value() == null)
@@ -337,27 +341,29 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   test("compaction isn't used where its clock or its stamps would be wrong") {
     assert(
       CompactionTtl.seconds(
-        value.copy(ttl = Some(StateTtlConfig(1000L, timeCharacteristic = EventTime))),
+        value.living(Some(TestState.ttl(1000L, timeDomain = TimeDomain.EVENT_TIME))),
         0L
       ) == 0
     )
-    assert(CompactionTtl.seconds(list.copy(ttl = Some(StateTtlConfig(1000L, OnReadAndWrite))), 0L) == 0)
+    assert(
+      CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, UpdateType.ON_READ_AND_WRITE))), 0L) == 0
+    )
     assert(
       CompactionTtl.seconds(
-        value.copy(ttl = Some(StateTtlConfig(1000L, cleanup = CleanupStrategies.none))),
+        value.living(Some(TestState.ttl(1000L, cleanup = Cleanup.NONE))),
         0L
       ) == 0
     )
     assert(CompactionTtl.seconds(value, 0L) == 0)
-    assert(CompactionTtl.seconds(value.copy(ttl = Some(StateTtlConfig(Long.MaxValue))), 0L) == 0)
+    assert(CompactionTtl.seconds(value.living(Some(TestState.ttl(Long.MaxValue))), 0L) == 0)
   }
 
   test("a longer ttl set at a restart isn't cut short by the compaction of the shorter one (FLINK ✗)") {
-    val short = value.copy(ttl = Some(StateTtlConfig(1000L)))
-    val long = value.copy(ttl = Some(StateTtlConfig(3600L * 1000 * 1000)))
+    val short = value.living(Some(TestState.ttl(1000L)))
+    val long = value.living(Some(TestState.ttl(3600L * 1000 * 1000)))
     val target = newDirectory().resolve("checkpoint")
     def open(directory: Path) = new RocksDBKeyedStateBackend(
-      Serializers.long,
+      ScalaSerializers.long,
       128,
       KeyGroupRange(0, 127),
       new ManualClock,

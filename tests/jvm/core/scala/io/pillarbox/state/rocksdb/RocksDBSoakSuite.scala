@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{ScalaSerializers, Serializers}
 import java.io.{BufferedReader, InputStreamReader, OutputStream}
 import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path, Paths}
@@ -9,8 +10,8 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Try}
 
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.Serializers
 import io.pillarbox.tags.Soak
 import io.pillarbox.testing.TestDisk
 import org.scalatest.funsuite.AnyFunSuite
@@ -119,7 +120,7 @@ object SoakMain {
   }
 
   private def open(directory: Path): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
-    Serializers.long,
+    ScalaSerializers.long,
     128,
     KeyGroupRange(0, 127),
     new ManualClock,
@@ -129,7 +130,7 @@ object SoakMain {
   private def keys(directory: Path, count: Long): String = {
     val backend = open(directory)
     try {
-      val state = backend.getOrCreate(ValueStateDescriptor("value", Serializers.string))
+      val state = backend.getOrCreate(TestState.value("value", Serializers.ofString))
       var key = 0L
       while (key < count) {
         backend.setCurrentKey(key)
@@ -160,7 +161,7 @@ object SoakMain {
   private def full(directory: Path): String = {
     val backend = open(directory)
     try {
-      val state = backend.getOrCreate(ValueStateDescriptor("value", Serializers.bytes))
+      val state = backend.getOrCreate(TestState.value("value", Serializers.ofBytes))
       val random = new java.util.Random(7)
       val content = new Array[Byte](10000)
       def put(key: Int): Try[Unit] = Try {
@@ -202,7 +203,7 @@ object SoakMain {
   /** Goes through every native object that a backend may make: iterators, spills, migrations, checkpoints, commits. */
   private def use(directory: Path): Unit = {
     val backend = new RocksDBKeyedStateBackend(
-      Serializers.long,
+      ScalaSerializers.long,
       128,
       KeyGroupRange(0, 127),
       new ManualClock,
@@ -210,7 +211,7 @@ object SoakMain {
     )
     try {
       val map = backend.getOrCreate(
-        MapStateDescriptor("map", Serializers.long, Serializers.string, Some(StateTtlConfig(1000000L)))
+        TestState.map("map", ScalaSerializers.long, Serializers.ofString, Some(TestState.ttl(1000000L)))
       )
       for (key <- 0L until 50L) {
         backend.setCurrentKey(key)

@@ -1,14 +1,15 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.Serializers
 import io.pillarbox.state.KeyGroups
-import io.pillarbox.state.serialization.Serializers
+import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Which of the writes that wait the database gets, and when. */
 class ScanWritesSuite extends AnyFunSuite with RocksDBFixture {
   private val keys = (0 until 500).map(i => s"key $i")
 
-  private def groupOf(key: String) = KeyGroups.keyGroupOf(Serializers.string.hash(key), 128)
+  private def groupOf(key: String) = KeyGroups.keyGroupOf(Serializers.ofString.hash(key), 128)
 
   private def ofGroup(key: String): Int = keys.count(groupOf(_) == groupOf(key))
 
@@ -18,7 +19,7 @@ class ScanWritesSuite extends AnyFunSuite with RocksDBFixture {
 
   /** A value and an entry of a map for each key. */
   private def filled(test: RocksDBKeyedStateBackend[String] => Unit): Unit = {
-    val backend = openAt(newDirectory(), Serializers.string)
+    val backend = openAt(newDirectory(), Serializers.ofString)
     try {
       val (v, m) = (backend.getOrCreate(value), backend.getOrCreate(map))
       keys.foreach { key =>
@@ -75,7 +76,7 @@ class ScanWritesSuite extends AnyFunSuite with RocksDBFixture {
         backend.setCurrentKey(key)
         assert(m.values.toSeq == Seq(1L))
       }
-      val copy = restored(openAt(newDirectory(), Serializers.string), bytesOf(backend.commit()))
+      val copy = restored(openAt(newDirectory(), Serializers.ofString), bytesOf(backend.commit()))
       try {
         val (v, m) = (copy.getOrCreate(value), copy.getOrCreate(map))
         keys.foreach { key =>

@@ -1,11 +1,12 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescriptor, StateTtlConfig}
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.serialization.{OutputView, Serializers}
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
@@ -21,22 +22,22 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
 
   private val ttls = Seq(
     "without TTL" -> None,
-    "with TTL" -> Some(StateTtlConfig(1000L)),
-    "renewed by reads" -> Some(StateTtlConfig(1000L, StateTtlConfig.OnReadAndWrite))
+    "with TTL" -> Some(TestState.ttl(1000L)),
+    "renewed by reads" -> Some(TestState.ttl(1000L, StateTtlConfig.UpdateType.ON_READ_AND_WRITE))
   )
 
   for ((name, ttl) <- ttls; seed <- 1 to 3)
     test(s"what is added unseen is read, told, checkpointed and restored, $name ($seed)") {
-      val run = new Run(new Random(seed.toLong), ListStateDescriptor("list", Serializers.long, ttl))
+      val run = new Run(new Random(seed.toLong), TestState.list("list", ScalaSerializers.long, ttl))
       try run.all()
       finally run.close()
     }
 
-  private final class Run(random: Random, descriptor: ListStateDescriptor[Long]) {
+  private final class Run(random: Random, descriptor: StateDescriptor[ListState[Long]]) {
     private val clock = new ManualClock(0L)
     private val model = mutable.Map.empty[Long, Vector[Long]].withDefaultValue(Vector.empty)
     private val logs = mutable.ArrayBuffer.empty[Array[Byte]]
-    private var backend = openAt(newDirectory(), Serializers.long, clock)
+    private var backend = openAt(newDirectory(), ScalaSerializers.long, clock)
     private var state = backend.getOrCreate(descriptor)
     private var element = 0L
 
@@ -45,8 +46,8 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
       (0L until Keys.toLong).foreach(check(backend, state, _))
       logs += bytesOf(backend.commit())
       checkCount(backend.entryCount)
-      checkReplay(openAt(newDirectory(), Serializers.long, clock))
-      checkReplay(new HeapKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), clock))
+      checkReplay(openAt(newDirectory(), ScalaSerializers.long, clock))
+      checkReplay(new HeapKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), clock))
     }
 
     def close(): Unit = backend.close()
@@ -82,7 +83,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
       if (random.nextBoolean()) {
         val count = backend.entryCount
         backend.close()
-        backend = openAt(target, Serializers.long, clock)
+        backend = openAt(target, ScalaSerializers.long, clock)
         backend.assumeEntries(count)
         state = backend.getOrCreate(descriptor)
       }
@@ -105,10 +106,10 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("a list that is only ever added to lies in chunks of a bounded size") {
-    val backend = openAt(newDirectory(), Serializers.long)
+    val backend = openAt(newDirectory(), ScalaSerializers.long)
     try {
-      val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.long))
-      val others = backend.getOrCreate(ValueStateDescriptor("others", Serializers.long))
+      val state = backend.getOrCreate(TestState.list("list", ScalaSerializers.long))
+      val others = backend.getOrCreate(TestState.value("others", ScalaSerializers.long))
       for (round <- 0L until 1500L; key <- 0L until 300L) {
         backend.setCurrentKey(key)
         if (key < 10) state.add(round) else others.update(round)
@@ -151,10 +152,10 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = cacheBytes, compactionMargin = 0L)
     val backend =
-      new RocksDBKeyedStateBackend(Serializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
     try {
-      val ttl = Some(StateTtlConfig(4000L))
-      val state = backend.getOrCreate(ListStateDescriptor("list", Serializers.long, ttl))
+      val ttl = Some(TestState.ttl(4000L))
+      val state = backend.getOrCreate(TestState.list("list", ScalaSerializers.long, ttl))
       for (round <- 0L until 3L; key <- 0L until 1000L) {
         backend.setCurrentKey(key)
         state.add(round)

@@ -1,6 +1,7 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.state.serialization.Compatibility.{AfterMigration, AsIs, Incompatible}
+import io.pillarbox.api.{Bytes, InputView, OutputView, ScalaSerializers, SerializerSnapshot, Serializers, TypeSerializer}
+import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -26,29 +27,37 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       }
     }
 
-  roundTrips("long", Serializers.long)
-  roundTrips("int", Serializers.int)
-  roundTrips("double", Serializers.double)
-  roundTrips("boolean", Serializers.boolean)
-  roundTrips("bytes", Serializers.bytes)
-  roundTrips("tuple", Serializers.tuple3(Serializers.long, Serializers.bytes, Serializers.boolean))
-  roundTrips("list", Serializers.list(Serializers.tuple2(Serializers.int, Serializers.double)))
+  roundTrips("long", ScalaSerializers.long)
+  roundTrips("int", ScalaSerializers.int)
+  roundTrips("double", ScalaSerializers.double)
+  roundTrips("boolean", ScalaSerializers.boolean)
+  roundTrips("bytes", Serializers.ofBytes)
+  roundTrips(
+    "tuple",
+    TestSerializers.tuple3(ScalaSerializers.long, Serializers.ofBytes, ScalaSerializers.boolean)
+  )
+  roundTrips(
+    "list",
+    TestSerializers.list(TestSerializers.tuple2(ScalaSerializers.int, ScalaSerializers.double))
+  )
 
   /** A lone surrogate has no UTF-8, in no encoding that others can read. */
   private val text: Gen[String] = Arbitrary.arbString.arbitrary.map(_.filterNot(Character.isSurrogate))
-  roundTrips("string", Serializers.string)(Arbitrary(text))
+  roundTrips("string", Serializers.ofString)(Arbitrary(text))
 
   test("hashes are the same for ever: they are part of what is on disk") {
-    assert(Serializers.long.hash(1L << 40) == 256)
-    assert(Serializers.string.hash("pillarbox") == "pillarbox".hashCode)
+    assert(ScalaSerializers.long.hash(1L << 40) == 256)
+    assert(Serializers.ofString.hash("pillarbox") == "pillarbox".hashCode)
     assert(
-      Serializers.bytes.hash(Array[Byte](1, 2, 3, 4, 5)) == Serializers.bytes.hash(Array[Byte](1, 2, 3, 4, 5))
+      Serializers.ofBytes.hash(Array[Byte](1, 2, 3, 4, 5)) == Serializers.ofBytes.hash(
+        Array[Byte](1, 2, 3, 4, 5)
+      )
     )
     assert(Bytes.hash(Array.emptyByteArray, 0, 0) == 142593372)
   }
 
   test("tuples keep nulls apart from values") {
-    val serializer = Serializers.tuple3(Serializers.string, Serializers.string, Serializers.string)
+    val serializer = TestSerializers.tuple3(Serializers.ofString, Serializers.ofString, Serializers.ofString)
     for (value <- Seq((null, "", "x"), ("", null, null), (null, null, null))) {
       val read = serializer.deserialize(new InputView(written(serializer, value)))
       assert(read == value && serializer.equal(read, value))
@@ -57,7 +66,7 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a copy shares nothing mutable with its original") {
-    val serializer = Serializers.tuple2(Serializers.bytes, Serializers.list(Serializers.bytes))
+    val serializer = TestSerializers.tuple2(Serializers.ofBytes, TestSerializers.list(Serializers.ofBytes))
     val value = (Array[Byte](1), Seq(Array[Byte](2)))
     val copied = serializer.copy(value)
     value._1(0) = 9
@@ -66,40 +75,49 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("int widens to long and double, in tuples and lists as well") {
-    val old = written(Serializers.int, 7)
+    val old = written(ScalaSerializers.int, 7)
     def migrated[T](serializer: TypeSerializer[T], from: TypeSerializer[_], bytes: Array[Byte]): T =
       serializer.compatibilityWith(from.snapshot) match {
-        case AfterMigration(reader) => reader(new InputView(bytes))
+        case migrated: AfterMigration[T] => migrated.reader.apply(new InputView(bytes))
         case other => fail(s"expected a migration, found $other")
       }
-    assert(migrated(Serializers.long, Serializers.int, old) == 7L)
-    assert(migrated(Serializers.double, Serializers.int, old) == 7.0)
-    val ints = Serializers.list(Serializers.int)
-    assert(migrated(Serializers.list(Serializers.long), ints, written(ints, Seq(1, 2))) == Seq(1L, 2L))
-    val pair = Serializers.tuple2(Serializers.int, Serializers.string)
-    val triple = Serializers.tuple3(Serializers.long, Serializers.string, Serializers.bytes)
+    assert(migrated(ScalaSerializers.long, ScalaSerializers.int, old) == 7L)
+    assert(migrated(ScalaSerializers.double, ScalaSerializers.int, old) == 7.0)
+    val ints = TestSerializers.list(ScalaSerializers.int)
+    assert(
+      migrated(TestSerializers.list(ScalaSerializers.long), ints, written(ints, Seq(1, 2))) == Seq(1L, 2L)
+    )
+    val pair = TestSerializers.tuple2(ScalaSerializers.int, Serializers.ofString)
+    val triple = TestSerializers.tuple3(ScalaSerializers.long, Serializers.ofString, Serializers.ofBytes)
     assert(migrated(triple, pair, written(pair, (3, null))) == ((3L, null, null)))
   }
 
   test("what can't be read is refused with a reason") {
     def reason(serializer: TypeSerializer[_], from: TypeSerializer[_]): String =
       serializer.compatibilityWith(from.snapshot) match {
-        case Incompatible(reason) => reason
+        case refused: Incompatible[_] => refused.reason
         case other => fail(s"expected a refusal, found $other")
       }
-    assert(reason(Serializers.int, Serializers.long).contains("long"))
+    assert(reason(ScalaSerializers.int, ScalaSerializers.long).contains("long"))
     val (pair, triple) = (
-      Serializers.tuple2(Serializers.long, Serializers.long),
-      Serializers.tuple3(Serializers.long, Serializers.long, Serializers.long)
+      TestSerializers.tuple2(ScalaSerializers.long, ScalaSerializers.long),
+      TestSerializers.tuple3(ScalaSerializers.long, ScalaSerializers.long, ScalaSerializers.long)
     )
     assert(reason(pair, triple).contains("3 fields"))
-    assert(reason(Serializers.tuple2(Serializers.long, Serializers.boolean), pair).contains("field 2"))
-    assert(reason(Serializers.list(Serializers.int), Serializers.list(Serializers.long)).contains("elements"))
-    assert(pair.compatibilityWith(pair.snapshot) == AsIs)
+    assert(
+      reason(TestSerializers.tuple2(ScalaSerializers.long, ScalaSerializers.boolean), pair)
+        .contains("field 2")
+    )
+    assert(
+      reason(TestSerializers.list(ScalaSerializers.int), TestSerializers.list(ScalaSerializers.long))
+        .contains("elements")
+    )
+    assert(pair.compatibilityWith(pair.snapshot).isInstanceOf[AsIs[_]])
   }
 
   test("a snapshot of a serializer is read back equal") {
-    val snapshot = Serializers.list(Serializers.tuple2(Serializers.int, Serializers.string)).snapshot
+    val snapshot =
+      TestSerializers.list(TestSerializers.tuple2(ScalaSerializers.int, Serializers.ofString)).snapshot
     val out = new OutputView(16)
     snapshot.writeTo(out)
     assert(SerializerSnapshot.readFrom(new InputView(out.toByteArray)) == snapshot)
@@ -107,9 +125,9 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a serializer travels to another JVM") {
     val bytes = new java.io.ByteArrayOutputStream
-    new java.io.ObjectOutputStream(bytes).writeObject(Serializers.long)
+    new java.io.ObjectOutputStream(bytes).writeObject(ScalaSerializers.long)
     val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
-    assert(read.asInstanceOf[AnyRef] eq Serializers.long)
+    assert(read.asInstanceOf[AnyRef] eq ScalaSerializers.long)
   }
 
   test("sized regions of every length are read back, nested too") {

@@ -1,10 +1,10 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import java.io.{Closeable, IOException}
 import java.net.{ConnectException, SocketException}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
-import io.pillarbox.async.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.FailureReport
 import org.apache.spark.sql.pillarbox.UserErrors

@@ -1,12 +1,10 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.{Collector, KeyedProcessFunction, MapState, ScalaSerializers, StateDescriptor, StateTtlConfig, TimeDomain, ValueState}
 import java.util.{Map => JMap}
 
-import io.pillarbox.operator.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
-import io.pillarbox.operator.{Collector, KeyedProcessFunction}
-import io.pillarbox.state._
-import io.pillarbox.state.serialization.Serializers
-import io.pillarbox.timer.TimerKind
+import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.spark.SparkSerializers
 import org.apache.spark.sql.Row
 
 /**
@@ -20,19 +18,17 @@ class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row
   private val fails = Option(options.get("failAt")).map(_.toLong)
 
   override def open(context: OpenContext): Unit = {
-    val ttl = Option(options.get("ttl")).map(ms =>
-      StateTtlConfig(ms.toLong, timeCharacteristic = StateTtlConfig.EventTime)
-    )
-    count = context.getState(ValueStateDescriptor("count", Serializers.long, ttl))
-    seen = context.getState(MapStateDescriptor("seen", Serializers.long, Serializers.long))
+    val counted = StateDescriptor.value("count", ScalaSerializers.long)
+    count = context.getState(option("ttl").fold(counted) { ms =>
+      counted.withTtl(StateTtlConfig.ofMillis(ms).withTimeDomain(TimeDomain.EVENT_TIME))
+    })
+    seen = context.getState(StateDescriptor.map("seen", ScalaSerializers.long, ScalaSerializers.long))
   }
 
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit = {
     if (fails.contains(row.getLong(1))) throw new IllegalStateException(s"failing at ${row.getLong(1)}")
     Count.beforeRow.get()(row)
-    // A value that is absent reads as null, which a primitive can't show.
-    val known = count.asInstanceOf[ValueState[Any]].value()
-    val n = if (known == null) 1L else known.asInstanceOf[Long] + 1
+    val n = count.valueOr(0L) + 1
     count.update(n)
     seen.put(row.getLong(1), n)
     option("timer").foreach(ms => context.timerService.registerEventTimeTimer(context.timestamp + ms))
@@ -43,11 +39,10 @@ class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row
   }
 
   override def onTimer(timestamp: Long, context: OnTimerContext[Row], out: Collector[Row]): Unit = {
-    val known = count.asInstanceOf[ValueState[Any]].value()
-    val what = if (context.timeDomain == TimerKind.EventTime) "event" else "clock"
-    val time = if (context.timeDomain == TimerKind.EventTime) timestamp else 0L
+    val what = if (context.timeDomain == TimeDomain.EVENT_TIME) "event" else "clock"
+    val time = if (context.timeDomain == TimeDomain.EVENT_TIME) timestamp else 0L
     out.collect(
-      Row(context.currentKey.get(0), what, if (known == null) 0L else known.asInstanceOf[Long], time)
+      Row(context.currentKey.get(0), what, count.valueOr(0L), time)
     )
   }
 
@@ -65,7 +60,7 @@ class LastRow(options: JMap[String, String]) extends KeyedProcessFunction[Row, R
   private var last: ValueState[Row] = _
 
   override def open(context: OpenContext): Unit =
-    last = context.getState(ValueStateDescriptor("last", RowSerializer.of(options.get("schema"))))
+    last = context.getState(StateDescriptor.value("last", SparkSerializers.rows(options.get("schema"))))
 
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit = {
     val before = last.value()
@@ -85,7 +80,7 @@ class KeepsOdd extends KeyedProcessFunction[Row, Row, Row] {
   private var kept: ValueState[Long] = _
 
   override def open(context: OpenContext): Unit =
-    kept = context.getState(ValueStateDescriptor("kept", Serializers.long))
+    kept = context.getState(StateDescriptor.value("kept", ScalaSerializers.long))
 
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
     if (row.getLong(1) % 2 == 1) kept.update(row.getLong(1)) else kept.clear()

@@ -1,13 +1,14 @@
 package io.pillarbox.spark.state
 
+import io.pillarbox.api.{TimeDomain, ValueState}
 import java.io.OutputStream
 import java.nio.file.{Files, Path => LocalPath}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint._
-import io.pillarbox.state.{Namespace, ValueState, ValueStateDescriptor}
-import io.pillarbox.timer.TimerKind
+import io.pillarbox.state.Namespace
+import io.pillarbox.state.TestState
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
@@ -34,7 +35,7 @@ final class CheckpointPartition(val local: LocalPath, withIds: Boolean, storage:
   )
 
   def value(open: PartitionState): ValueState[UnsafeRow] =
-    open.backend.getOrCreate(ValueStateDescriptor("v", new UnsafeRowSerializer(schema)))
+    open.backend.getOrCreate(TestState.value("v", new UnsafeRowSerializer(schema)))
 
   /** Sets a key's value and a timer, and commits. */
   def commit(open: VersionedState, id: String, key: Long, to: Long): VersionedState = {
@@ -91,7 +92,7 @@ final class CheckpointPartition(val local: LocalPath, withIds: Boolean, storage:
     Option(handle.value()).map(_.getLong(0))
   }
 
-  def timers(open: VersionedState): Int = open.state.timers.numTimers(TimerKind.EventTime)
+  def timers(open: VersionedState): Int = open.state.timers.numTimers(TimeDomain.EVENT_TIME)
 
   def tableNames: Seq[String] = namesIn(local.resolve("tables"))
 

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.task
 
-import io.pillarbox.async.AsyncFunction
-import io.pillarbox.operator.KeyedProcessFunction
+import io.pillarbox.api.{AsyncFunction, KeyedProcessFunction}
 import io.pillarbox.spark.functions.{Multiply, NeedsNumber, NoFunction, Refuses, Repeat}
 import io.pillarbox.spark.keyed.Count
 import org.apache.spark.SparkThrowable

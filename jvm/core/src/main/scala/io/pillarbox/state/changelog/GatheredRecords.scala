@@ -1,8 +1,8 @@
 package io.pillarbox.state.changelog
 
+import io.pillarbox.api.OutputView
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat.BlockSize
-import io.pillarbox.state.serialization.OutputView
 
 /**
  * Serialised records by key group, each in a buffer of its own. Not thread-safe.

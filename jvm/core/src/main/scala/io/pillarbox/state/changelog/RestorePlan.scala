@@ -1,7 +1,9 @@
 package io.pillarbox.state.changelog
 
+import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDescriptor, TypeSerializer}
+import scala.jdk.OptionConverters._
+
 import io.pillarbox.state._
-import io.pillarbox.state.serialization._
 
 /**
  * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or off.
@@ -18,8 +20,8 @@ private[state] final class RestorePlan[V, UK] private (
 ) {
 
   /** Whether values have timestamps from now on. */
-  val keepsTimestamps = descriptor.hasTtl &&
-    descriptor.ttl.exists(_.timeCharacteristic.code == meta.timeCharacteristic)
+  val keepsTimestamps =
+    meta.timeDomain.exists(domain => descriptor.ttl.toScala.exists(_.timeDomain == domain))
 
   /** Reads the timestamp before a value, if there is one. What has none that counts starts its life now. */
   def timestamp(in: InputView): Long = {
@@ -42,16 +44,16 @@ private[state] object RestorePlan {
     if (meta.kind != descriptor.kind) throw StateErrors.clash(meta.name, "kind", meta.kind, descriptor.kind)
     val value = resolve[V](descriptor.valueSerializer, meta.value, meta.name, "value type")
     val userKey =
-      if (descriptor.kind != StateKind.Map) (((_: InputView) => null.asInstanceOf[UK]), true)
+      if (descriptor.kind != StateDescriptor.Kind.MAP) (((_: InputView) => null.asInstanceOf[UK]), true)
       else
         sameKeys[UK](descriptor.userKeySerializer, meta)
-    val sameTtl = meta.timeCharacteristic == StateMeta.of(0, descriptor, 0L).timeCharacteristic
+    val sameTtl = meta.timeDomain == StateMeta.of(0, descriptor, 0L).timeDomain
     new RestorePlan(meta, descriptor, value._1, userKey._1, value._2 && userKey._2 && sameTtl, now)
   }
 
   /** Entries of maps are found by the bytes of their keys, so a wider type would not find them: only the same is read. */
   private def sameKeys[UK](serializer: TypeSerializer[_], meta: StateMeta): (InputView => UK, Boolean) = {
-    if (!meta.userKey.exists(serializer.compatibilityWith(_) == Compatibility.AsIs)) {
+    if (!meta.userKey.exists(serializer.compatibilityWith(_).isInstanceOf[Compatibility.AsIs[_]])) {
       val found = meta.userKey.fold("none")(_.toString)
       val reason =
         s"it was $found, it is now ${serializer.snapshot}, and entries are found by the bytes of their keys"
@@ -67,8 +69,9 @@ private[state] object RestorePlan {
       what: String
   ): (InputView => T, Boolean) =
     serializer.asInstanceOf[TypeSerializer[T]].compatibilityWith(written) match {
-      case Compatibility.AsIs => (serializer.asInstanceOf[TypeSerializer[T]].deserialize(_), true)
-      case Compatibility.AfterMigration(reader) => (reader, false)
-      case Compatibility.Incompatible(reason) => throw StateErrors.incompatible(name, what, reason)
+      case _: Compatibility.AsIs[T] => (serializer.asInstanceOf[TypeSerializer[T]].deserialize(_), true)
+      case migrated: Compatibility.AfterMigration[T] => (migrated.reader.apply(_), false)
+      case refused: Compatibility.Incompatible[T] =>
+        throw StateErrors.incompatible(name, what, refused.reason)
     }
 }

@@ -1,9 +1,9 @@
 package io.pillarbox.state.changelog
 
+import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 import java.io.{BufferedInputStream, InputStream}
 
-import io.pillarbox.state.serialization.{InputView, SerializerSnapshot}
-import io.pillarbox.state.{StateClock, StateKind, StateTtlConfig}
+import io.pillarbox.state.StateClock
 
 /**
  * What a snapshot or log says of one state, for whoever reads it without the program that wrote it.
@@ -17,7 +17,7 @@ import io.pillarbox.state.{StateClock, StateKind, StateTtlConfig}
  */
 final case class StoredState(
     name: String,
-    kind: StateKind,
+    kind: StateDescriptor.Kind,
     value: SerializerSnapshot,
     userKey: Option[SerializerSnapshot],
     ttlMs: Long
@@ -72,7 +72,7 @@ object StateEntries {
       firstWatermark = header.firstWatermark
     }
     meta.fold(Iterator.empty[StoredEntry]) { found =>
-      val isEventTime = found.timeCharacteristic == StateTtlConfig.EventTime.code
+      val isEventTime = found.timeDomain.contains(TimeDomain.EVENT_TIME)
       val reader = new EntryReader(found, if (isEventTime) firstWatermark else StateClock.Unknown)
       blocks.filter(_.state == found.id).flatMap { block =>
         val cursor = block.cursor
@@ -108,7 +108,7 @@ private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
     val prefix = cursor.keyLength - whole.remaining
     entry.userKey.wrap(cursor.array, whole.position, whole.remaining)
     entry.value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
-    if (meta.kind == StateKind.List) readElement(cursor, prefix)
+    if (meta.kind == StateDescriptor.Kind.LIST) readElement(cursor, prefix)
     else {
       entry.timestamp = ownTimestamp()
       true

@@ -1,13 +1,14 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.state._
-import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
+import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot, StateDescriptor, TimeDomain}
+import scala.jdk.OptionConverters._
+
 
 /**
  * What a stream says of one state, so that it can be read without the program that wrote it.
  *
  * @param id short name within the stream
- * @param timeCharacteristic of its TTL; 0 if the values have no timestamps
+ * @param timeDomain of its TTL; none if the values have no timestamps
  * @param ttl in milliseconds, 0 without TTL
  * @param userKey the serializer of a map's keys
  * @param nextSequence of lists: no element has this number or a greater one
@@ -15,20 +16,20 @@ import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapsh
 private[state] final case class StateMeta(
     id: Int,
     name: String,
-    kind: StateKind,
-    timeCharacteristic: Int,
+    kind: StateDescriptor.Kind,
+    timeDomain: Option[TimeDomain],
     ttl: Long,
     value: SerializerSnapshot,
     userKey: Option[SerializerSnapshot],
     nextSequence: Long
 ) {
-  def hasTimestamps: Boolean = timeCharacteristic != 0
+  def hasTimestamps: Boolean = timeDomain.isDefined
 
   def writeTo(out: OutputView): Unit = {
     out.writeVarInt(id)
     out.writeUtf8(name)
-    out.writeByte(kind.code)
-    out.writeByte(timeCharacteristic)
+    out.writeByte(1 + kind.ordinal)
+    out.writeByte(timeDomain.fold(0)(StateMeta.codeOf))
     out.writeLong(ttl)
     value.writeTo(out)
     out.writeBoolean(userKey.isDefined)
@@ -40,13 +41,13 @@ private[state] final case class StateMeta(
 private[state] object StateMeta {
 
   def of(id: Int, descriptor: StateDescriptor[_], nextSequence: Long): StateMeta = {
-    val ttl = descriptor.ttl.filter(_.isEnabled)
+    val ttl = descriptor.ttl.toScala
     StateMeta(
       id,
       descriptor.name,
       descriptor.kind,
-      ttl.fold(0)(_.timeCharacteristic.code),
-      ttl.fold(0L)(_.ttl),
+      ttl.map(_.timeDomain),
+      ttl.fold(0L)(_.ttlMs),
       descriptor.valueSerializer.snapshot,
       Option(descriptor.userKeySerializer).map(_.snapshot),
       nextSequence
@@ -56,14 +57,20 @@ private[state] object StateMeta {
   def readFrom(in: InputView): StateMeta = StateMeta(
     in.readVarInt(),
     in.readUtf8(),
-    kind(in.readByte()),
-    in.readByte(),
+    pick("kind of state", Kinds, in.readByte()),
+    Option(in.readByte()).filter(_ != 0).map(code => pick("clock of a TTL", Clocks, code)),
     in.readLong(),
     SerializerSnapshot.readFrom(in),
     if (in.readBoolean()) Some(SerializerSnapshot.readFrom(in)) else None,
     in.readLong()
   )
 
-  private def kind(code: Int): StateKind =
-    StateKind.ofCode(code).getOrElse(throw new IndexOutOfBoundsException(s"There is no kind of state $code"))
+  private val Kinds = StateDescriptor.Kind.values.toSeq
+  private val Clocks = Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
+
+  private def codeOf(domain: TimeDomain): Int = 1 + Clocks.indexOf(domain)
+
+  /** The codes begin with 1. */
+  private def pick[T](what: String, all: Seq[T], code: Int): T =
+    all.lift(code - 1).getOrElse(throw new IndexOutOfBoundsException(s"There is no $what $code"))
 }

@@ -1,11 +1,11 @@
 package io.pillarbox.state.changelog
 
+import io.pillarbox.api.{InputView, OutputView, TypeSerializer}
 import java.io.{EOFException, InputStream}
 import java.util
 import java.util.zip.CRC32C
 
 import io.pillarbox.state.changelog.StateStreamFormat._
-import io.pillarbox.state.serialization.{InputView, OutputView}
 import io.pillarbox.state.{KeyGroupRange, StateException}
 
 /**
@@ -163,7 +163,7 @@ private[state] object CompositeKey {
       out: OutputView,
       keyGroup: Int,
       key: K,
-      serializer: io.pillarbox.state.serialization.TypeSerializer[K],
+      serializer: TypeSerializer[K],
       namespace: Array[Byte]
   ): Unit = {
     out.writeShort(keyGroup)

@@ -1,12 +1,12 @@
 package io.pillarbox.state.changelog
 
+import io.pillarbox.api.OutputView
 import java.io.OutputStream
 import java.util.zip.CRC32C
 
 import io.pillarbox.state.CommitSummary
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat._
-import io.pillarbox.state.serialization.OutputView
 
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.

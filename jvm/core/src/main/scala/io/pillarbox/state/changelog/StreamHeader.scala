@@ -1,6 +1,6 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.state.serialization.{InputView, OutputView, SerializerSnapshot}
+import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot}
 import io.pillarbox.state.{KeyGroupRange, StateClock}
 
 /**

@@ -1,12 +1,12 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.TypeSerializer
 import io.pillarbox.state.ttl.TtlStates
 
 /**
@@ -48,9 +48,9 @@ final class HeapKeyedStateBackend[K](
     state
   }
 
-  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor match {
-    case d: ListStateDescriptor[t] => new HeapListState[K, t](this, d, nextId)
-    case d: MapStateDescriptor[k, v] => new HeapMapState[K, k, v](this, d, nextId)
+  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor.kind match {
+    case StateDescriptor.Kind.LIST => new HeapListState[K, AnyRef](this, descriptor, nextId)
+    case StateDescriptor.Kind.MAP => new HeapMapState[K, AnyRef, AnyRef](this, descriptor, nextId)
     case _ => new HeapValueState[K, AnyRef](this, descriptor, nextId)
   }
 

@@ -1,20 +1,20 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import java.util.ConcurrentModificationException
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /** A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few lists. */
 final private[heap] class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
-    descriptor: ListStateDescriptor[T],
+    descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
     with StampedList[T] {
-  private[this] val serializer: TypeSerializer[T] = descriptor.valueSerializer
+  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[T]]
   private[this] var sequence = 0L
 
   /** Elements with a lower number are in the last commit. */
@@ -58,7 +58,7 @@ final private[heap] class HeapListState[K, T](
       table.touch(at)
     } else table.free(at)
 
-  override def get(): Iterator[T] = elementsOf(entry())
+  override def elements: Iterator[T] = elementsOf(entry())
 
   private[this] def elementsOf(at: Int): Iterator[T] =
     if (at < 0 || list(at) == null || list(at).isEmpty) Iterator.empty else new Elements(at)
@@ -92,7 +92,7 @@ final private[heap] class HeapListState[K, T](
     table.touch(at)
   }
 
-  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T] = {
+  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T] = {
     val at = entry()
     if (at >= 0 && list(at) != null) {
       purge(at, upTo, first, gone)
@@ -118,11 +118,11 @@ final private[heap] class HeapListState[K, T](
     table.timestamps(at) = alive.earliest
   }
 
-  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (at != current) purge(at, upTo, first, gone)
 
   /** Removes what is up to `upTo` from one list, and stamps what has no stamp. */
-  private[this] def purge(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+  private[this] def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
       val expired = Vector.newBuilder[AnyRef]

@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
@@ -11,12 +11,13 @@ import io.pillarbox.state.ttl.SnapshotCut
  */
 final private[heap] class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
-    descriptor: MapStateDescriptor[UK, UV],
+    descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = false, tableTracksChanges = false)
     with StampedMap[UK, UV] {
-  private[this] val serializer: TypeSerializer[UV] = descriptor.valueSerializer
-  private[this] val userKeySerializer = descriptor.userKeySerializer
+  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[UV]]
+  private[this] val userKeySerializer =
+    descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
   private[this] val slots = new MapTable[UK](userKeySerializer, hasStamps, backend.tracksChanges)
 
   /** Grows with every entry of the current key that is added or removed. */
@@ -118,7 +119,7 @@ final private[heap] class HeapMapState[K, UK, UV](
 
   override protected def swept: DenseTable = slots
 
-  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (slots.owner(at) != current) {
       if (Stamped.isUpTo(slots.timestamps(at), upTo, first)) {
         val owner = slots.owner(at)

@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{InputView, State, StateDescriptor}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.InputView
 import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
 
 /**
@@ -17,7 +17,7 @@ abstract private[heap] class HeapState[K](
     tableHasStamps: Boolean,
     tableTracksChanges: Boolean
 ) extends State {
-  protected final val hasStamps: Boolean = descriptor.hasTtl
+  protected final val hasStamps: Boolean = descriptor.ttl.isPresent
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasStamps && hasStamps, tableTracksChanges)
 
@@ -30,7 +30,7 @@ abstract private[heap] class HeapState[K](
 
   final def sweeps: Boolean = hasStamps && backend.sweeps
 
-  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit = if (sweeps) {
+  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = if (sweeps) {
     current = if (backend.hasCurrentKey) entry() else -1
     swept.sweep(count, upTo, meet(_, upTo, first, gone))
   }
@@ -39,7 +39,7 @@ abstract private[heap] class HeapState[K](
   protected def swept: DenseTable = table
 
   /** What a sweep does with a position that has something of a stamp up to `upTo`. */
-  protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit
+  protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
   protected final def entry(): Int = {

@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{InputView, TypeSerializer}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /** One object a key, its stamp in the column beside it: values, and the aggregates of the appending states. */
@@ -44,7 +44,7 @@ final private[heap] class HeapValueState[K, V](
     table.touch(at)
   }
 
-  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit =
+  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (Stamped.isUpTo(table.timestamps(at), upTo, first)) {
       val (key, namespace, value) = (table.key(at), table.namespace(at), table.value(at))
       table.remove(at)

@@ -1,9 +1,9 @@
 package io.pillarbox.state.heap
 
+import io.pillarbox.api.TypeSerializer
 import java.util
 
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.serialization.TypeSerializer
 
 /**
  * (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. Not thread-safe.

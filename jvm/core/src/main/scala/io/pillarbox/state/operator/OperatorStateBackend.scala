@@ -1,12 +1,12 @@
 package io.pillarbox.state.operator
 
+import io.pillarbox.api.{InputView, ListState, SerializerSnapshot, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{InputView, SerializerSnapshot, TypeSerializer}
 
 /**
  * Lists of one partition, without keys: what an operator has in flight, for instance. On the heap.
@@ -114,7 +114,7 @@ trait OperatorListState[T] {
 }
 
 private object OperatorStateBackend {
-  val NoKey: SerializerSnapshot = SerializerSnapshot("operator")
+  val NoKey: SerializerSnapshot = SerializerSnapshot.of("operator")
   val OneGroup: KeyGroupRange = KeyGroupRange(0, 0)
 
   /** Writes one element: an empty key, its place, and what `value` writes. */
@@ -132,13 +132,13 @@ private object OperatorStateBackend {
 
 private final class HeapOperatorList[T](name: String, val serializer: TypeSerializer[T])
     extends OperatorListState[T] {
-  private[this] var elements = Vector.empty[T]
+  private[this] var held = Vector.empty[T]
 
-  val descriptor: ListStateDescriptor[T] = ListStateDescriptor(name, serializer)
+  val descriptor: StateDescriptor[ListState[T]] = StateDescriptor.list(name, serializer)
 
   override def add(value: T): Unit = {
     if (value == null) throw StateErrors.nullValue(name, "an element")
-    elements = elements :+ value
+    held = held :+ value
   }
 
   override def addAll(values: Iterable[T]): Unit = values.foreach(add)
@@ -146,15 +146,14 @@ private final class HeapOperatorList[T](name: String, val serializer: TypeSerial
   override def update(values: Iterable[T]): Unit = {
     val all = values.toVector
     if (all.exists(_ == null)) throw StateErrors.nullValue(name, "an element")
-    elements = all
+    held = all
   }
 
-  override def get(): Iterator[T] = elements.iterator
+  override def get(): Iterator[T] = held.iterator
 
-  override def clear(): Unit = elements = Vector.empty
+  override def clear(): Unit = held = Vector.empty
 
-  def writeTo(writer: StateStreamWriter): Unit = elements.iterator.zipWithIndex.foreach {
-    case (element, at) =>
-      OperatorStateBackend.write(writer, at.toLong)(serializer.serialize(element, writer.out))
+  def writeTo(writer: StateStreamWriter): Unit = held.iterator.zipWithIndex.foreach { case (element, at) =>
+    OperatorStateBackend.write(writer, at.toLong)(serializer.serialize(element, writer.out))
   }
 }

@@ -1,6 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.serialization.OutputView
+import io.pillarbox.api.OutputView
+
+
 
 /**
  * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that has become large is

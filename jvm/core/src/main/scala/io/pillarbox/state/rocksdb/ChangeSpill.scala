@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{InputView, OutputView}
 import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
@@ -10,7 +11,6 @@ import java.util.zip.CRC32C
 import scala.collection.mutable
 
 import io.pillarbox.state.StateBackendException
-import io.pillarbox.state.serialization.{InputView, OutputView}
 
 /**
  * Changes that the next commit must tell of and that memory had no room for: sorted runs, one a spill, in one

@@ -1,9 +1,8 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state.changelog.RestorePlan
-import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
 import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.state.{StateDescriptor, StateKind}
 import org.rocksdb.ColumnFamilyHandle
 
 /** Makes restored entries fit the descriptor under which they are now used. */
@@ -58,7 +57,7 @@ private[rocksdb] object ColumnMigration {
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     val newKey = new OutputView
-    if (descriptor.kind == StateKind.List) {
+    if (descriptor.kind == StateDescriptor.Kind.LIST) {
       val lists = new ListRewriter(entries, to, descriptor, plan)
       forEach(store, from)(lists.rewrite(_, _))
     } else {
@@ -91,7 +90,7 @@ private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestoreP
     in.wrap(value, offset, length)
     out.clear()
     val stamp = plan.timestamp(in)
-    if (descriptor.hasTtl) out.writeLong(stamp)
+    if (descriptor.ttl.isPresent) out.writeLong(stamp)
     serializer.serialize(plan.value(in), out)
     out
   }

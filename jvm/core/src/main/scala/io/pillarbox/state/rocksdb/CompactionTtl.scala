@@ -1,7 +1,9 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.StateTtlConfig._
-import io.pillarbox.state._
+import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
+import scala.jdk.OptionConverters._
+
+import io.pillarbox.api.StateTtlConfig.UpdateType
 import io.pillarbox.state.changelog.StateMeta
 
 /**
@@ -15,14 +17,12 @@ import io.pillarbox.state.changelog.StateMeta
  */
 private[rocksdb] object CompactionTtl {
 
-  def seconds(descriptor: StateDescriptor[_], margin: Long): Int = descriptor.ttl match {
-    case Some(ttl) if isSound(descriptor, ttl) => seconds(ttl.ttl, margin)
-    case _ => 0
-  }
+  def seconds(descriptor: StateDescriptor[_], margin: Long): Int =
+    descriptor.ttl.toScala.filter(isSound(descriptor, _)).fold(0)(ttl => seconds(ttl.ttlMs, margin))
 
   /** What to begin with for restored state, whose descriptor isn't known yet. */
   def seconds(meta: StateMeta, margin: Long): Int =
-    if (meta.timeCharacteristic == ProcessingTime.code) seconds(meta.ttl, margin) else 0
+    if (meta.timeDomain.contains(TimeDomain.PROCESSING_TIME)) seconds(meta.ttl, margin) else 0
 
   /**
    * Whether a column family of age `found` serves a state that wants `wanted`: it must not drop anything sooner, and not much
@@ -32,8 +32,8 @@ private[rocksdb] object CompactionTtl {
     if (wanted == 0) found == 0 else found >= wanted && found / 4 <= wanted
 
   private def isSound(descriptor: StateDescriptor[_], ttl: StateTtlConfig): Boolean =
-    ttl.isEnabled && ttl.cleanup.atCompaction && ttl.timeCharacteristic == ProcessingTime &&
-      !(descriptor.kind == StateKind.List && ttl.updateType == OnReadAndWrite)
+    ttl.cleanup.atCompaction && ttl.timeDomain == TimeDomain.PROCESSING_TIME &&
+      !(descriptor.kind == StateDescriptor.Kind.LIST && ttl.updateType == UpdateType.ON_READ_AND_WRITE)
 
   private def seconds(ttl: Long, margin: Long): Int = {
     val seconds = ttl / 1000 + margin / 1000 + 1

@@ -1,11 +1,11 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{InputView, OutputView}
 import java.io.IOException
 import java.nio.file.{Files, Path}
 import java.util.zip.CRC32C
 
 import io.pillarbox.state.changelog.StreamHeader
-import io.pillarbox.state.serialization.{InputView, OutputView}
 import io.pillarbox.state.{StateBackendException, StateRestoreException}
 
 /**

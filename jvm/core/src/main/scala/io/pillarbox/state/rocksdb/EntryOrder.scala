@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.Bytes
 import java.util
 
 import io.pillarbox.state.rocksdb.EntryOrder._
-import io.pillarbox.state.serialization.Bytes
 
 /**
  * Puts entries of a cache in the order of their keys, which is RocksDB's: what comes in order is several times cheaper to

@@ -1,12 +1,12 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{Bytes, InputView, OutputView}
 import java.util
 
 import scala.collection.mutable
 
 import io.pillarbox.state.rocksdb.EntryStore._
 import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Known, Partial}
-import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
 import org.rocksdb.RocksDB
 
 /**

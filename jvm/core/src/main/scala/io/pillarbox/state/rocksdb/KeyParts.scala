@@ -1,6 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.serialization.InputView
+import io.pillarbox.api.InputView
+
+
 
 /** Takes a composite key apart. Reusable; the views are on the bytes given last. */
 private[rocksdb] final class KeyParts {

@@ -1,7 +1,7 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.OutputView
 import io.pillarbox.state.changelog.StateStreamWriter
-import io.pillarbox.state.serialization.OutputView
 
 /**
  * Tells a commit of single elements, from changed chunks and what is noted beside them ([[StateColumn.log]]):

@@ -1,6 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.state.serialization.{InputView, OutputView}
+import io.pillarbox.api.{InputView, OutputView}
+
+
 
 /** When a list was read last under OnReadAndWrite, and which elements were there: those with a number below `below`. */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {

@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{Bytes, InputView, OutputView}
 import java.util
 
 import io.pillarbox.state.changelog.RecordCursor
-import io.pillarbox.state.serialization.{Bytes, InputView, OutputView}
 
 /**
  * Puts what a snapshot or log has of a list's elements into chunks. Elements usually come in order and are appended; one that

@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 import java.nio.file.Path
 
@@ -7,7 +8,6 @@ import scala.collection.mutable
 
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.serialization.{OutputView, TypeSerializer}
 import io.pillarbox.state.ttl.TtlStates
 import org.rocksdb.TickerType
 
@@ -73,8 +73,12 @@ final class RocksDBKeyedStateBackend[K](
     state
   }
 
-  private[this] def addColumn(name: ColumnName, kind: StateKind, compacts: Boolean): StateColumn = {
-    val column = entries.newColumn(isPacked = kind == StateKind.List)
+  private[this] def addColumn(
+      name: ColumnName,
+      kind: StateDescriptor.Kind,
+      compacts: Boolean
+  ): StateColumn = {
+    val column = entries.newColumn(isPacked = kind == StateDescriptor.Kind.LIST)
     column.use(store.createColumnFamily(name.toBytes, name.ttlSeconds, compacts), name)
     columns(name.state) = column
     column
@@ -84,9 +88,10 @@ final class RocksDBKeyedStateBackend[K](
       descriptor: StateDescriptor[_],
       column: StateColumn
   ): RocksDBState[K, _] with Stamped =
-    descriptor match {
-      case d: ListStateDescriptor[t] => new RocksDBListState[K, t](this, d, column, column.meta.nextSequence)
-      case d: MapStateDescriptor[k, v] => new RocksDBMapState[K, k, v](this, d, column)
+    descriptor.kind match {
+      case StateDescriptor.Kind.LIST =>
+        new RocksDBListState[K, AnyRef](this, descriptor, column, column.meta.nextSequence)
+      case StateDescriptor.Kind.MAP => new RocksDBMapState[K, AnyRef, AnyRef](this, descriptor, column)
       case _ => new RocksDBValueState[K, AnyRef](this, descriptor, column)
     }
 
@@ -235,7 +240,7 @@ final class RocksDBKeyedStateBackend[K](
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
     )
     header.states.foreach { meta =>
-      val column = entries.newColumn(isPacked = meta.kind == StateKind.List)
+      val column = entries.newColumn(isPacked = meta.kind == StateDescriptor.Kind.LIST)
       val (family, name) = families
         .collect { case (state, found) if state == meta.name => found }
         .maxBy(_._2.generation)

@@ -1,11 +1,11 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.{Bytes, OutputView}
 
 /**
  * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under which a commit
@@ -13,7 +13,7 @@ import io.pillarbox.state.serialization.{Bytes, OutputView}
  */
 final private[rocksdb] class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
-    descriptor: ListStateDescriptor[T],
+    descriptor: StateDescriptor[_],
     column: StateColumn,
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
@@ -61,7 +61,7 @@ final private[rocksdb] class RocksDBListState[K, T](
     changes += 1
   }
 
-  override def get(): Iterator[T] = {
+  override def elements: Iterator[T] = {
     backend.checkAccess()
     new Elements
   }
@@ -137,7 +137,7 @@ final private[rocksdb] class RocksDBListState[K, T](
     table.countLive(-1)
   }
 
-  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpiryListener): Iterator[T] = {
+  override def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T] = {
     backend.checkAccess()
     val head = lists.head(openKey())
     if (head == null) new Seen(mutable.ArrayBuffer.empty[T])

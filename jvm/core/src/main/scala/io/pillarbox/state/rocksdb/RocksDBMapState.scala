@@ -1,16 +1,17 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.{InputView, OutputView}
 
 /** One entry of RocksDB an entry of a map. */
 final private[rocksdb] class RocksDBMapState[K, UK, UV](
     backend: RocksDBKeyedStateBackend[K],
-    descriptor: MapStateDescriptor[UK, UV],
+    descriptor: StateDescriptor[_],
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
     with StampedMap[UK, UV] {
-  private[this] val userKeySerializer = descriptor.userKeySerializer
+  private[this] val userKeySerializer =
+    descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
   private[this] val userKeyView = new InputView
 
   /** Grows with every entry added or removed while the map of the context below is iterated. */

@@ -1,7 +1,7 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.{InputView, OutputView, TypeSerializer}
 
 /** What RocksDB's handles share: keys as bytes, values with their stamp before them. */
 abstract private[rocksdb] class RocksDBState[K, V](
@@ -10,7 +10,7 @@ abstract private[rocksdb] class RocksDBState[K, V](
     val column: StateColumn
 ) extends State {
   protected final val table: EntryStore = backend.entries
-  protected final val hasStamps: Boolean = descriptor.hasTtl
+  protected final val hasStamps: Boolean = descriptor.ttl.isPresent
   protected final val serializer: TypeSerializer[V] =
     descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   protected final val out = new OutputView(256)
@@ -47,7 +47,7 @@ abstract private[rocksdb] class RocksDBState[K, V](
   /** Compaction clears away what is expired; nothing is looked for here. */
   final def sweeps: Boolean = false
 
-  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpiryListener): Unit = ()
+  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = ()
 
   protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
     out.clear()

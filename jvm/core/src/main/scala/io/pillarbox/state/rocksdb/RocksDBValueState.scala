@@ -1,5 +1,6 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.StateDescriptor
 import io.pillarbox.state._
 
 /** One entry a key: values, and the accumulators of the appending states. */

@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb
 
+import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
+import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.state.changelog.StateStreamWriter
-import io.pillarbox.state.serialization.{Bytes, OutputView}
 import io.pillarbox.state.ttl.SnapshotCut
-import io.pillarbox.state.{KeyedStateBackend, StateDescriptor}
 
 /**
  * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. Sees entries in the

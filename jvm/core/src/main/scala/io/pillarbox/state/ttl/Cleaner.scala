@@ -10,7 +10,7 @@ final private[pillarbox] class Cleaner(
     policy: TtlPolicy,
     raw: Stamped,
     backend: KeyedStateBackend[_],
-    gone: ExpiryListener
+    gone: ExpirySink
 ) {
   private[this] val entries = if (raw.sweeps) policy.config.cleanup.incrementalEntries else 0
   private[this] val accesses =

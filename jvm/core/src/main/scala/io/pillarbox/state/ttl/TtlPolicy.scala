@@ -1,6 +1,9 @@
 package io.pillarbox.state.ttl
 
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
+import scala.jdk.OptionConverters._
+
+import io.pillarbox.api.StateTtlConfig.{UpdateType, Visibility}
 import io.pillarbox.state._
 
 /**
@@ -11,11 +14,11 @@ import io.pillarbox.state._
  */
 final private[pillarbox] class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
   private[this] val clock = backend.clock
-  private[this] val ttl = config.ttl
-  private[this] val eventTime = config.timeCharacteristic == EventTime
-  private[this] val renewsOnRead = config.updateType == OnReadAndWrite
+  private[this] val ttl = config.ttlMs
+  private[this] val eventTime = config.timeDomain == TimeDomain.EVENT_TIME
+  private[this] val renewsOnRead = config.updateType == UpdateType.ON_READ_AND_WRITE
 
-  val returnsExpired: Boolean = config.visibility == ReturnExpiredIfNotCleanedUp
+  val returnsExpired: Boolean = config.visibility == Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
   /** Whether a new timestamp depends on the stored one, so that a write must look at it first. */
   val needsStored: Boolean = eventTime
@@ -72,7 +75,7 @@ private[pillarbox] object TtlPolicy {
 
   /** A policy, if the state has a TTL. */
   def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Option[TtlPolicy] =
-    descriptor.ttl.filter(_.isEnabled).map(new TtlPolicy(_, backend))
+    descriptor.ttl.toScala.map(new TtlPolicy(_, backend))
 
   /** The time of the state's clock; Unknown without TTL. */
   def now(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Long =

@@ -1,18 +1,18 @@
 package io.pillarbox.state.ttl
 
+import io.pillarbox.api.{State, StateDescriptor, ValueState}
 import io.pillarbox.state._
 
 /** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
 sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends State {
-  private[this] val listener = raw.descriptor.onExpire.orNull
+  private[this] val listener = raw.descriptor.expiryListener.orElse(null)
 
   /** Told of what is removed already, for the listener. */
-  protected final val gone: ExpiryListener =
-    if (listener == null) ExpiryListener.None
+  protected final val gone: ExpirySink =
+    if (listener == null) ExpirySink.None
     else
-      (key, namespace, userKey, value) =>
-        backend.withoutKey(listener.onExpire(key, namespace, userKey, value))
+      (key, _, userKey, value) => backend.withoutKey(listener.onExpire(key, userKey, value))
   protected final val cleaner = new Cleaner(policy, raw, backend, gone)
 
   override final def clear(): Unit = {
@@ -57,19 +57,19 @@ final private class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, ba
 
 final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends TtlLayer(raw, policy, backend)
-    with ListState[T] {
+    with IteratedList[T] {
 
-  override def get(): Iterator[T] = {
+  override def elements: Iterator[T] = {
     val now = cleaner.now()
     if (policy.returnsExpired) readAll(now) else read(now, gone)
   }
 
-  private[this] def read(now: Long, gone: ExpiryListener): Iterator[T] =
+  private[this] def read(now: Long, gone: ExpirySink): Iterator[T] =
     raw.read(policy.limit(now), policy.raise(now), policy.first(now), gone)
 
   /** With those that were expired until now, in their places. */
   private[this] def readAll(now: Long): Iterator[T] = {
-    val all = raw.get().toVector
+    val all = raw.elements.toVector
     var isAll = true
     val alive = read(
       now,
@@ -83,9 +83,9 @@ final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
 
   override def add(value: T): Unit = raw.add(value, policy.stamp(cleaner.now()))
 
-  override def addAll(values: Iterable[T]): Unit = raw.addAll(values, policy.stamp(cleaner.now()))
+  override def addElements(values: Iterable[T]): Unit = raw.addAll(values, policy.stamp(cleaner.now()))
 
-  override def update(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
+  override def replaceBy(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
 }
 
 final private class TtlMapState[UK, UV](

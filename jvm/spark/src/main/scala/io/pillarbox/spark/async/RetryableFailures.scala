@@ -1,8 +1,8 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import java.util.function.Predicate
 
-import io.pillarbox.async.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.JvmExceptions
 import org.apache.spark.sql.pillarbox.ReportedException

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.pillarbox.async.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.{UserClasses, UserRows}
 import org.apache.spark.sql.Row

@@ -1,8 +1,9 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.api.AsyncTimeoutException
 import java.util.{Collection => JCollection, Collections => JCollections}
 
-import io.pillarbox.async.{AsyncTimeoutException, FailurePolicy}
+import io.pillarbox.async.FailurePolicy
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.{AsyncFunction, AsyncWaitOperator, CallGate, ConcurrencyGate}
+import io.pillarbox.api.AsyncFunction
+import io.pillarbox.async.{AsyncWaitOperator, CallGate, ConcurrencyGate}
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext

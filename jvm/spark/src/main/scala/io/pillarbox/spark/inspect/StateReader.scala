@@ -1,9 +1,9 @@
 package io.pillarbox.spark.inspect
 
+import io.pillarbox.api.StateDescriptor
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.state.InitialState
-import io.pillarbox.state.StateKind
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -65,8 +65,8 @@ object StateReader {
     if (name == WaitingRows.StateName) new WaitingLayout(keys, state)
     else
       state.kind match {
-        case StateKind.List => new ListLayout(keys, state)
-        case StateKind.Map => new MapLayout(keys, state)
+        case StateDescriptor.Kind.LIST => new ListLayout(keys, state)
+        case StateDescriptor.Kind.MAP => new MapLayout(keys, state)
         case _ => new ValueLayout(keys, state)
       }
   }

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.inspect
 
+import io.pillarbox.api.TimeDomain
 import java.io.{BufferedOutputStream, InputStream}
 import java.nio.file.{Files, Path}
 
@@ -7,7 +8,6 @@ import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialState, PartitionState, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types._
@@ -130,7 +130,7 @@ final private class TimerLayout(override val keys: StructType) extends StoredLay
   /** Timers are small, and gathered in memory: their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
     val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
-    Seq(TimerKind.EventTime, TimerKind.ProcessingTime).foreach { kind =>
+    Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).foreach { kind =>
       val shown = UTF8String.fromString(InitialState.nameOf(kind))
       state.timers.forEachTimer(kind) { timer =>
         if (!WaitingRows.standsForRows(timer))

@@ -1,10 +1,11 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.mailbox.MailboxExecutor
 import io.pillarbox.operator.EventClock
 import io.pillarbox.spark.state.PartitionState
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.timer.{InternalTimerService, TimerKind}
+import io.pillarbox.timer.InternalTimerService
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -56,10 +57,10 @@ final private class DriverContext(
 
   override def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
 
-  override def countTimers(kind: TimerKind, by: Long): Unit = {
+  override def countTimers(kind: TimeDomain, by: Long): Unit = {
     val metric = kind match {
-      case TimerKind.EventTime => eventTimers
-      case TimerKind.ProcessingTime => processingTimers
+      case TimeDomain.EVENT_TIME => eventTimers
+      case TimeDomain.PROCESSING_TIME => processingTimers
     }
     metric.foreach(_ += by)
   }

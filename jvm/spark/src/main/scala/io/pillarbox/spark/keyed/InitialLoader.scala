@@ -1,8 +1,8 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{InitialColumn, InitialKind, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
@@ -127,8 +127,8 @@ final private class InitialLoader(
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
       kindOf(row) match {
-        case TimerKind.EventTime => context.timers.registerEventTimeTimer(Namespace.Void, at)
-        case TimerKind.ProcessingTime => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
+        case TimeDomain.EVENT_TIME => context.timers.registerEventTimeTimer(Namespace.Void, at)
+        case TimeDomain.PROCESSING_TIME => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
       }
     }
 
@@ -141,7 +141,7 @@ final private class InitialLoader(
         }
     }
 
-    private def kindOf(row: InternalRow): TimerKind = {
+    private def kindOf(row: InternalRow): TimeDomain = {
       val name = kind(row) match {
         case text: UTF8String => text.toString
         case _ => null

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
 import io.pillarbox.spark.task.TaskLanes
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -115,8 +115,8 @@ final class KeyedIterator(
   private def isQuiet(state: PartitionState): Boolean = state.isClaimed && {
     state.takeOver()
     !input.hasNext &&
-    !state.timers.isDue(TimerKind.EventTime, task.watermark) &&
-    !state.timers.isDue(TimerKind.ProcessingTime, task.batchTime)
+    !state.timers.isDue(TimeDomain.EVENT_TIME, task.watermark) &&
+    !state.timers.isDue(TimeDomain.PROCESSING_TIME, task.batchTime)
   }
 
   private def end(): Unit = {

@@ -1,9 +1,10 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.mailbox.MailboxExecutor
 import io.pillarbox.operator.EventClock
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.timer.{InternalTimerService, TimerKind}
+import io.pillarbox.timer.InternalTimerService
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -85,5 +86,5 @@ trait KeyedOperatorContext {
   def count(metric: String, by: Long): Unit
 
   /** Counts timers that fire. */
-  def countTimers(kind: TimerKind, by: Long): Unit
+  def countTimers(kind: TimeDomain, by: Long): Unit
 }

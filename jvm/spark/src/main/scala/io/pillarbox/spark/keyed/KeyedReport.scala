@@ -1,8 +1,8 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.state.{PartitionState, StateReport}
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.pillarbox.StatefulExec
 
 /** Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote. */
@@ -15,7 +15,7 @@ final case class KeyedReport(nextTimers: NextTimers, checkpoints: StatefulExec.C
       next: StateVersion,
       state: PartitionState
   ): Unit = {
-    nextTimers.add((state.nextTimer(TimerKind.EventTime), state.nextTimer(TimerKind.ProcessingTime)))
+    nextTimers.add((state.nextTimer(TimeDomain.EVENT_TIME), state.nextTimer(TimeDomain.PROCESSING_TIME)))
     checkpoints.add(partition, next.number, next.id, base.id)
   }
 }

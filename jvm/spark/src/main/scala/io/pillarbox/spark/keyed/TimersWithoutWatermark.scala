@@ -1,7 +1,8 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.state.Namespace
-import io.pillarbox.timer.{InternalTimerService, Timer, TimerKind}
+import io.pillarbox.timer.{InternalTimerService, Timer}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Timers of a stream without a watermark: there, event-time timers could never fire. */
@@ -21,5 +22,5 @@ final private class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow
   override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
     inner.deleteProcessingTimeTimer(namespace, time)
 
-  override def timersOfCurrentKey(kind: TimerKind): Seq[Timer[UnsafeRow]] = inner.timersOfCurrentKey(kind)
+  override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[UnsafeRow]] = inner.timersOfCurrentKey(kind)
 }

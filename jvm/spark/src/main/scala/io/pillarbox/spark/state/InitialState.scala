@@ -1,9 +1,9 @@
 package io.pillarbox.spark.state
 
+import io.pillarbox.api.{StateDescriptor, TimeDomain}
 import com.fasterxml.jackson.annotation.JsonProperty
 import io.pillarbox.state._
 import io.pillarbox.state.ttl.TtlPolicy
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -82,12 +82,12 @@ object InitialTarget {
       if (time == StateClock.Unknown) policy.fold(time)(policy => policy.stamp(policy.now)) else time
     def target(kind: InitialKind)(write: (Any, Any, Long) => Unit) =
       InitialTarget(kind, valueType, mapKeyType, write)
-    descriptor match {
-      case list: ListStateDescriptor[_] =>
-        val state = backend.stamped(list.asInstanceOf[ListStateDescriptor[Any]])
+    descriptor.kind match {
+      case StateDescriptor.Kind.LIST =>
+        val state = backend.stampedList[Any](descriptor)
         target(InitialKind.List)((_, value, time) => state.add(toValue(value), stamp(time)))
-      case map: MapStateDescriptor[_, _] =>
-        val state = backend.stamped(map.asInstanceOf[MapStateDescriptor[Any, Any]])
+      case StateDescriptor.Kind.MAP =>
+        val state = backend.stampedMap[Any, Any](descriptor)
         target(InitialKind.Map)((key, value, time) => state.put(toKey(key), toValue(value), stamp(time)))
       case _ =>
         val state = backend.stampedValue[Any](descriptor)
@@ -102,14 +102,14 @@ object InitialState {
   final val Timers = "pillarbox timers"
 
   /** A kind of timer, in DataFrames of timers. */
-  def nameOf(kind: TimerKind): String = kind match {
-    case TimerKind.EventTime => "event_time"
-    case TimerKind.ProcessingTime => "processing_time"
+  def nameOf(kind: TimeDomain): String = kind match {
+    case TimeDomain.EVENT_TIME => "event_time"
+    case TimeDomain.PROCESSING_TIME => "processing_time"
   }
 
   /** The kind of that name, or of the one that Python's timers have. */
-  private[spark] def kindOf(name: String): Option[TimerKind] =
-    Seq(TimerKind.EventTime, TimerKind.ProcessingTime).find { kind =>
+  private[spark] def kindOf(name: String): Option[TimeDomain] =
+    Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).find { kind =>
       name == nameOf(kind) || name == nameOf(kind).stripSuffix("_time")
     }
 }

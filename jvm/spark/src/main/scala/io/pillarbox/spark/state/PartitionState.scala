@@ -1,5 +1,6 @@
 package io.pillarbox.spark.state
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.EventClock
 import io.pillarbox.state.{KeyedStateBackend, StateClock}
 import io.pillarbox.timer._
@@ -42,7 +43,7 @@ final class PartitionState(
   def takeOver(): Unit = backend.takeOwnership()
 
   /** When the next timer of a kind is due; `Long.MaxValue` if there is none. */
-  def nextTimer(kind: TimerKind): Long = timers.nextTimestamp(kind)
+  def nextTimer(kind: TimeDomain): Long = timers.nextTimestamp(kind)
 
   override def close(): Unit =
     try if (kept != null) kept.close()

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.state.serialization.{Compatibility, InputView}
+import io.pillarbox.api.{Compatibility, InputView}
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.types._
 
@@ -17,9 +17,9 @@ object RowEvolution {
       now,
       ordinal => BoundReference(ordinal, old(ordinal).dataType, old(ordinal).nullable)
     ) match {
-      case Right(fields) => Compatibility.AfterMigration(reader(old.length, fields))
+      case Right(fields) => Compatibility.afterMigration(reader(old.length, fields)(_))
       case Left(problem) =>
-        Compatibility.Incompatible(s"$problem; it was <${old.toDDL}>, it is now <${now.toDDL}>")
+        Compatibility.incompatible(s"$problem; it was <${old.toDDL}>, it is now <${now.toDDL}>")
     }
 
   private def reader(numFields: Int, fields: Seq[Expression]): InputView => UnsafeRow = {

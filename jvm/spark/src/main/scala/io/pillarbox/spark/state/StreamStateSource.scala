@@ -1,10 +1,10 @@
 package io.pillarbox.spark.state
 
+import io.pillarbox.api.TimeDomain
 import java.util.UUID
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
 
@@ -76,8 +76,8 @@ final class StreamStateSource(
     id,
     versioned.version.id,
     DueTimes(
-      versioned.state.nextTimer(TimerKind.EventTime),
-      versioned.state.nextTimer(TimerKind.ProcessingTime)
+      versioned.state.nextTimer(TimeDomain.EVENT_TIME),
+      versioned.state.nextTimer(TimeDomain.PROCESSING_TIME)
     ),
     versioned.state.backend.entryCount
   )

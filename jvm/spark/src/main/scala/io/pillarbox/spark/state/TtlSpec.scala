@@ -1,7 +1,7 @@
 package io.pillarbox.spark.state
 
+import io.pillarbox.api.{StateTtlConfig, TimeDomain}
 import io.pillarbox.spark.base.SpecJson
-import io.pillarbox.state.StateTtlConfig
 
 /** A TTL as the Python API sends it. */
 final case class TtlSpec(
@@ -12,26 +12,27 @@ final case class TtlSpec(
 ) {
 
   /** @throws IllegalArgumentException if a field has no meaning */
-  def config: StateTtlConfig = StateTtlConfig(
+  def config: StateTtlConfig = new StateTtlConfig(
     ms,
     SpecJson.choice(
       "update of a TTL",
       update,
-      "on_create_and_write" -> StateTtlConfig.OnCreateAndWrite,
-      "on_read_and_write" -> StateTtlConfig.OnReadAndWrite,
-      "disabled" -> StateTtlConfig.Disabled
+      "on_create_and_write" -> StateTtlConfig.UpdateType.ON_CREATE_AND_WRITE,
+      "on_read_and_write" -> StateTtlConfig.UpdateType.ON_READ_AND_WRITE,
+      "disabled" -> StateTtlConfig.UpdateType.DISABLED
     ),
     SpecJson.choice(
       "visibility of a TTL",
       visibility,
-      "never_return_expired" -> StateTtlConfig.NeverReturnExpired,
-      "return_expired_if_not_cleaned_up" -> StateTtlConfig.ReturnExpiredIfNotCleanedUp
+      "never_return_expired" -> StateTtlConfig.Visibility.NEVER_RETURN_EXPIRED,
+      "return_expired_if_not_cleaned_up" -> StateTtlConfig.Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     ),
     SpecJson.choice(
       "time of a TTL",
       time,
-      "processing" -> StateTtlConfig.ProcessingTime,
-      "event" -> StateTtlConfig.EventTime
-    )
+      "processing" -> TimeDomain.PROCESSING_TIME,
+      "event" -> TimeDomain.EVENT_TIME
+    ),
+    StateTtlConfig.Cleanup.DEFAULT
   )
 }

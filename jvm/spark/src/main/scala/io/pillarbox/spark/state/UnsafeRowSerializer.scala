@@ -1,6 +1,6 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.state.serialization._
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
@@ -37,7 +37,7 @@ final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[U
   override def snapshot: SerializerSnapshot = UnsafeRowSerializer.snapshotOf(schema)
 
   override def compatibilityWith(written: SerializerSnapshot): Compatibility[UnsafeRow] =
-    if (written == snapshot) Compatibility.AsIs
+    if (written == snapshot) Compatibility.asIs()
     else if (written.id != UnsafeRowSerializer.Id) super.compatibilityWith(written)
     else RowEvolution.between(UnsafeRowSerializer.schemaOf(written), schema)
 }
@@ -46,7 +46,7 @@ object UnsafeRowSerializer {
   private[spark] final val Id = "spark-row"
 
   private[state] def snapshotOf(schema: StructType): SerializerSnapshot =
-    SerializerSnapshot(Id, version = 1, parameters = plain(schema).json)
+    new SerializerSnapshot(Id, 1, plain(schema).json, java.util.List.of())
 
   /** Reads what the serializer of a row with so many fields wrote. */
   private[state] def read(in: InputView, numFields: Int): UnsafeRow = {

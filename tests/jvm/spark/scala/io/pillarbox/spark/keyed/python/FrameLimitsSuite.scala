@@ -1,14 +1,15 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.state.StateTtlConfig
-import io.pillarbox.state.StateTtlConfig._
+import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.state.TestState
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** For which functions the worker holds keys from frame to frame. */
 class FrameLimitsSuite extends AnyFunSuite {
   private val long = new StructType().add("value", LongType)
-  private val ttl = StateTtlConfig(1000L, OnCreateAndWrite, NeverReturnExpired, EventTime)
+  private val ttl =
+    TestState.ttl(1000L, UpdateType.ON_CREATE_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED, EventTime)
 
   private def state(kind: String, expires: Boolean = false) =
     DeclaredState("s", kind, long, if (kind == "map") long else null, Option.when(expires)(ttl))

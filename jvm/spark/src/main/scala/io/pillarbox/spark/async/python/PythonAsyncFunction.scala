@@ -1,9 +1,10 @@
 package io.pillarbox.spark.async.python
 
+import io.pillarbox.api.ResultFuture
 import java.util.concurrent.ConcurrentHashMap
 import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
-import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ResultFuture}
+import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, LookAheadFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
@@ -22,6 +23,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  */
 final class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean)
     extends BatchAsyncFunction[InternalRow, InternalRow]
+    with LookAheadFunction[InternalRow, InternalRow]
     with ChannelListener {
 
   private var channel: CallChannel = _

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async.python
 
-import io.pillarbox.async.HasRetryDelay
+import io.pillarbox.api.HasRetryDelay
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed.jvm
 
+import io.pillarbox.api.TimeDomain
 import scala.util.control.NonFatal
 
 import io.pillarbox.operator.KeyedTarget
@@ -7,7 +8,7 @@ import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
 import io.pillarbox.spark.task.UserClasses
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.{Timer, TimerKind}
+import io.pillarbox.timer.Timer
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.ReportedException
@@ -42,7 +43,7 @@ final private class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
     failed(Some(PythonText.row(row, context.inputSchema)), None, problem)
 
   private def ofTimer(timer: Timer[UnsafeRow], problem: Throwable): RuntimeException = {
-    val domain = if (timer.kind == TimerKind.EventTime) "event" else "processing"
+    val domain = if (timer.kind == TimeDomain.EVENT_TIME) "event" else "processing"
     failed(None, Some(s"${timer.timestamp} in $domain time"), problem)
   }
 

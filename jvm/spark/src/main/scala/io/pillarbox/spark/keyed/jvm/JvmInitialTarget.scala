@@ -1,10 +1,9 @@
 package io.pillarbox.spark.keyed.jvm
 
+import io.pillarbox.api.{SerializerSnapshot, StateDescriptor, TypeSerializer}
 import io.pillarbox.spark.keyed.KeyedErrors
-import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{EncodedSerializer, InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.state._
-import io.pillarbox.state.serialization.{SerializerSnapshot, TypeSerializer}
-import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types._
 
@@ -13,7 +12,7 @@ private object JvmInitialTarget {
 
   def of(operator: String, backend: KeyedStateBackend[_], descriptor: StateDescriptor[_]): InitialTarget = {
     val name = descriptor.name
-    if (descriptor.kind == StateKind.Aggregating)
+    if (descriptor.kind == StateDescriptor.Kind.AGGREGATING)
       throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
     def typeOf(written: SerializerSnapshot): DataType = dataType(written)
       .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
@@ -28,12 +27,11 @@ private object JvmInitialTarget {
   }
 
   /** From what is shown of a value to what the function works with. */
-  private def converter(serializer: TypeSerializer[_], shown: DataType): Any => Any = {
-    val toScala = CatalystTypeConverters.createToScalaConverter(shown)
-    val isWrapped = serializer.snapshot.id == UnsafeRowSerializer.Id &&
-      (UnsafeRowSerializer.schemaOf(serializer.snapshot) != shown)
-    if (isWrapped) value => Row(toScala(value)) else toScala
-  }
+  private def converter(serializer: TypeSerializer[_], shown: DataType): Any => Any =
+    serializer match {
+      case encoded: EncodedSerializer[_] => encoded.ofShown
+      case _ => CatalystTypeConverters.createToScalaConverter(shown)
+    }
 
   private def dataType(written: SerializerSnapshot): Option[DataType] = written.id match {
     case UnsafeRowSerializer.Id => Some(UnsafeRowSerializer.shownType(UnsafeRowSerializer.schemaOf(written)))

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed.jvm
 
-import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedProcessFunction, KeyedTarget}
+import io.pillarbox.api.KeyedProcessFunction
+import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedTarget}
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.spark.task.UserClasses

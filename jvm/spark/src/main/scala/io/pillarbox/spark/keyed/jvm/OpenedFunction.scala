@@ -1,10 +1,10 @@
 package io.pillarbox.spark.keyed.jvm
 
-import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedProcessFunction, Output, OutputTag}
+import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
+import io.pillarbox.operator.{FunctionStates, FunctionTarget, Output}
 import io.pillarbox.spark.keyed.KeyedOperatorContext
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.timer.TimerKind
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -43,6 +43,6 @@ final private class RowOutput(context: KeyedOperatorContext) extends Output[Row]
   override def collect(value: Row, timestamp: Long): Unit = context.collect(results.main(value))
   override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =
     context.collect(results.side(tag.id, value))
-  override def fired(kind: TimerKind): Unit = context.countTimers(kind, 1)
+  override def fired(kind: TimeDomain): Unit = context.countTimers(kind, 1)
   override def emitWatermark(timestamp: Long): Unit = ()
 }

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.keyed.python
 
+import io.pillarbox.api.{State, StateDescriptor, StateTtlConfig}
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
-import io.pillarbox.state._
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -26,12 +25,14 @@ final private case class DeclaredState(
 ) {
   private def values = new UnsafeRowSerializer(valueType)
 
-  def valueDescriptor: ValueStateDescriptor[UnsafeRow] = ValueStateDescriptor(name, values, ttl)
-
-  def listDescriptor: ListStateDescriptor[UnsafeRow] = ListStateDescriptor(name, values, ttl)
-
-  def mapDescriptor: MapStateDescriptor[UnsafeRow, UnsafeRow] =
-    MapStateDescriptor(name, new UnsafeRowSerializer(keyType), values, ttl)
+  def descriptor: StateDescriptor[_ <: State] = {
+    val lasting = kind match {
+      case "list" => StateDescriptor.list(name, values)
+      case "map" => StateDescriptor.map(name, new UnsafeRowSerializer(keyType), values)
+      case _ => StateDescriptor.value(name, values)
+    }
+    ttl.fold[StateDescriptor[_ <: State]](lasting)(lasting.withTtl(_))
+  }
 }
 
 private object DeclaredState {

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed.python
 
+import io.pillarbox.api.TimeDomain
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.worker.{
@@ -9,7 +10,6 @@ import io.pillarbox.spark.worker.{
   PythonTaskFailure,
   PythonWorkerException
 }
-import io.pillarbox.timer.TimerKind
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -113,11 +113,11 @@ final private class FrameEvents(
   /** Counts what else the worker has to hold. */
   def addBytes(size: Long): Unit = bytes += size
 
-  def addTimer(slot: Int, kind: TimerKind, timestamp: Long): Unit =
+  def addTimer(slot: Int, kind: TimeDomain, timestamp: Long): Unit =
     add(FrameEvents.codeOf(kind), slot, timestamp)
 
   /** Adds a timer that a key has, and that is not due. */
-  def listTimer(slot: Int, kind: TimerKind, timestamp: Long): Unit =
+  def listTimer(slot: Int, kind: TimeDomain, timestamp: Long): Unit =
     listedTimers ::= ((slot, FrameEvents.codeOf(kind), timestamp))
 
   private def add(kind: Byte, slot: Int, time: Long): Unit = {
@@ -240,13 +240,13 @@ private object FrameEvents {
   final val EventTimer: Byte = 1
   final val ProcessingTimer: Byte = 2
 
-  def codeOf(kind: TimerKind): Byte = kind match {
-    case TimerKind.EventTime => EventTimer
-    case TimerKind.ProcessingTime => ProcessingTimer
+  def codeOf(kind: TimeDomain): Byte = kind match {
+    case TimeDomain.EVENT_TIME => EventTimer
+    case TimeDomain.PROCESSING_TIME => ProcessingTimer
   }
 
-  def kindOf(code: Byte): TimerKind =
-    if (code == EventTimer) TimerKind.EventTime else TimerKind.ProcessingTime
+  def kindOf(code: Byte): TimeDomain =
+    if (code == EventTimer) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME
 
   /** A blob of several parts. */
   def blob(parts: Seq[ByteBuffer]): Seq[ByteBuffer] =

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed.python
 
+import io.pillarbox.api.TimeDomain
 import java.nio.ByteBuffer
 
 import io.pillarbox.operator.KeyedTarget
@@ -7,7 +8,7 @@ import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOpera
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
-import io.pillarbox.timer.{Timer, TimerKind}
+import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
@@ -274,11 +275,12 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     }
   }
 
-  private def changeTimer(kind: TimerKind, isNew: Boolean, time: Long): Unit = (kind, isNew) match {
-    case (TimerKind.EventTime, true) => context.timers.registerEventTimeTimer(Namespace.Void, time)
-    case (TimerKind.EventTime, false) => context.timers.deleteEventTimeTimer(Namespace.Void, time)
-    case (TimerKind.ProcessingTime, true) => context.timers.registerProcessingTimeTimer(Namespace.Void, time)
-    case (TimerKind.ProcessingTime, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
+  private def changeTimer(kind: TimeDomain, isNew: Boolean, time: Long): Unit = (kind, isNew) match {
+    case (TimeDomain.EVENT_TIME, true) => context.timers.registerEventTimeTimer(Namespace.Void, time)
+    case (TimeDomain.EVENT_TIME, false) => context.timers.deleteEventTimeTimer(Namespace.Void, time)
+    case (TimeDomain.PROCESSING_TIME, true) =>
+      context.timers.registerProcessingTimeTimer(Namespace.Void, time)
+    case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
   private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot), events.keyHash(slot))
@@ -291,11 +293,11 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
   }
 
   private def stateOf(declared: DeclaredState): PythonState = {
-    val backend = context.backend
+    val (backend, descriptor) = (context.backend, declared.descriptor)
     declared.kind match {
-      case "list" => new PythonListState(declared, backend.stamped(declared.listDescriptor), backend, arrow)
-      case "map" => new PythonMapState(declared, backend.stamped(declared.mapDescriptor), backend, arrow)
-      case _ => new PythonValueState(declared, backend.stampedValue(declared.valueDescriptor), backend, arrow)
+      case "list" => new PythonListState(declared, backend.stampedList(descriptor), backend, arrow)
+      case "map" => new PythonMapState(declared, backend.stampedMap(descriptor), backend, arrow)
+      case _ => new PythonValueState(declared, backend.stampedValue(descriptor), backend, arrow)
     }
   }
 
@@ -343,7 +345,7 @@ object PythonKeyedOperator {
 
   /** Of a query: it asks for timers. */
   private final val TimersState = -1
-  private val Kinds = Seq(TimerKind.EventTime, TimerKind.ProcessingTime)
+  private val Kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
   /** Makes operators for a pickled function. */
   final case class Factory(form: String, function: UserFunction, artifactId: Option[String])

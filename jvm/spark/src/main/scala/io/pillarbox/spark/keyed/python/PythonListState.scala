@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.state.{ExpiryListener, KeyedStateBackend, StampedList, StateClock}
+import io.pillarbox.state.{ExpirySink, KeyedStateBackend, StampedList, StateClock}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -24,7 +24,7 @@ final private class PythonListState(
       backend
     ) {
   override def addCells(slot: Int, index: Int): Long = {
-    val elements = state.get().take(InlineEntries + 1).toArray
+    val elements = state.elements.take(InlineEntries + 1).toArray
     val isLarge = elements.length > InlineEntries
     note(isLarge)
     if (isLarge) 0L
@@ -35,7 +35,7 @@ final private class PythonListState(
   }
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
-    writeAll(0, state.get())
+    writeAll(0, state.elements)
     message()
   }
 
@@ -66,7 +66,7 @@ final private class PythonListState(
       upTo: Long = StateClock.Unknown,
       raiseTo: Long = StateClock.Unknown,
       first: Long = StateClock.Unknown
-  ): Unit = state.read(upTo, raiseTo, first, ExpiryListener.None): Unit
+  ): Unit = state.read(upTo, raiseTo, first, ExpirySink.None): Unit
 }
 
 private object PythonListState {

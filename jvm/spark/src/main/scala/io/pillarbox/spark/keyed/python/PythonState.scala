@@ -12,7 +12,7 @@ import io.pillarbox.spark.worker.{
   PythonWorkerException
 }
 import io.pillarbox.state.ttl.{Cleaner, TtlPolicy}
-import io.pillarbox.state.{ExpiryListener, KeyedStateBackend, Stamped}
+import io.pillarbox.state.{ExpirySink, KeyedStateBackend, Stamped}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -39,7 +39,7 @@ abstract private class PythonState(
   /** Null without TTL. */
   protected val policy: TtlPolicy = TtlPolicy.of(stored.descriptor, backend).orNull
   private val cleaner =
-    if (policy == null) null else new Cleaner(policy, stored, backend, ExpiryListener.None)
+    if (policy == null) null else new Cleaner(policy, stored, backend, ExpirySink.None)
 
   /** Since the last clean-up. */
   private var accesses = 0

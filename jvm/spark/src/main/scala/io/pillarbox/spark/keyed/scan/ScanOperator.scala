@@ -1,9 +1,9 @@
 package io.pillarbox.spark.keyed.scan
 
+import io.pillarbox.api.{StateDescriptor, StateTtlConfig, ValueState}
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
-import io.pillarbox.state.{StateTtlConfig, ValueState, ValueStateDescriptor}
 import io.pillarbox.timer.Timer
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -21,8 +21,10 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedT
   private var context: KeyedOperatorContext = _
   private var state: ValueState[UnsafeRow] = _
 
-  private val descriptor: ValueStateDescriptor[UnsafeRow] =
-    ValueStateDescriptor(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema), program.ttl)
+  private val descriptor: StateDescriptor[ValueState[UnsafeRow]] = {
+    val lasting = StateDescriptor.value(ScanOperator.StateName, new UnsafeRowSerializer(program.stateSchema))
+    program.ttl.fold(lasting)(lasting.withTtl)
+  }
 
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context

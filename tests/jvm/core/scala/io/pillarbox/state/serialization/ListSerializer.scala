@@ -1,10 +1,12 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.state.serialization.Compatibility.{AfterMigration, AsIs, Incompatible}
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
+import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
 
 /** A sequence as one value: its length, then the elements, which are not null. */
 final class ListSerializer[T](element: TypeSerializer[T]) extends TypeSerializer[Seq[T]] {
-  override val snapshot: SerializerSnapshot = SerializerSnapshot("list", nested = Seq(element.snapshot))
+  override val snapshot: SerializerSnapshot =
+    new SerializerSnapshot("list", 1, "", java.util.List.of(element.snapshot))
 
   override def serialize(value: Seq[T], out: OutputView): Unit = {
     out.writeVarInt(value.size)
@@ -22,10 +24,11 @@ final class ListSerializer[T](element: TypeSerializer[T]) extends TypeSerializer
   override def compatibilityWith(written: SerializerSnapshot): Compatibility[Seq[T]] =
     if (written.id != snapshot.id || written.nested.size != 1) super.compatibilityWith(written)
     else
-      element.compatibilityWith(written.nested.head) match {
-        case AsIs => AsIs
-        case AfterMigration(reader) => AfterMigration(read(_, reader))
-        case Incompatible(reason) => Incompatible(s"its elements changed: $reason")
+      element.compatibilityWith(written.nested.get(0)) match {
+        case _: AsIs[T] => Compatibility.asIs()
+        case migrated: AfterMigration[T] => Compatibility.afterMigration(read(_, migrated.reader.apply))
+        case refused: Incompatible[T] =>
+          Compatibility.incompatible(s"its elements changed: ${refused.reason}")
       }
 
   private[this] def read(in: InputView, one: InputView => T): Seq[T] = {

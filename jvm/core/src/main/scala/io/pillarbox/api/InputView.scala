@@ -1,4 +1,4 @@
-package io.pillarbox.state.serialization
+package io.pillarbox.api
 
 import java.nio.charset.StandardCharsets.UTF_8
 

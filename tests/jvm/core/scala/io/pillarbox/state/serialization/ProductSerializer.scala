@@ -1,6 +1,9 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.state.serialization.Compatibility.{AfterMigration, AsIs, Incompatible}
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.api.Compatibility.{AfterMigration, Incompatible}
 
 /**
  * Tuples and case classes, field by field: a bit a field that tells null from value, then the fields that are there.
@@ -15,7 +18,8 @@ final class ProductSerializer[T <: Product](fields: Seq[TypeSerializer[_]], make
   private[this] val parts = fields.map(_.asInstanceOf[TypeSerializer[Any]]).toArray
   private[this] val maskBytes = (parts.length + 7) / 8
 
-  override val snapshot: SerializerSnapshot = SerializerSnapshot("product", nested = fields.map(_.snapshot))
+  override val snapshot: SerializerSnapshot =
+    new SerializerSnapshot("product", 1, "", fields.map(_.snapshot).asJava)
 
   override def serialize(value: T, out: OutputView): Unit = {
     val mask = out.length
@@ -60,27 +64,28 @@ final class ProductSerializer[T <: Product](fields: Seq[TypeSerializer[_]], make
   }
 
   override def compatibilityWith(written: SerializerSnapshot): Compatibility[T] =
-    if (written == snapshot) AsIs
+    if (written == snapshot) Compatibility.asIs()
     else if (written.id != snapshot.id || written.version != snapshot.version)
       super.compatibilityWith(written)
     else if (written.nested.size > parts.length)
-      Incompatible(
+      Compatibility.incompatible(
         s"it had ${written.nested.size} fields and has ${parts.length} now; fields can only be added"
       )
-    else migration(written.nested)
+    else migration(written.nested.asScala.toSeq)
 
   private[this] def migration(old: Seq[SerializerSnapshot]): Compatibility[T] = {
     val each = old.indices.map(i => parts(i).compatibilityWith(old(i)))
-    each.indices.collectFirst { case i if each(i).isInstanceOf[Incompatible] => (i, each(i)) } match {
-      case Some((i, Incompatible(reason))) => Incompatible(s"field ${i + 1} changed: $reason")
+    each.indices.collectFirst { case i if each(i).isInstanceOf[Incompatible[_]] => (i, each(i)) } match {
+      case Some((i, refused: Incompatible[_])) =>
+        Compatibility.incompatible(s"field ${i + 1} changed: ${refused.reason}")
       case _ =>
-        AfterMigration { in =>
+        Compatibility.afterMigration { in =>
           read(
             in,
             old.size,
             i =>
               each(i) match {
-                case AfterMigration(reader) => reader(in)
+                case migrated: AfterMigration[_] => migrated.reader.apply(in)
                 case _ => parts(i).deserialize(in)
               }
           )

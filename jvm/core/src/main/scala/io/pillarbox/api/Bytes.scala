@@ -1,4 +1,4 @@
-package io.pillarbox.state.serialization
+package io.pillarbox.api
 
 import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder

@@ -1,0 +1,15 @@
+package io.pillarbox.api;
+
+/** State that takes elements in and gives an aggregate of them out. */
+public interface AppendingState<IN, OUT> extends State {
+
+  /** What was added, aggregated; null (nothing to iterate over for lists) if nothing is there. */
+  OUT get();
+
+  /**
+   * Adds an element.
+   *
+   * @throws IllegalArgumentException if it is null: null is not a value
+   */
+  void add(IN value);
+}

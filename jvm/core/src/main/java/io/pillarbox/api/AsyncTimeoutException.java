@@ -1,0 +1,48 @@
+package io.pillarbox.api;
+
+import java.util.concurrent.TimeoutException;
+
+/** No answer came in time. */
+public final class AsyncTimeoutException extends TimeoutException {
+  private static final long serialVersionUID = 1L;
+
+  private final boolean isTotal;
+  private final int attempt;
+  private final long elapsedMs;
+
+  private AsyncTimeoutException(boolean isTotal, int attempt, long elapsedMs, String message) {
+    super(message + " Raise the timeout, or look at why the service is slow.");
+    this.isTotal = isTotal;
+    this.attempt = attempt;
+    this.elapsedMs = elapsedMs;
+  }
+
+  /** The deadline over all attempts has passed, {@code elapsedMs} after the first one started. */
+  public static AsyncTimeoutException total(int attempt, long elapsedMs) {
+    String message = "The call was not answered within its total timeout: " + elapsedMs
+        + " ms since the first attempt, in attempt " + attempt + ".";
+    return new AsyncTimeoutException(true, attempt, elapsedMs, message);
+  }
+
+  /** The deadline of one attempt has passed, {@code elapsedMs} after it started. */
+  public static AsyncTimeoutException attempt(int attempt, long elapsedMs) {
+    String message = "Attempt " + attempt + " of the call was not answered within its attempt timeout: "
+        + elapsedMs + " ms.";
+    return new AsyncTimeoutException(false, attempt, elapsedMs, message);
+  }
+
+  /** Whether it was the deadline over all attempts; otherwise that of one attempt. */
+  public boolean isTotal() {
+    return isTotal;
+  }
+
+  /** The attempt that was under way, or the last one, from 1. */
+  public int attempt() {
+    return attempt;
+  }
+
+  /** Milliseconds since the first attempt started if {@link #isTotal}, else since this one started. */
+  public long elapsedMs() {
+    return elapsedMs;
+  }
+}

@@ -1,0 +1,67 @@
+package io.pillarbox.api;
+
+import java.io.Serializable;
+
+/**
+ * Processes the rows of one key after the other, with state and timers of that key.
+ *
+ * <p>One object serves all keys of a partition; what belongs to a key goes into state. All calls are on the
+ * mailbox thread, never two at a time. What a method throws fails the task.
+ *
+ * @param <K> the key; a Spark {@code Row} of the {@code by} columns for {@code pb.jvm_function}
+ * @param <IN> the rows that come; a Spark {@code Row}
+ * @param <OUT> the rows that go; a Spark {@code Row}
+ */
+public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** What {@link Context#timestamp} is for a row without a time. */
+  public static final long NO_TIMESTAMP = Long.MIN_VALUE;
+
+  /** Called once before the first row: get state handles here. There is no current key. */
+  public void open(OpenContext context) throws Exception {}
+
+  /** Called for every row, its key being the current one. */
+  public abstract void processElement(IN value, Context<K> context, Collector<OUT> out) throws Exception;
+
+  /** Called when a timer fires, its key being the current one. Rows emitted by event-time timers get its timestamp. */
+  public void onTimer(long timestamp, OnTimerContext<K> context, Collector<OUT> out) throws Exception {}
+
+  /** Called once after the last row, also after a failure. */
+  public void close() throws Exception {}
+
+  /** What a function can get when it is opened. */
+  public interface OpenContext {
+
+    /**
+     * The handle of a state; it always acts on the current key.
+     *
+     * @throws RuntimeException if the name is taken by a state of another type, or if what is stored under it can't
+     *     be read by the descriptor's serializer
+     */
+    <S extends State> S getState(StateDescriptor<S> descriptor);
+  }
+
+  /** What a function knows while a row or timer is processed. Valid during the call only. */
+  public interface Context<K> {
+
+    /** That of the row, {@link #NO_TIMESTAMP} if it has none; that of the timer. */
+    long timestamp();
+
+    /** The key of the row or timer. */
+    K currentKey();
+
+    /** The clocks, and the timers of the current key. */
+    TimerService timerService();
+
+    /** Emits a row to a side output, with the timestamp of the row or timer that is processed. */
+    <X> void output(OutputTag<X> tag, X value);
+  }
+
+  /** What a function knows while a timer is processed. */
+  public interface OnTimerContext<K> extends Context<K> {
+
+    /** What made the timer fire. */
+    TimeDomain timeDomain();
+  }
+}

@@ -1,0 +1,14 @@
+package io.pillarbox.api;
+
+/**
+ * Names a side output; tags are equal by their name.
+ *
+ * @param id as in {@code side_outputs=} of {@code pb.process_keyed}
+ */
+public record OutputTag<X>(String id) {
+
+  /** @throws IllegalArgumentException if the name is empty */
+  public OutputTag {
+    if (id.isEmpty()) throw new IllegalArgumentException("A side output needs a name, found an empty one");
+  }
+}

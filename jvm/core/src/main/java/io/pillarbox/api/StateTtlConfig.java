@@ -1,0 +1,133 @@
+package io.pillarbox.api;
+
+import java.time.Duration;
+
+/**
+ * How long state lives after it was last written (or read), and how what is expired is cleared away. The
+ * {@code with} methods give changed copies.
+ *
+ * <p>A value, list element or map entry is expired once its timestamp plus {@code ttlMs} is at or before the
+ * clock's time.
+ *
+ * @param ttlMs how long, in milliseconds, more than 0
+ * @param updateType what renews the timestamp
+ * @param visibility whether an expired value may be seen once more
+ * @param timeDomain which clock counts; event time gives the same answer on every replay
+ * @param cleanup how expired state that nobody reads goes away
+ */
+public record StateTtlConfig(
+    long ttlMs, UpdateType updateType, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup) {
+
+  /** What renews a timestamp. */
+  public enum UpdateType {
+    /** State never expires, as without TTL. */
+    DISABLED,
+    ON_CREATE_AND_WRITE,
+    ON_READ_AND_WRITE
+  }
+
+  /** Whether an expired value may be seen. */
+  public enum Visibility {
+    NEVER_RETURN_EXPIRED,
+    /** An expired value is returned once, if no clean-up came first, and then removed. */
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP
+  }
+
+  /**
+   * How expired state that nobody reads goes away. Each backend takes what concerns it.
+   *
+   * @param inFullSnapshot leave expired entries out of snapshots; the running backend keeps them
+   * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches it off.
+   *     Up to 8 accesses share one look, at the first of them
+   * @param incrementalEveryRecord heap: also look at that many each time a current key is set
+   * @param atCompaction RocksDB: drop expired entries when files are compacted (processing time only)
+   */
+  public record Cleanup(
+      boolean inFullSnapshot, int incrementalEntries, boolean incrementalEveryRecord, boolean atCompaction) {
+
+    /** 5 entries for each access on the heap, and at compaction in RocksDB. */
+    public static final Cleanup DEFAULT = new Cleanup(false, 5, false, true);
+
+    /** No clean-up but on reads. */
+    public static final Cleanup NONE = new Cleanup(false, 0, false, false);
+
+    /** @throws IllegalArgumentException if {@code incrementalEntries} is negative */
+    public Cleanup {
+      if (incrementalEntries < 0)
+        throw new IllegalArgumentException("incrementalEntries must be 0 or more, found " + incrementalEntries);
+    }
+
+    /** The same that leaves expired entries out of full snapshots. */
+    public Cleanup withFullSnapshot() {
+      return new Cleanup(true, incrementalEntries, incrementalEveryRecord, atCompaction);
+    }
+
+    /**
+     * The same with other incremental clean-up.
+     *
+     * @throws IllegalArgumentException if {@code entries} is negative
+     */
+    public Cleanup withIncremental(int entries, boolean everyRecord) {
+      return new Cleanup(inFullSnapshot, entries, everyRecord, atCompaction);
+    }
+
+    /** The same with or without dropping at compaction. */
+    public Cleanup withCompaction(boolean on) {
+      return new Cleanup(inFullSnapshot, incrementalEntries, incrementalEveryRecord, on);
+    }
+  }
+
+  /** @throws IllegalArgumentException if {@code ttlMs} is not positive */
+  public StateTtlConfig {
+    if (ttlMs <= 0)
+      throw new IllegalArgumentException("A time to live must be more than 0 ms, found " + ttlMs + " ms");
+  }
+
+  /**
+   * Renewed on writes, never seen when expired, by processing time.
+   *
+   * @throws IllegalArgumentException if {@code ttlMs} is not positive
+   */
+  public static StateTtlConfig ofMillis(long ttlMs) {
+    return new StateTtlConfig(
+        ttlMs,
+        UpdateType.ON_CREATE_AND_WRITE,
+        Visibility.NEVER_RETURN_EXPIRED,
+        TimeDomain.PROCESSING_TIME,
+        Cleanup.DEFAULT);
+  }
+
+  /**
+   * As {@link #ofMillis}.
+   *
+   * @throws IllegalArgumentException if the duration is shorter than a millisecond
+   */
+  public static StateTtlConfig of(Duration ttl) {
+    return ofMillis(ttl.toMillis());
+  }
+
+  /** The same with another update type. */
+  public StateTtlConfig withUpdateType(UpdateType type) {
+    return new StateTtlConfig(ttlMs, type, visibility, timeDomain, cleanup);
+  }
+
+  /** The same with another visibility. */
+  public StateTtlConfig withVisibility(Visibility seen) {
+    return new StateTtlConfig(ttlMs, updateType, seen, timeDomain, cleanup);
+  }
+
+  /** The same by another clock. */
+  public StateTtlConfig withTimeDomain(TimeDomain domain) {
+    return new StateTtlConfig(ttlMs, updateType, visibility, domain, cleanup);
+  }
+
+  /** The same with another clean-up. */
+  public StateTtlConfig withCleanup(Cleanup strategies) {
+    return new StateTtlConfig(ttlMs, updateType, visibility, timeDomain, strategies);
+  }
+
+  /** Whether anything expires at all. */
+  public boolean isEnabled() {
+    return updateType != UpdateType.DISABLED;
+  }
+}

@@ -1,0 +1,47 @@
+package io.pillarbox.operator
+
+import io.pillarbox.api.{TimeDomain, TimerService}
+import java.lang.{Long => JLong}
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.state.{Namespace, StateClock}
+import io.pillarbox.timer.InternalTimerService
+
+/** What a function sees of the clocks and timers: those of the void namespace. */
+final private[operator] class FunctionTimers(internal: InternalTimerService[_], clock: StateClock)
+    extends TimerService {
+
+  override def currentProcessingTime: Long = clock.processingTime
+
+  override def currentWatermark: Long = clock.watermark
+
+  override def registerEventTimeTimer(time: Long): Unit =
+    internal.registerEventTimeTimer(Namespace.Void, time)
+
+  override def registerProcessingTimeTimer(time: Long): Unit =
+    internal.registerProcessingTimeTimer(Namespace.Void, time)
+
+  override def deleteEventTimeTimer(time: Long): Unit = internal.deleteEventTimeTimer(Namespace.Void, time)
+
+  override def deleteProcessingTimeTimer(time: Long): Unit =
+    internal.deleteProcessingTimeTimer(Namespace.Void, time)
+
+  override def eventTimeTimers: util.List[JLong] = timers(TimeDomain.EVENT_TIME)
+
+  override def processingTimeTimers: util.List[JLong] = timers(TimeDomain.PROCESSING_TIME)
+
+  override def deleteAllTimers(): Int = {
+    val (event, processing) = (eventTimeTimers, processingTimeTimers)
+    event.forEach(deleteEventTimeTimer(_))
+    processing.forEach(deleteProcessingTimeTimer(_))
+    event.size + processing.size
+  }
+
+  private def timers(kind: TimeDomain): util.List[JLong] =
+    internal
+      .timersOfCurrentKey(kind)
+      .collect { case t if t.namespace.isVoid => JLong.valueOf(t.timestamp) }
+      .asJava
+}

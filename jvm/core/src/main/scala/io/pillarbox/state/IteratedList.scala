@@ -1,0 +1,24 @@
+package io.pillarbox.state
+
+import io.pillarbox.api.ListState
+import scala.jdk.CollectionConverters._
+
+
+/** A list whose elements are Scala's collections inside, and Java's outside. */
+private[pillarbox] trait IteratedList[T] extends ListState[T] {
+
+  /** The elements, empty if there are none; fails with ConcurrentModificationException once the list is changed. */
+  def elements: Iterator[T]
+
+  /** Adds all or, if one is null, none. */
+  def addElements(values: Iterable[T]): Unit
+
+  /** Replaces the list; an empty one clears it. */
+  def replaceBy(values: Iterable[T]): Unit
+
+  override final def get(): java.lang.Iterable[T] = () => elements.asJava
+
+  override final def addAll(values: java.lang.Iterable[_ <: T]): Unit = addElements(values.asScala)
+
+  override final def update(values: java.lang.Iterable[_ <: T]): Unit = replaceBy(values.asScala)
+}

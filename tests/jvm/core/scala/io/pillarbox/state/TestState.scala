@@ -1,0 +1,72 @@
+package io.pillarbox.state
+
+import io.pillarbox.api.{AggregateFunction, AggregatingState, ExpiryListener, ListState, MapState, ReduceFunction, ReducingState, State, StateDescriptor, StateTtlConfig, TimeDomain, TypeSerializer, ValueState}
+import io.pillarbox.api.StateTtlConfig._
+
+/** Descriptors as tests write them. */
+object TestState {
+
+  def ttl(
+      ms: Long,
+      updateType: UpdateType = UpdateType.ON_CREATE_AND_WRITE,
+      visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED,
+      timeDomain: TimeDomain = TimeDomain.PROCESSING_TIME,
+      cleanup: Cleanup = Cleanup.DEFAULT
+  ): StateTtlConfig = new StateTtlConfig(ms, updateType, visibility, timeDomain, cleanup)
+
+  def cleanup(
+      inFullSnapshot: Boolean = false,
+      incrementalEntries: Int = 5,
+      incrementalEveryRecord: Boolean = false,
+      atCompaction: Boolean = true
+  ): Cleanup = new Cleanup(inFullSnapshot, incrementalEntries, incrementalEveryRecord, atCompaction)
+
+  def value[T](
+      name: String,
+      serializer: TypeSerializer[T],
+      ttl: Option[StateTtlConfig] = None,
+      onExpire: Option[ExpiryListener] = None
+  ): StateDescriptor[ValueState[T]] = living(StateDescriptor.value(name, serializer), ttl, onExpire)
+
+  def list[T](
+      name: String,
+      serializer: TypeSerializer[T],
+      ttl: Option[StateTtlConfig] = None,
+      onExpire: Option[ExpiryListener] = None
+  ): StateDescriptor[ListState[T]] = living(StateDescriptor.list(name, serializer), ttl, onExpire)
+
+  def map[UK, UV](
+      name: String,
+      keySerializer: TypeSerializer[UK],
+      valueSerializer: TypeSerializer[UV],
+      ttl: Option[StateTtlConfig] = None,
+      onExpire: Option[ExpiryListener] = None
+  ): StateDescriptor[MapState[UK, UV]] =
+    living(StateDescriptor.map(name, keySerializer, valueSerializer), ttl, onExpire)
+
+  def reducing[T](
+      name: String,
+      function: ReduceFunction[T],
+      serializer: TypeSerializer[T],
+      ttl: Option[StateTtlConfig] = None,
+      onExpire: Option[ExpiryListener] = None
+  ): StateDescriptor[ReducingState[T]] =
+    living(StateDescriptor.reducing(name, serializer, function), ttl, onExpire)
+
+  def aggregating[IN, ACC, OUT](
+      name: String,
+      function: AggregateFunction[IN, ACC, OUT],
+      serializer: TypeSerializer[ACC],
+      ttl: Option[StateTtlConfig] = None
+  ): StateDescriptor[AggregatingState[IN, OUT]] =
+    living(StateDescriptor.aggregating(name, serializer, function), ttl, None)
+
+  private def living[S <: State](
+      descriptor: StateDescriptor[S],
+      ttl: Option[StateTtlConfig],
+      onExpire: Option[ExpiryListener]
+  ): StateDescriptor[S] = {
+    val lasting = ttl.fold(descriptor)(descriptor.withTtl)
+    onExpire.fold(lasting)(lasting.withExpiryListener)
+  }
+}
