@@ -10,7 +10,7 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-jvm test-python check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test api-baseline test-jvm test-python check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,8 +22,8 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
 	@tools/run-tests
 
-test-jvm: tools ## the tests of the JVM library
-	tools/sbt test
+test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
+	tools/sbt test spark/mimaReportBinaryIssues
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest
@@ -63,6 +63,9 @@ soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and
 	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
 	  "spark/testOnly * -- -n io.pillarbox.tags.Soak"
 	cd python && ../$(PYTHON) -m pytest -q -m soak
+
+api-baseline: $(JAR) ## accept the public Java and Scala types as they are, after a release or a wanted break
+	tools/api-baseline
 
 coverage: tools ## what the tests of the JVM library reach, in target/coverage
 	tools/coverage

@@ -58,6 +58,8 @@ def commonSettings(testFolder: String) = Seq(
   Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "scala",
   Test / javaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "java",
   Test / resourceDirectory := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "resources",
+  // Fixtures override methods about the project's own types, which no class outside could.
+  Test / scalacOptions -= "-Xlint:inaccessible",
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
   Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
@@ -69,11 +71,24 @@ def commonSettings(testFolder: String) = Seq(
   libraryDependencies ++= testLibraries
 )
 
+/**
+ * The public types must stay compatible with those of the version that `tests/jvm/api/baseline.jar` was made of by
+ * `make api-baseline`.
+ */
+val guardedApi = Seq(
+  mimaPreviousClassfiles := Map(
+    projectID.value -> (ThisBuild / baseDirectory).value / "tests" / "jvm" / "api" / "baseline.jar"
+  ),
+  mimaCurrentClassfiles := (Compile / packageBin).value
+)
+
 lazy val root = (project in file("."))
   .aggregate(core, spark)
+  .disablePlugins(MimaPlugin)
   .settings(publish / skip := true, name := "pillarbox-root")
 
 lazy val core = (project in file("jvm/core"))
+  .disablePlugins(MimaPlugin)
   .settings(commonSettings("core"))
   .settings(
     name := "pillarbox-core",
@@ -93,6 +108,7 @@ lazy val core = (project in file("jvm/core"))
 lazy val spark = (project in file("jvm/spark"))
   .dependsOn(core % "compile->compile;test->test")
   .settings(commonSettings("spark"))
+  .settings(guardedApi)
   .settings(
     name := "pillarbox",
     libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
@@ -108,6 +124,7 @@ lazy val spark = (project in file("jvm/spark"))
 lazy val bench = (project in file("jvm/bench"))
   .dependsOn(core, spark)
   .enablePlugins(JmhPlugin)
+  .disablePlugins(MimaPlugin)
   .settings(
     name := "pillarbox-bench",
     publish / skip := true,

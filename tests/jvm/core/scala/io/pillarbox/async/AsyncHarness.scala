@@ -1,11 +1,11 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.mailbox._
 
 /**

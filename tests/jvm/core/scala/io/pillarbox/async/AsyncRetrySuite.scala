@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.{HasRetryDelay, NotRetryable}
 import java.util
 
+import io.pillarbox.api.{HasRetryDelay, NotRetryable}
 import io.pillarbox.async.AsyncHarness._
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.ResultFuture
 import java.util
 
+import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.StreamElement.{Record, Watermark}
 import io.pillarbox.mailbox.MailboxExecutorImpl

@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.AsyncFunction
 import scala.collection.mutable
 
+import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite

@@ -31,10 +31,10 @@ final class ManualProcessingTimeService(executor: MailboxExecutor, startMs: Long
   /** The time of the next timer; `Long.MaxValue` if there is none. */
   def nextTimerMs: Long = earliestMs
 
-  private[mailbox] override def wakeAt(timestampMs: Long): Unit = if (timestampMs <= now && !woken) {
+  override private[mailbox] def wakeAt(timestampMs: Long): Unit = if (timestampMs <= now && !woken) {
     woken = true
     wake()
   }
 
-  private[mailbox] override def onWoken(): Unit = woken = false
+  override private[mailbox] def onWoken(): Unit = woken = false
 }

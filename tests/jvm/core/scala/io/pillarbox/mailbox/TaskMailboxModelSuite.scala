@@ -7,7 +7,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** Random operations of one thread, against a mailbox of plain immutable sequences. */
 class TaskMailboxModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+  override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 300, sizeRange = 80)
 
   private case class Letter(name: String, priority: Int, urgent: Boolean)

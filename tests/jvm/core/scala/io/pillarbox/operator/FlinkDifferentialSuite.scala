@@ -1,9 +1,9 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{ScalaSerializers, StateTtlConfig}
 import java.time.Duration
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{ScalaSerializers, StateTtlConfig}
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.TestState
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}

@@ -1,11 +1,19 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, ListState, ScalaSerializers, Serializers, TimeDomain, ValueState}
 import java.util.{List => JList}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.{
+  Collector,
+  KeyedProcessFunction,
+  ListState,
+  ScalaSerializers,
+  Serializers,
+  TimeDomain,
+  ValueState
+}
 import io.pillarbox.golden.GoldenProgram
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._

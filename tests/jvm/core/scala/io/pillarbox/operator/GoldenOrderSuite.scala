@@ -1,11 +1,19 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{InputView, OutputTag, OutputView, SerializerSnapshot, Serializers, TimeDomain, TypeSerializer}
 import java.util.Comparator
 
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.api.{
+  InputView,
+  OutputTag,
+  OutputView,
+  SerializerSnapshot,
+  Serializers,
+  TimeDomain,
+  TypeSerializer
+}
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}

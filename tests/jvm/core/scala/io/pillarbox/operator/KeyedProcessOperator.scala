@@ -1,8 +1,8 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 
+import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import io.pillarbox.mailbox.{ProcessingTimeService, ProcessingTimer}
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer._

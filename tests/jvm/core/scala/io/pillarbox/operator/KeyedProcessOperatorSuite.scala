@@ -1,9 +1,17 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, Serializers, StateTtlConfig, TimeDomain, ValueState}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.{
+  Collector,
+  KeyedProcessFunction,
+  OutputTag,
+  Serializers,
+  StateTtlConfig,
+  TimeDomain,
+  ValueState
+}
 import io.pillarbox.operator.OneInputOperatorTestHarness.{Record, Watermark}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend

@@ -1,8 +1,8 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.OutputTag
 import scala.collection.mutable
 
+import io.pillarbox.api.OutputTag
 import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor, ManualProcessingTimeService}
 
 /**

@@ -1,7 +1,18 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, ListState, MapState, OutputTag, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain, ValueState}
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.{
+  Collector,
+  KeyedProcessFunction,
+  ListState,
+  MapState,
+  OutputTag,
+  ScalaSerializers,
+  Serializers,
+  StateTtlConfig,
+  TimeDomain,
+  ValueState
+}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend

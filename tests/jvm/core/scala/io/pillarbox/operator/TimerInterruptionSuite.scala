@@ -1,9 +1,9 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, ScalaSerializers}
 import scala.collection.mutable
 
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext}
+import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, ScalaSerializers}
 import io.pillarbox.mailbox.{MailOptions, MailboxProcessor, ManualProcessingTimeService}
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.heap.HeapKeyedStateBackend

@@ -66,5 +66,5 @@ object RocksDBOrderedByteStoreSuite {
     2 -> bounds.map { case (from, until) => Scan(from, until) }
   )
 
-  implicit private val noShrink: Shrink[List[Step]] = Shrink.shrinkAny
+  private implicit val noShrink: Shrink[List[Step]] = Shrink.shrinkAny
 }

@@ -1,9 +1,9 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{MapState, ScalaSerializers, StateTtlConfig, TimeDomain}
 import scala.collection.mutable
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{MapState, ScalaSerializers, StateTtlConfig, TimeDomain}
 import io.pillarbox.state.EventTimeTtlModelSuite._
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture

@@ -1,12 +1,12 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{ExpiryListener, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain}
 import java.nio.file.{Files, Paths}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{ExpiryListener, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
@@ -60,7 +60,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
 }
 
 /** What the cases act on. */
-final private class GoldenTtlStates(backend: KeyedStateBackend[String], config: StateTtlConfig) {
+private final class GoldenTtlStates(backend: KeyedStateBackend[String], config: StateTtlConfig) {
   val told: mutable.ArrayBuffer[String] = mutable.ArrayBuffer.empty
   private val ttl = Some(config)
   private val listener: Option[ExpiryListener] =

@@ -1,11 +1,11 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{AggregatingState, MapState, ReducingState, ScalaSerializers, Serializers}
 import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{AggregatingState, MapState, ReducingState, ScalaSerializers, Serializers}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.serialization.TestSerializers
 import org.scalatest.funsuite.AnyFunSuite

@@ -1,10 +1,10 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{MapState, ScalaSerializers, Serializers, State, StateDescriptor}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, OutputStream}
 import java.nio.ByteBuffer
 import java.util.zip.CRC32C
 
+import io.pillarbox.api.{MapState, ScalaSerializers, Serializers, State, StateDescriptor}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.serialization.ProductSerializer
 import io.pillarbox.state.serialization.TestSerializers

@@ -1,11 +1,11 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{ExpiryListener, MapState, State, StateDescriptor, StateTtlConfig}
 import java.util
 import java.util.Map.Entry
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.{ExpiryListener, MapState, State, StateDescriptor, StateTtlConfig}
 
 /** State handles with Scala's collections, for tests. */
 object ScalaHandles {

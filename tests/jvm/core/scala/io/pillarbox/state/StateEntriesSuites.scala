@@ -1,9 +1,9 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
 import java.io.ByteArrayInputStream
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry}
 import io.pillarbox.state.heap.HeapFixture

@@ -1,8 +1,19 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{AggregateFunction, AggregatingState, ListState, MapState, ReducingState, ScalaSerializers, Serializers, StateDescriptor, TypeSerializer, ValueState}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
+import io.pillarbox.api.{
+  AggregateFunction,
+  AggregatingState,
+  ListState,
+  MapState,
+  ReducingState,
+  ScalaSerializers,
+  Serializers,
+  StateDescriptor,
+  TypeSerializer,
+  ValueState
+}
 import io.pillarbox.state.serialization.TestSerializers
 
 /** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */

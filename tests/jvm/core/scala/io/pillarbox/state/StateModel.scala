@@ -1,7 +1,7 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{StateTtlConfig, TimeDomain}
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{StateTtlConfig, TimeDomain}
 
 /** The plainest possible keyed state: immutable maps, and TTL by its definition. */
 final case class StateModel(keys: Map[String, StateModel.OneKey] = Map.empty) {

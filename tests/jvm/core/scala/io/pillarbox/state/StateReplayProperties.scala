@@ -1,12 +1,21 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{ListState, MapState, ReducingState, Serializers, StateTtlConfig, TimeDomain, TypeSerializer, ValueState}
 import java.nio.file.Path
 import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{
+  ListState,
+  MapState,
+  ReducingState,
+  Serializers,
+  StateTtlConfig,
+  TimeDomain,
+  TypeSerializer,
+  ValueState
+}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
@@ -304,7 +313,7 @@ object StateReplayProperties {
     Gen.choose(20, 250).flatMap(Gen.listOfN(_, step(rocksDB)))
 
   /** A script without some of its steps is a script. */
-  implicit private val shrinkScript: Shrink[List[Step]] = Shrink.withLazyList { script =>
+  private implicit val shrinkScript: Shrink[List[Step]] = Shrink.withLazyList { script =>
     val half = script.size / 2
     val halves = if (half == 0) LazyList.empty else LazyList(script.take(half), script.drop(half))
     halves #::: script.indices.to(LazyList).map(i => script.patch(i, Nil, 1))

@@ -1,7 +1,21 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{AggregateFunction, AggregatingState, ExpiryListener, ListState, MapState, ReduceFunction, ReducingState, State, StateDescriptor, StateTtlConfig, TimeDomain, TypeSerializer, ValueState}
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{
+  AggregateFunction,
+  AggregatingState,
+  ExpiryListener,
+  ListState,
+  MapState,
+  ReduceFunction,
+  ReducingState,
+  State,
+  StateDescriptor,
+  StateTtlConfig,
+  TimeDomain,
+  TypeSerializer,
+  ValueState
+}
 
 /** Descriptors as tests write them. */
 object TestState {

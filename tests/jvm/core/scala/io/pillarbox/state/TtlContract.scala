@@ -1,9 +1,20 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{ExpiryListener, ListState, MapState, ReducingState, ScalaSerializers, State, StateDescriptor, StateTtlConfig, TimeDomain, ValueState}
 import scala.collection.mutable
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{
+  ExpiryListener,
+  ListState,
+  MapState,
+  ReducingState,
+  ScalaSerializers,
+  State,
+  StateDescriptor,
+  StateTtlConfig,
+  TimeDomain,
+  ValueState
+}
 import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{ScalaSerializers, Serializers, TimeDomain}
 import scala.util.Random
 
+import io.pillarbox.api.{ScalaSerializers, Serializers, TimeDomain}
 import io.pillarbox.queue.{MemoryOrderedByteStore, RocksDBFixture}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 import org.scalatest.BeforeAndAfterAll

@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{InputView, ScalaSerializers, TimeDomain}
 import java.nio.file.Path
 
+import io.pillarbox.api.{InputView, ScalaSerializers, TimeDomain}
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.testing.TestDisk

@@ -1,10 +1,10 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{ScalaSerializers, TimeDomain, TypeSerializer}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{ScalaSerializers, TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /** A timer service that is polled by hand, and what was polled. */

@@ -1,12 +1,12 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{ListState, MapState, Serializers, TimeDomain}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.{ListState, MapState, Serializers, TimeDomain}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
@@ -258,5 +258,5 @@ object TimersAndStateProperties {
 
   private val script: Gen[List[Step]] = Gen.choose(50, 600).flatMap(Gen.listOfN(_, step))
 
-  implicit private val noShrink: Shrink[List[Step]] = Shrink.shrinkAny
+  private implicit val noShrink: Shrink[List[Step]] = Shrink.shrinkAny
 }

@@ -55,9 +55,8 @@ private object RoomsSuite {
       Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
       Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
       Seq("operator", "async", "timer", "queue").map("io.pillarbox." + _) ++
-      Seq(".operator", ".rocksdb", ".heap", ".ttl", ".changelog", "", ".serialization")
-        .map("io.pillarbox.state" + _) :+
-      "io.pillarbox.mailbox"
+      Seq(".operator", ".rocksdb", ".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
+      Seq("mailbox", "api").map("io.pillarbox." + _)
 
   private final case class Used(room: String, used: Set[String])
 

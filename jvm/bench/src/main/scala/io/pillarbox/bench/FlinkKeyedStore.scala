@@ -1,7 +1,5 @@
 package io.pillarbox.bench
 
-import io.pillarbox.api.{ListState, MapState, State, StateDescriptor, StateTtlConfig, ValueState}
-import io.pillarbox.state.TestState
 import java.nio.file.Files
 import java.time.Duration
 import java.util.Collections
@@ -28,10 +26,10 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private[this] val environment = new MockEnvironmentBuilder().build()
   private[this] val backend: CheckpointableKeyedStateBackend[java.lang.Long] = open()
   private[this] val long = LongSerializer.INSTANCE
-  private[this] val handle = bind[ValueState[java.lang.Long]](new TestState.value("value", long))
+  private[this] val handle = bind[ValueState[java.lang.Long]](new ValueStateDescriptor("value", long))
   private[this] val map =
-    bind[MapState[java.lang.Long, java.lang.Long]](new TestState.map("map", long, long))
-  private[this] val list = bind[ListState[java.lang.Long]](new TestState.list("list", long))
+    bind[MapState[java.lang.Long, java.lang.Long]](new MapStateDescriptor("map", long, long))
+  private[this] val list = bind[ListState[java.lang.Long]](new ListStateDescriptor("list", long))
   private[this] var checkpoint = 0L
 
   private def open(): CheckpointableKeyedStateBackend[java.lang.Long] = {

@@ -1,6 +1,6 @@
 package io.pillarbox.bench
 
-import io.pillarbox.api.{ListState, MapState, ScalaSerializers, StateTtlConfig, ValueState}
+import io.pillarbox.api.{ScalaSerializers, Serializers, State, StateDescriptor, StateTtlConfig}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.operator.EventClock
@@ -89,21 +89,20 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
         clock,
         RocksDBConfig(directory, KeyedStore.RocksDBBytes, KeyedStore.WriteBackBytes)
       )
-  private[this] val config = ttl match {
-    case "off" => None
-    case "on" => Some(TestState.ttl(KeyedStore.TtlMillis))
-    case _ => Some(TestState.ttl(KeyedStore.TtlMillis, cleanup = StateTtlConfig.Cleanup.NONE))
-  }
-  private[this] val handle = backend
-    .getOrCreate(TestState.value("value", ScalaSerializers.long, config))
-    .asInstanceOf[ValueState[java.lang.Long]]
-  private[this] val map = backend
-    .getOrCreate(TestState.map("map", ScalaSerializers.long, ScalaSerializers.long, config))
-    .asInstanceOf[MapState[java.lang.Long, java.lang.Long]]
-  private[this] val list = backend
-    .getOrCreate(TestState.list("list", ScalaSerializers.long, config))
-    .asInstanceOf[ListState[java.lang.Long]]
+  private[this] val handle = backend.getOrCreate(living(StateDescriptor.value("value", Serializers.ofLong)))
+  private[this] val map =
+    backend.getOrCreate(living(StateDescriptor.map("map", Serializers.ofLong, Serializers.ofLong)))
+  private[this] val list = backend.getOrCreate(living(StateDescriptor.list("list", Serializers.ofLong)))
   private[this] val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
+
+  private def living[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] = {
+    val config = StateTtlConfig.ofMillis(KeyedStore.TtlMillis)
+    ttl match {
+      case "off" => descriptor
+      case "on" => descriptor.withTtl(config)
+      case _ => descriptor.withTtl(config.withCleanup(StateTtlConfig.Cleanup.NONE))
+    }
+  }
 
   override def setKey(key: java.lang.Long): Unit = keyed.setCurrentKey(key)
   override def value(): java.lang.Long = handle.value()
@@ -114,7 +113,7 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
   override def listClear(): Unit = list.clear()
   override def listSum(): Long = {
     var sum = 0L
-    val elements = list.get()
+    val elements = list.get().iterator
     while (elements.hasNext) sum += elements.next()
     sum
   }

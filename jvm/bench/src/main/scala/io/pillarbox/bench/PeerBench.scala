@@ -1,6 +1,5 @@
 package io.pillarbox.bench
 
-import io.pillarbox.api.State
 import java.util.concurrent.TimeUnit
 
 import org.openjdk.jmh.annotations._

@@ -4,7 +4,7 @@ import java.lang.invoke.{MethodHandles, VarHandle}
 import java.nio.ByteOrder
 
 /** Big-endian access to byte arrays, and a hash of them. */
-object Bytes {
+private[pillarbox] object Bytes {
   private[this] val longs: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
   private[this] val ints: VarHandle =

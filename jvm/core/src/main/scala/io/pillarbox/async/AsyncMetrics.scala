@@ -4,7 +4,7 @@ import com.codahale.metrics.{Histogram, UniformReservoir}
 import io.pillarbox.mailbox.PeriodTimer
 
 /** What an async operator measures. Written by the mailbox thread; any thread may read, and gets recent values. */
-final class AsyncMetrics {
+private[pillarbox] final class AsyncMetrics {
   private[async] var callCount = 0L
   private[async] var retryCount = 0L
   private[async] var timeoutCount = 0L

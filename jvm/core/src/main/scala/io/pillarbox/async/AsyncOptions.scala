@@ -21,7 +21,7 @@ package io.pillarbox.async
  *   how elements are gathered if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an attempt's
  */
-final case class AsyncOptions[IN, OUT](
+private[pillarbox] final case class AsyncOptions[IN, OUT](
     ordered: Boolean,
     capacity: Int,
     totalTimeoutMs: Long,
@@ -53,7 +53,7 @@ final case class AsyncOptions[IN, OUT](
   )
 }
 
-object AsyncOptions {
+private[pillarbox] object AsyncOptions {
 
   /** Without deadlines, retries or a gate; a failure fails the task. */
   def apply[IN, OUT](ordered: Boolean, capacity: Int): AsyncOptions[IN, OUT] = AsyncOptions(

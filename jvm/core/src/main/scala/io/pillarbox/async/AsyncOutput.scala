@@ -6,7 +6,7 @@ import java.util
  * Takes what leaves the operator, in the order in which it may leave. Called on the mailbox thread, one call an
  * element.
  */
-trait AsyncOutput[IN, OUT] {
+private[pillarbox] trait AsyncOutput[IN, OUT] {
 
   /**
    * The rows of one element, perhaps none.
@@ -23,7 +23,7 @@ trait AsyncOutput[IN, OUT] {
   def emitWatermark(timestampMs: Long): Unit
 }
 
-object AsyncOutput {
+private[pillarbox] object AsyncOutput {
 
   /** An element without a timestamp. */
   val NoTimestamp: Long = Long.MinValue

@@ -7,7 +7,7 @@ import java.util.function.{DoubleSupplier, Predicate}
  * The strategies that come with the library. `maxAttempts` counts all attempts, the first included: 1 means no retry.
  * (Flink's strategies count the repetitions.)
  */
-object AsyncRetryStrategies {
+private[pillarbox] object AsyncRetryStrategies {
 
   /** Never a second attempt. */
   def noRetry[OUT]: AsyncRetryStrategy[OUT] = NoRetry.asInstanceOf[AsyncRetryStrategy[OUT]]

@@ -8,7 +8,7 @@ import java.util
  * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that [[HasRetryDelay]] sets
  * the delay itself.
  */
-trait AsyncRetryStrategy[OUT] {
+private[pillarbox] trait AsyncRetryStrategy[OUT] {
 
   /** Whether another attempt may follow the one numbered `attempt`. */
   def canRetry(attempt: Int): Boolean

@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.AsyncFunction
 import java.util
 
+import io.pillarbox.api.AsyncFunction
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
@@ -21,7 +21,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * @param firstElementId
  *   the id of the next new record, above that of any record ever snapshotted
  */
-final class AsyncWaitOperator[IN, OUT](
+private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     function: AsyncFunction[IN, OUT],
     options: AsyncOptions[IN, OUT],
     executor: MailboxExecutor,
@@ -270,7 +270,7 @@ final class AsyncWaitOperator[IN, OUT](
   }
 }
 
-object AsyncWaitOperator {
+private[pillarbox] object AsyncWaitOperator {
 
   /** Elements that one mail emits at most. */
   private[pillarbox] final val EmitPerMail = 64

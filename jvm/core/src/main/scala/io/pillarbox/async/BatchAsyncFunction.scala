@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 
 /**
  * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group takes one
@@ -29,7 +29,7 @@ private[pillarbox] trait BatchAsyncFunction[IN, OUT] extends AsyncFunction[IN, O
  * @param waitMs
  *   how long the first of a group waits for company; less once the input has ended and no retry is to come
  */
-final case class Batching(size: Int, waitMs: Long) {
+private[pillarbox] final case class Batching(size: Int, waitMs: Long) {
   require(size > 0, s"The size of a batch must be positive, not $size")
   require(waitMs >= 0, s"The wait for a batch must not be negative, but is $waitMs ms")
 }

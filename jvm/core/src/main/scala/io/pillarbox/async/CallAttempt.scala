@@ -1,9 +1,9 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.ResultFuture
 import java.util
 import java.util.concurrent.atomic.AtomicReference
 
+import io.pillarbox.api.ResultFuture
 
 /**
  * One attempt of one element, and the future given to the function for it.

@@ -1,11 +1,11 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
 import java.util
 
 import scala.annotation.unused
 import scala.util.control.NonFatal
 
+import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
 import io.pillarbox.async.InFlightElement._
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 

@@ -5,7 +5,7 @@ package io.pillarbox.async
  *
  * An attempt needs a permit to start and gives it back when it ends; while it waits for a retry it holds none.
  */
-trait CallGate extends Permit {
+private[pillarbox] trait CallGate extends Permit {
 
   /**
    * True: the caller has a permit. False: the waiter stands in line, and will be run once, on any thread, when it has
@@ -24,13 +24,13 @@ trait CallGate extends Permit {
 }
 
 /** What an attempt holds while it runs. */
-trait Permit {
+private[pillarbox] trait Permit {
 
   /** The attempt has ended. Any thread. */
   def release(): Unit
 }
 
-object CallGate {
+private[pillarbox] object CallGate {
 
   /** No limit; operators don't even ask. */
   val Unlimited: CallGate = new CallGate {

@@ -1,8 +1,8 @@
 package io.pillarbox.async
 
-import io.pillarbox.api.ResultFuture
 import java.util
 
+import io.pillarbox.api.ResultFuture
 
 /**
  * Completes many futures of one operator in one step: for a reader thread that gets many answers at once.
@@ -10,7 +10,7 @@ import java.util
  * The first completion of a future still wins at the moment of its `complete…` call; what it causes follows
  * `flush`. For one thread at a time; may be reused after `flush`.
  */
-final class CompletionBatch[OUT] private[async] (inbox: CompletionInbox) {
+private[pillarbox] final class CompletionBatch[OUT] private[async] (inbox: CompletionInbox) {
   private[this] var newest: CallAttempt[_, _] = _
   private[this] var oldest: CallAttempt[_, _] = _
 

@@ -8,7 +8,7 @@ import java.util
  * An operator has one waiter in line at a time however many of its elements wait, so the line is fair over operators:
  * each gets a permit in turn.
  */
-final class ConcurrencyGate(max: Int) extends CallGate {
+private[pillarbox] final class ConcurrencyGate(max: Int) extends CallGate {
   require(max > 0, s"The maximum of concurrent calls must be positive, not $max")
 
   private[this] val waiters = new util.ArrayDeque[Runnable]

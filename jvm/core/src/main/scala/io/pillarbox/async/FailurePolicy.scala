@@ -3,7 +3,7 @@ package io.pillarbox.async
 import java.util
 
 /** Decides what becomes of an element that has failed for good. Called on the mailbox thread. */
-trait FailurePolicy[IN, OUT] {
+private[pillarbox] trait FailurePolicy[IN, OUT] {
 
   /**
    * The rows to emit in place of an answer; or throws, which fails the task.
@@ -19,7 +19,7 @@ trait FailurePolicy[IN, OUT] {
   def onFailure(input: IN, cause: Throwable, attempts: Int, elapsedMs: Long): util.Collection[OUT]
 }
 
-object FailurePolicy {
+private[pillarbox] object FailurePolicy {
 
   /** Fails the task with an [[AsyncCallException]]. */
   def failTask[IN, OUT]: FailurePolicy[IN, OUT] = (_, cause, attempts, elapsedMs) =>
@@ -27,7 +27,7 @@ object FailurePolicy {
 }
 
 /** A call failed for good, after all its attempts; the cause is the failure of the last. */
-final class AsyncCallException(val attempts: Int, val elapsedMs: Long, cause: Throwable)
+private[pillarbox] final class AsyncCallException(val attempts: Int, val elapsedMs: Long, cause: Throwable)
     extends RuntimeException(
       s"An async call failed after $attempts attempt(s) in $elapsedMs ms: $cause. " +
         "Retry it, raise its timeout, or choose a failure policy that keeps the task going.",

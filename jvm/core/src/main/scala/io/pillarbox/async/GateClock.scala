@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import io.pillarbox.mailbox.SystemProcessingTimeService
 
 /** Time, and tasks run at a time, for gates. */
-trait GateClock {
+private[pillarbox] trait GateClock {
 
   /** Nanoseconds from an arbitrary origin, never backwards. Any thread. */
   def nanoTime: Long
@@ -14,7 +14,7 @@ trait GateClock {
   def schedule(delayNanos: Long, task: Runnable): Unit
 }
 
-object GateClock {
+private[pillarbox] object GateClock {
 
   /** The clock of the machine, on the scheduler thread that all tasks of this JVM share. */
   val System: GateClock = new GateClock {

@@ -2,8 +2,6 @@ package io.pillarbox.async
 
 import io.pillarbox.api.AsyncFunction
 
-
-
 /**
  * A function that is handed elements before their turn ([[AsyncOptions.lookAhead]]), and keeps as many places as the
  * capacity.

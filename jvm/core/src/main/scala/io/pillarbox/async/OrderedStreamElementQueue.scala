@@ -3,7 +3,8 @@ package io.pillarbox.async
 import java.util
 
 /** Elements leave in the order in which they came: only the head may, once it is done. */
-final class OrderedStreamElementQueue[IN, OUT](val capacity: Int) extends StreamElementQueue[IN, OUT] {
+private[pillarbox] final class OrderedStreamElementQueue[IN, OUT](val capacity: Int)
+    extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
   private[this] val entries = new util.ArrayDeque[StreamElementQueueEntry[IN, OUT]]

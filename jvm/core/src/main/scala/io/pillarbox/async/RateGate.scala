@@ -13,7 +13,8 @@ import java.util.concurrent.TimeUnit
  * @param burst
  *   calls that may start at once after a pause; more than 1 also makes up for wake-ups that come late
  */
-final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock) extends CallGate {
+private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock)
+    extends CallGate {
   require(permits > 0, s"The rate limit must be positive, not $permits calls")
   require(intervalNanos > 0, s"The interval of the rate limit must be positive, not $intervalNanos ns")
   require(burst > 0, s"The burst of the rate limit must be positive, not $burst")
@@ -75,7 +76,7 @@ final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateC
   override def release(): Unit = ()
 }
 
-object RateGate {
+private[pillarbox] object RateGate {
   private def defaultBurst(permits: Int, intervalNanos: Long): Int =
     math
       .min(

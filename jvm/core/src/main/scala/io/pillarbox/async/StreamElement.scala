@@ -1,9 +1,9 @@
 package io.pillarbox.async
 
 /** What is in flight, as a snapshot keeps it: inputs, never answers. */
-sealed trait StreamElement[+IN]
+private[pillarbox] sealed trait StreamElement[+IN]
 
-object StreamElement {
+private[pillarbox] object StreamElement {
 
   /**
    * An input whose rows have not been emitted.

@@ -7,7 +7,7 @@ package io.pillarbox.async
  * watermark takes a place since a stream of watermarks behind one slow call would otherwise grow without bound.)
  * No watermark overtakes a record before it, no record a watermark before it.
  */
-trait StreamElementQueue[IN, OUT] {
+private[pillarbox] trait StreamElementQueue[IN, OUT] {
 
   def capacity: Int
 

@@ -8,7 +8,7 @@ import java.util
  * @param timestampMs
  *   of the record, or the watermark itself
  */
-class StreamElementQueueEntry[IN, OUT](
+private[pillarbox] class StreamElementQueueEntry[IN, OUT](
     final val input: IN,
     final val timestampMs: Long,
     isWatermarkEntry: Boolean
@@ -47,7 +47,7 @@ class StreamElementQueueEntry[IN, OUT](
     else output.emitWatermark(timestampMs)
 }
 
-object StreamElementQueueEntry {
+private[pillarbox] object StreamElementQueueEntry {
   private final val Open: Byte = 0
   private final val Rows: Byte = 1
   private final val OneRow: Byte = 2

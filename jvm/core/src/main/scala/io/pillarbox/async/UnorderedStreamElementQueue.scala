@@ -8,7 +8,8 @@ package io.pillarbox.async
  * constant time and allocates nothing, but for a segment a watermark: the entries are linked in the order they were
  * put, which is that of a snapshot, and a second time in the order they were done.
  */
-final class UnorderedStreamElementQueue[IN, OUT](val capacity: Int) extends StreamElementQueue[IN, OUT] {
+private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
+    extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
   private[this] var oldest: StreamElementQueueEntry[IN, OUT] = _

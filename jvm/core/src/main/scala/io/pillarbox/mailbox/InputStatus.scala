@@ -1,9 +1,9 @@
 package io.pillarbox.mailbox
 
 /** What an input says after it was asked for its next row. */
-sealed abstract class InputStatus
+private[pillarbox] sealed abstract class InputStatus
 
-object InputStatus {
+private[pillarbox] object InputStatus {
 
   /** More can be taken at once. */
   case object MoreAvailable extends InputStatus

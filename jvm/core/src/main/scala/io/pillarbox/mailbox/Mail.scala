@@ -13,7 +13,7 @@ import java.util.concurrent.Future
  * @param description
  *   for logs and errors
  */
-final class Mail(
+private[pillarbox] final class Mail(
     command: ThrowingRunnable,
     private[mailbox] val senderPriority: Int,
     val options: MailOptions,

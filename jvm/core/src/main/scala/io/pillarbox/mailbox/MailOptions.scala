@@ -8,12 +8,12 @@ package io.pillarbox.mailbox
  * @param deferrable
  *   it has the lowest priority whoever sent it, so that no operator's yield takes it
  */
-final class MailOptions private (val urgent: Boolean, val deferrable: Boolean) {
+private[pillarbox] final class MailOptions private (val urgent: Boolean, val deferrable: Boolean) {
   override def toString: String =
     if (urgent) "urgent" else if (deferrable) "deferrable" else "ordinary"
 }
 
-object MailOptions {
+private[pillarbox] object MailOptions {
   val Default: MailOptions = new MailOptions(urgent = false, deferrable = false)
   val Urgent: MailOptions = new MailOptions(urgent = true, deferrable = false)
   val Deferrable: MailOptions = new MailOptions(urgent = false, deferrable = true)

@@ -11,7 +11,7 @@ import java.util.concurrent.locks.LockSupport
  * @param thread
  *   that sleeps; everything here is for it alone
  */
-final class MailSleeper(thread: Thread) {
+private[pillarbox] final class MailSleeper(thread: Thread) {
   private[this] val watched = new java.util.ArrayList[MailboxInbox]
 
   /** False if the mailbox has mail, or may have. */

@@ -4,7 +4,8 @@ package io.pillarbox.mailbox
  * The timers of one task in a heap, and the mail that fires those that are due. Subclasses keep the clock, and see
  * to it that `wake` is called when the earliest timer is due.
  */
-abstract class MailTimers private[mailbox] (executor: MailboxExecutor) extends ProcessingTimeService {
+private[pillarbox] abstract class MailTimers private[mailbox] (executor: MailboxExecutor)
+    extends ProcessingTimeService {
   private[this] val heap = new TimerHeap
   @volatile private[this] var closed = false
 

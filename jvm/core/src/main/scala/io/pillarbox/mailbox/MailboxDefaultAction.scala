@@ -1,7 +1,7 @@
 package io.pillarbox.mailbox
 
 /** What a task does when no mail is due; for an operator in Spark: take the next input row. */
-trait MailboxDefaultAction {
+private[pillarbox] trait MailboxDefaultAction {
 
   /**
    * One small piece of work, on the mailbox thread. An exception ends the loop.
@@ -13,7 +13,7 @@ trait MailboxDefaultAction {
   def runDefaultAction(controller: MailboxDefaultAction.Controller): Unit
 }
 
-object MailboxDefaultAction {
+private[pillarbox] object MailboxDefaultAction {
 
   /** Steers the loop from inside the default action. Mailbox thread only. */
   trait Controller {

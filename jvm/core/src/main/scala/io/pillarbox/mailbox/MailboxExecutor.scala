@@ -8,7 +8,7 @@ import java.util.concurrent.{Callable, CompletableFuture, Executor}
  *
  * Sending may be done by any thread, everything else by the mailbox thread only.
  */
-trait MailboxExecutor extends Executor {
+private[pillarbox] trait MailboxExecutor extends Executor {
 
   def priority: Int
 

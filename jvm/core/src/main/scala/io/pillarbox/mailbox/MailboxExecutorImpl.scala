@@ -11,7 +11,7 @@ import scala.util.control.NonFatal
  * @param processor
  *   the loop whose default action `isIdle` looks at; may be null
  */
-final class MailboxExecutorImpl(
+private[pillarbox] final class MailboxExecutorImpl(
     mailbox: TaskMailbox,
     val priority: Int,
     runner: TaskActionExecutor,

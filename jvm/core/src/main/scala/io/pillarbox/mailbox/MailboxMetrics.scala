@@ -3,7 +3,7 @@ package io.pillarbox.mailbox
 import com.codahale.metrics.{Histogram, UniformReservoir}
 
 /** What a mailbox measures. Written by the mailbox thread; any thread may read, and gets recent values. */
-final class MailboxMetrics {
+private[pillarbox] final class MailboxMetrics {
   private[this] var mails = 0L
 
   /** Time without input: the default action was suspended for want of it, and no mail ran. */

@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory
  * @param runner
  *   wraps the run of mail sent through this processor's executors
  */
-final class MailboxProcessor(
+private[pillarbox] final class MailboxProcessor(
     defaultAction: MailboxDefaultAction,
     val mailbox: TaskMailbox,
     ownsMailbox: Boolean,

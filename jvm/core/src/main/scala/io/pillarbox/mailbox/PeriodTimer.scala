@@ -1,7 +1,7 @@
 package io.pillarbox.mailbox
 
 /** Sums up periods of time. Marked by the mailbox thread; `totalNanos` may be read by any. */
-final class PeriodTimer {
+private[pillarbox] final class PeriodTimer {
   @volatile private[this] var total = 0L
   private[this] var since = 0L
   private[this] var running = false

@@ -5,7 +5,7 @@ package io.pillarbox.mailbox
  * in the order of their times. Mailbox thread only, except the clocks and
  * `close`.
  */
-trait ProcessingTimeService {
+private[pillarbox] trait ProcessingTimeService {
 
   /** Milliseconds since 1970. It never runs backwards. Any thread. */
   final def currentProcessingTime: Long = processingTimeAt(nanoTime)
@@ -45,7 +45,7 @@ trait ProcessingTimeService {
 }
 
 /** What a timer of `registerTimer` calls, on the mailbox thread. */
-trait ProcessingTimeCallback {
+private[pillarbox] trait ProcessingTimeCallback {
   @throws[Exception]
   def onProcessingTime(timestampMs: Long): Unit
 }

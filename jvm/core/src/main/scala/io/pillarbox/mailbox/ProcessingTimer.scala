@@ -5,7 +5,7 @@ package io.pillarbox.mailbox
  *
  * It is in at most one service at a time. Mailbox thread only.
  */
-abstract class ProcessingTimer {
+private[pillarbox] abstract class ProcessingTimer {
   private[mailbox] var heapIndex: Int = ProcessingTimer.NotScheduled
   private[mailbox] var dueMs: Long = 0L
 

@@ -19,7 +19,7 @@ import java.util.concurrent.{ArrayBlockingQueue, RejectedExecutionException}
  * @param onAvailable
  *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
  */
-final class SourceThread[T <: AnyRef](
+private[pillarbox] final class SourceThread[T <: AnyRef](
     name: String,
     input: Iterator[T],
     capacity: Int,
@@ -121,5 +121,5 @@ private object SourceThread {
 }
 
 /** The input of a source thread failed; the cause is its exception. */
-final class SourceFailedException(name: String, cause: Throwable)
+private[pillarbox] final class SourceFailedException(name: String, cause: Throwable)
     extends RuntimeException(s"The source thread '$name' could not read its input: $cause", cause)

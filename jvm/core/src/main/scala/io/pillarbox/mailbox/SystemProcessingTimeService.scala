@@ -8,7 +8,8 @@ import java.util.concurrent.{Future, RejectedExecutionException, ScheduledThread
  *
  * However many timers a task has, one wake-up is armed, on a scheduler thread that all tasks of this JVM share.
  */
-final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailTimers(executor) {
+private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExecutor)
+    extends MailTimers(executor) {
   import SystemProcessingTimeService._
 
   private[this] val originNanos = System.nanoTime()
@@ -25,7 +26,7 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
    * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer that is set
    * and cancelled again, as the deadline of most calls is, costs the scheduler nothing.
    */
-  private[mailbox] override def wakeAt(timestampMs: Long): Unit = if (timestampMs < armedForMs) {
+  override private[mailbox] def wakeAt(timestampMs: Long): Unit = if (timestampMs < armedForMs) {
     disarm()
     armedForMs = timestampMs
     armed = Scheduler.schedule(wakeUp, delayNanos(timestampMs), TimeUnit.NANOSECONDS)
@@ -45,7 +46,7 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
       case _: RejectedExecutionException => ()
     }
 
-  private[mailbox] override def onWoken(): Unit = {
+  override private[mailbox] def onWoken(): Unit = {
     armed = null
     armedForMs = Long.MaxValue
   }
@@ -62,7 +63,7 @@ final class SystemProcessingTimeService(executor: MailboxExecutor) extends MailT
   }
 }
 
-object SystemProcessingTimeService {
+private[pillarbox] object SystemProcessingTimeService {
 
   /** A wake-up further away than a year is armed for a year, which keeps the arithmetic free of overflow. */
   private val FarAwayMs = TimeUnit.DAYS.toMillis(365)

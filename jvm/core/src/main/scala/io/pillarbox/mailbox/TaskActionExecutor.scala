@@ -6,12 +6,12 @@ package io.pillarbox.mailbox
  * Called on the mailbox thread. It must run the action exactly once, on the calling thread, and let its
  * exception through.
  */
-trait TaskActionExecutor {
+private[pillarbox] trait TaskActionExecutor {
   @throws[Exception]
   def run(action: ThrowingRunnable): Unit
 }
 
-object TaskActionExecutor {
+private[pillarbox] object TaskActionExecutor {
 
   /** Runs the action and does nothing else. */
   val Immediate: TaskActionExecutor = (action: ThrowingRunnable) => action.run()

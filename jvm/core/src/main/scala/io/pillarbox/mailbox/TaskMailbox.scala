@@ -22,7 +22,7 @@ import scala.annotation.tailrec
  * @param firstThread
  *   the thread that takes, until another one takes over
  */
-final class TaskMailbox(firstThread: Thread) {
+private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   import TaskMailbox._
 
   private[this] val inbox = new MailboxInbox
@@ -333,7 +333,7 @@ final class TaskMailbox(firstThread: Thread) {
     if (closed) throw new MailboxClosedException(State.Closed, "hand out mail", "OPEN or QUIESCED")
 }
 
-object TaskMailbox {
+private[pillarbox] object TaskMailbox {
 
   /** The priority of the task itself and of deferrable mail: only the loop takes it, no operator's yield. */
   final val MinPriority = -1

@@ -1,7 +1,7 @@
 package io.pillarbox.mailbox
 
 /** An action that may throw anything; what it throws is never swallowed by the mailbox that runs it. */
-trait ThrowingRunnable {
+private[pillarbox] trait ThrowingRunnable {
   @throws[Exception]
   def run(): Unit
 }

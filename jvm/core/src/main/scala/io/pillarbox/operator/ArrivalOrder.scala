@@ -8,7 +8,7 @@ import io.pillarbox.timer.{DueTimers, Timer}
  * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one. What a key
  * sees depends on how the input was cut. Mailbox thread only.
  */
-final class ArrivalOrder[K, R](
+private[pillarbox] final class ArrivalOrder[K, R](
     rows: Rows[R],
     timers: DueTimers[K],
     clock: EventClock,

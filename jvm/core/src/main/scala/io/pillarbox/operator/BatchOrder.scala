@@ -1,8 +1,8 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import java.util.{ArrayDeque, ArrayList, Comparator}
 
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
@@ -21,7 +21,7 @@ import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
  * @param copyRow
  *   of a row that may be used again
  */
-final class BatchOrder[K, R](
+private[pillarbox] final class BatchOrder[K, R](
     rows: Rows[R],
     keyOf: R => K,
     keys: TypeSerializer[K],

@@ -6,7 +6,7 @@ import io.pillarbox.state.StateClock
  * The times that an operator's state and function live by, in milliseconds since 1970: make it first, give it to the
  * state backend, then to the [[KeyedSchedule]], which keeps it up to date. Mailbox thread only.
  */
-final class EventClock extends StateClock {
+private[pillarbox] final class EventClock extends StateClock {
   private var now = StateClock.Unknown
   private var seen = StateClock.Unknown
   private var record = StateClock.Unknown

@@ -1,13 +1,13 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{State, StateDescriptor}
 import scala.collection.mutable
 
 import io.pillarbox.api.KeyedProcessFunction.OpenContext
+import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state.KeyedStateBackend
 
 /** The states that a function gets when it is opened, by name in the order in which it asked for them. */
-final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {
+private[pillarbox] final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {
   private val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
 
   override def getState[S <: State](descriptor: StateDescriptor[S]): S = {

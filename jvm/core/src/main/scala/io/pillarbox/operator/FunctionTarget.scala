@@ -1,7 +1,7 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, TimeDomain, TimerService}
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext}
+import io.pillarbox.api.{Collector, KeyedProcessFunction, OutputTag, TimeDomain, TimerService}
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
@@ -14,7 +14,7 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  * @param view
  *   how the function sees keys and rows
  */
-final class FunctionTarget[K, R, FK, IN, OUT](
+private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],
     states: FunctionStates,
     backend: KeyedStateBackend[K],
@@ -76,7 +76,7 @@ final class FunctionTarget[K, R, FK, IN, OUT](
   }
 }
 
-object FunctionTarget {
+private[pillarbox] object FunctionTarget {
 
   /** Rows and keys as the operator has them, and as a function is given them. */
   trait View[K, R, FK, IN] {

@@ -1,16 +1,16 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{TimeDomain, TimerService}
 import java.lang.{Long => JLong}
 import java.util
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.{TimeDomain, TimerService}
 import io.pillarbox.state.{Namespace, StateClock}
 import io.pillarbox.timer.InternalTimerService
 
 /** What a function sees of the clocks and timers: those of the void namespace. */
-final private[operator] class FunctionTimers(internal: InternalTimerService[_], clock: StateClock)
+private[operator] final class FunctionTimers(internal: InternalTimerService[_], clock: StateClock)
     extends TimerService {
 
   override def currentProcessingTime: Long = clock.processingTime

@@ -14,11 +14,11 @@ import io.pillarbox.operator.KeyedSchedule._
  *
  * Whoever owns it steps it: one event a step, given to the target, which may refuse it.
  */
-trait KeyedSchedule {
+private[pillarbox] trait KeyedSchedule {
   def step(): Step
 }
 
-object KeyedSchedule {
+private[pillarbox] object KeyedSchedule {
 
   /** What came of a step. */
   sealed trait Step

@@ -9,7 +9,7 @@ import io.pillarbox.timer.Timer
  * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by mail: it takes
  * what there is room for and refuses the rest, which is offered again. Order is promised for each key, not between keys.
  */
-trait KeyedTarget[K, R] {
+private[pillarbox] trait KeyedTarget[K, R] {
 
   /**
    * Whether it fires timers of its own accord: those that are set by what it has been given, up to the horizon, between

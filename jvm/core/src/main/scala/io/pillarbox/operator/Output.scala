@@ -4,7 +4,7 @@ import io.pillarbox.api.{OutputTag, TimeDomain}
 import io.pillarbox.state.StateClock
 
 /** Where an operator's rows and watermarks go. Called on the mailbox thread. */
-trait Output[OUT] {
+private[pillarbox] trait Output[OUT] {
 
   /** @param timestamp in milliseconds since 1970, [[Output.NoTimestamp]] if the row has none */
   def collect(value: OUT, timestamp: Long): Unit
@@ -19,7 +19,7 @@ trait Output[OUT] {
   def emitWatermark(timestamp: Long): Unit
 }
 
-object Output {
+private[pillarbox] object Output {
 
   /** The timestamp of a row without one. */
   final val NoTimestamp: Long = StateClock.Unknown

@@ -1,7 +1,7 @@
 package io.pillarbox.operator
 
 /** The rows that a [[KeyedSchedule]] puts into order, one at a time. Mailbox thread only. */
-trait Rows[R] {
+private[pillarbox] trait Rows[R] {
 
   /**
    * Goes on to the next row; false if there is none, for now or for ever. The row before is not valid any more, so this

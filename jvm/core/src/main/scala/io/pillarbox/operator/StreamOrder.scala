@@ -8,7 +8,7 @@ import io.pillarbox.timer.{DueTimers, Timer}
  * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they are all done
  * with, the watermark moves, and the timers that are due fire, until none is.
  */
-abstract class StreamOrder[K, R](
+private[pillarbox] abstract class StreamOrder[K, R](
     protected val timers: DueTimers[K],
     protected val clock: EventClock,
     protected val target: KeyedTarget[K, R]
@@ -34,7 +34,7 @@ abstract class StreamOrder[K, R](
     stage = AfterRows
   }
 
-  final override def step(): Step =
+  override final def step(): Step =
     if (refused != null) offer(refused, KeyedSchedule.before(refused.timestamp))
     else {
       val step = stepRow()

@@ -1,8 +1,8 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.TimeDomain
 import java.util.ArrayList
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{DueTimers, Timer}
 
@@ -14,7 +14,7 @@ import io.pillarbox.timer.{DueTimers, Timer}
  * @param keyOf
  *   the key of a row, valid as long as the row
  */
-final class TimeSortedOrder[K, R](
+private[pillarbox] final class TimeSortedOrder[K, R](
     rows: Rows[R],
     keyOf: R => K,
     waiting: WaitingRows[K, R],

@@ -1,9 +1,9 @@
 package io.pillarbox.operator
 
-import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{ArrayList, Comparator}
 
+import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import io.pillarbox.state.{KeyedStateBackend, Namespace}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
@@ -14,7 +14,7 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  * @param order
  *   of rows of one key and time; if it goes by what they contain, the result does not depend on how the input was cut
  */
-final class WaitingRows[K, R](
+private[pillarbox] final class WaitingRows[K, R](
     backend: KeyedStateBackend[K],
     timers: InternalTimerService[K],
     serializer: TypeSerializer[R],
@@ -43,7 +43,7 @@ final class WaitingRows[K, R](
   }
 }
 
-object WaitingRows {
+private[pillarbox] object WaitingRows {
 
   /** No function can use this name: it is not an identifier. */
   final val StateName = "pillarbox time-sorted rows"

@@ -8,7 +8,7 @@ import java.util.Comparator
  * So it has no key groups, and stays as small as the biggest key. Set semantics by `equals`. Nothing is snapshot
  * in a batch, hence `subsetForKeyGroup` throws `UnsupportedOperationException`.
  */
-final class BatchExecutionInternalPriorityQueueSet[T >: Null <: Prioritized](
+private[pillarbox] final class BatchExecutionInternalPriorityQueueSet[T >: Null <: Prioritized](
     tieBreak: Comparator[_ >: T] = null,
     initialCapacity: Int = 16
 ) extends HeapElementSet[T](tieBreak, initialCapacity)

@@ -5,11 +5,11 @@ package io.pillarbox.queue
  *
  * `close` may be called more than once. `next` past the end throws `NoSuchElementException`.
  */
-trait CloseableIterator[+T] extends Iterator[T] with AutoCloseable {
+private[pillarbox] trait CloseableIterator[+T] extends Iterator[T] with AutoCloseable {
   override def close(): Unit = ()
 }
 
-object CloseableIterator {
+private[pillarbox] object CloseableIterator {
 
   /** Wraps an iterator that holds nothing which needs closing. */
   def of[T](underlying: Iterator[T]): CloseableIterator[T] = new CloseableIterator[T] {

@@ -30,11 +30,11 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   protected def entering(element: T): Unit
 
   /** Grows with every change of the content, so that something derived from it can be seen to be stale. */
-  final protected def changeCount: Int = changes
+  protected final def changeCount: Int = changes
 
-  final override def peek(): T = if (topHandle == NoHandle) null else elementAt(topHandle)
+  override final def peek(): T = if (topHandle == NoHandle) null else elementAt(topHandle)
 
-  final override def poll(): T = {
+  override final def poll(): T = {
     val handle = topHandle
     if (handle == NoHandle) null
     else {
@@ -44,23 +44,23 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     }
   }
 
-  final override def add(element: T): Boolean = {
+  override final def add(element: T): Boolean = {
     val handle = enter(element)
     handle != NoHandle && place(handle, element.priority)
   }
 
-  final override def remove(element: T): Boolean = {
+  override final def remove(element: T): Boolean = {
     val slot = find(element, spread(element.hashCode))
     table(slot) != 0 && takeOut(slot, handleAt(slot))
   }
 
-  final override def isEmpty: Boolean = entryCount == 0
+  override final def isEmpty: Boolean = entryCount == 0
 
-  final override def size: Int = entryCount
+  override final def size: Int = entryCount
 
   final def contains(element: T): Boolean = table(find(element, spread(element.hashCode))) != 0
 
-  final override def addAll(more: Iterable[T]): Unit =
+  override final def addAll(more: Iterable[T]): Unit =
     if (more != null && more.nonEmpty) {
       if (more.size < entryCount / BulkFraction) more.foreach { element =>
         add(element)
@@ -84,7 +84,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   }
 
   /** Not fail-fast: elements that stay during the iteration are seen exactly once, whatever else changes. */
-  final override def iterator: CloseableIterator[T] = new CloseableIterator[T] {
+  override final def iterator: CloseableIterator[T] = new CloseableIterator[T] {
     private var handle = nextLive(0)
 
     override def hasNext: Boolean = {
@@ -99,16 +99,16 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     }
   }
 
-  final override protected def compareTies(handle: Int, other: Int): Int =
+  override protected final def compareTies(handle: Int, other: Int): Int =
     tieBreak.compare(elementAt(handle), elementAt(other))
 
-  final override protected def handlesGrew(capacity: Int): Unit = {
+  override protected final def handlesGrew(capacity: Int): Unit = {
     elements = Arrays.copyOf(elements, capacity)
     hashes = Arrays.copyOf(hashes, capacity)
     if (table.length < tableSizeFor(capacity)) rehash(tableSizeFor(capacity))
   }
 
-  final protected def elementAt(handle: Int): T = elements(handle).asInstanceOf[T]
+  protected final def elementAt(handle: Int): T = elements(handle).asInstanceOf[T]
 
   private def nextLive(from: Int): Int = {
     var handle = from

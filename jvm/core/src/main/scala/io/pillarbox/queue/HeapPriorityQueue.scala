@@ -11,7 +11,7 @@ import IndexedHeap.NoHandle
  * No set semantics: an equal element is another element. `remove` takes out the very object, and nothing if it is
  * not in this queue. Equal priorities leave in the order of `tieBreak`, or in any order if it is `null`.
  */
-final class HeapPriorityQueue[T >: Null <: HeapPriorityQueueElement](
+private[pillarbox] final class HeapPriorityQueue[T >: Null <: HeapPriorityQueueElement](
     tieBreak: Comparator[_ >: T] = null,
     initialCapacity: Int = 16
 ) extends IndexedHeap(initialCapacity, tieBreak != null)

@@ -5,11 +5,11 @@ package io.pillarbox.queue
  *
  * An element may be in at most one heap queue at a time. Only the queue writes `internalIndex`.
  */
-trait HeapPriorityQueueElement extends Prioritized {
+private[pillarbox] trait HeapPriorityQueueElement extends Prioritized {
   private[queue] final var internalIndex: Int = HeapPriorityQueueElement.NotContained
 }
 
-object HeapPriorityQueueElement {
+private[pillarbox] object HeapPriorityQueueElement {
 
   /** The index of an element that is in no queue; it is reset to this when the element leaves one. */
   val NotContained: Int = Int.MinValue

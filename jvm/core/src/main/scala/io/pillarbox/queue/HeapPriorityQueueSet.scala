@@ -13,7 +13,7 @@ import io.pillarbox.state.KeyGroupRange
  *
  * @throws IllegalArgumentException from `add` and `addAll`, if an element's key group is outside `keyGroupRange`
  */
-final class HeapPriorityQueueSet[T >: Null <: Prioritized](
+private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     keyGroupRange: KeyGroupRange,
     keyGroupExtractor: KeyGroupExtractor[T],
     tieBreak: Comparator[_ >: T] = null,

@@ -33,23 +33,23 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   /** Called when handles up to `capacity` may be given out. */
   protected def handlesGrew(capacity: Int): Unit
 
-  final protected def entryCount: Int = count
+  protected final def entryCount: Int = count
 
   /** Handles in use or free are all below this. */
-  final protected def handleLimit: Int = handleEnd
+  protected final def handleLimit: Int = handleEnd
 
-  final protected def handleCapacity: Int = positions.length
+  protected final def handleCapacity: Int = positions.length
 
-  final protected def isLive(handle: Int): Boolean = positions(handle) > 0
+  protected final def isLive(handle: Int): Boolean = positions(handle) > 0
 
-  final protected def topHandle: Int = if (count == 0) NoHandle else handles(1)
+  protected final def topHandle: Int = if (count == 0) NoHandle else handles(1)
 
-  final protected def isTop(handle: Int): Boolean = positions(handle) == 1
+  protected final def isTop(handle: Int): Boolean = positions(handle) == 1
 
-  final protected def contains(handle: Int): Boolean = handle >= 0 && handle < handleEnd && isLive(handle)
+  protected final def contains(handle: Int): Boolean = handle >= 0 && handle < handleEnd && isLive(handle)
 
   /** A handle for a new entry that is not in the order yet: `place` or `heapify` must follow. */
-  final protected def allocate(): Int = {
+  protected final def allocate(): Int = {
     val free = freeHandle
     if (free != NoHandle) {
       freeHandle = -positions(free) - FreeOffset
@@ -62,25 +62,25 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   }
 
   /** Gives back an allocated handle that was not put into the order. */
-  final protected def discard(handle: Int): Unit = {
+  protected final def discard(handle: Int): Unit = {
     positions(handle) = -(freeHandle + FreeOffset)
     freeHandle = handle
   }
 
   /** Puts an allocated handle into the order. True if it became the top. */
-  final protected def place(handle: Int, priority: Long): Boolean = {
+  protected final def place(handle: Int, priority: Long): Boolean = {
     count += 1
     siftUp(count, priority, handle) == 1
   }
 
   /** Appends an allocated handle without ordering it: `heapify` must follow before anything else. */
-  final protected def append(handle: Int, priority: Long): Unit = {
+  protected final def append(handle: Int, priority: Long): Unit = {
     count += 1
     set(count, priority, handle)
   }
 
   /** Builds the order over all entries in O(n) (Floyd, "Algorithm 245: Treesort", 1964). */
-  final protected def heapify(): Unit = {
+  protected final def heapify(): Unit = {
     var index = (count + 2) >> 2
     while (index >= 1) {
       siftDown(index, priorities(index), handles(index))
@@ -89,7 +89,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   }
 
   /** Takes the entry out of the order and frees its handle. True if it was the top. */
-  final protected def removeHandle(handle: Int): Boolean = {
+  protected final def removeHandle(handle: Int): Boolean = {
     val index = positions(handle)
     val lastPriority = priorities(count)
     val lastHandle = handles(count)
@@ -102,7 +102,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   }
 
   /** Moves an entry to where its new priority belongs. */
-  final protected def adjust(handle: Int, priority: Long): Unit = {
+  protected final def adjust(handle: Int, priority: Long): Unit = {
     val index = positions(handle)
     if (siftUp(index, priority, handle) == index) siftDown(index, priority, handle)
   }

@@ -9,7 +9,7 @@ package io.pillarbox.queue
  * may have changed, so that a caller who waits for the head knows when to look again. `false` is a promise that the
  * head is the one it was.
  */
-trait InternalPriorityQueue[T <: Prioritized] {
+private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
 
   /** Removes and returns the first element, or `null` if there is none. The object that the last `peek` gave. */
   def poll(): T

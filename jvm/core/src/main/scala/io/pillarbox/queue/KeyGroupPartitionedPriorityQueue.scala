@@ -12,7 +12,7 @@ import io.pillarbox.state.KeyGroupRange
  *
  * @param subQueueFor makes the queue of a key group; it may hold elements already
  */
-final class KeyGroupPartitionedPriorityQueue[T >: Null <: Prioritized](
+private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Prioritized](
     keyGroupRange: KeyGroupRange,
     keyGroupExtractor: KeyGroupExtractor[T],
     subQueueFor: Int => InternalPriorityQueue[T]

@@ -1,7 +1,7 @@
 package io.pillarbox.queue
 
 /** A queue whose elements belong to key groups, so that they can be snapshot and moved one key group at a time. */
-trait KeyGroupedInternalPriorityQueue[T <: Prioritized] extends InternalPriorityQueue[T] {
+private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] extends InternalPriorityQueue[T] {
 
   /**
    * The elements of one key group, each once, in no order: a copy, which later changes don't reach.

@@ -2,10 +2,8 @@ package io.pillarbox.queue
 
 import io.pillarbox.api.{Bytes, InputView, OutputView}
 
-
-
 /** Numbers as bytes that sort, unsigned and lexicographically, as the numbers do: big-endian, the sign bit flipped. */
-object OrderPreserving {
+private[pillarbox] object OrderPreserving {
 
   def writeLong(value: Long, out: OutputView): Unit = out.writeLong(value ^ Long.MinValue)
 

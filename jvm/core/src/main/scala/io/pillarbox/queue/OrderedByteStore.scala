@@ -7,7 +7,7 @@ package io.pillarbox.queue
  * not be changed afterwards. Used by one thread. A storage that fails throws
  * [[io.pillarbox.state.StateBackendException]].
  */
-trait OrderedByteStore {
+private[pillarbox] trait OrderedByteStore {
 
   /** Adds `key`; without effect if it is there. */
   def put(key: Array[Byte]): Unit
@@ -30,7 +30,7 @@ trait OrderedByteStore {
 }
 
 /** Stands before the first key when it is made. May hold native memory: close it. */
-trait OrderedByteCursor extends AutoCloseable {
+private[pillarbox] trait OrderedByteCursor extends AutoCloseable {
 
   /** Moves to the next key. False at the end, for ever after. */
   def advance(): Boolean

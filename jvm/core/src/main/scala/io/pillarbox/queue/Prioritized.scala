@@ -7,6 +7,6 @@ package io.pillarbox.queue
  * [[HeapPriorityQueue.adjustModifiedElement]]. Queues copy it into primitive arrays, so that finding the next
  * element does not touch the elements themselves.
  */
-trait Prioritized {
+private[pillarbox] trait Prioritized {
   def priority: Long
 }

@@ -2,8 +2,6 @@ package io.pillarbox.queue
 
 import io.pillarbox.api.{InputView, OutputView}
 
-
-
 /**
  * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.
  *
@@ -26,7 +24,7 @@ import io.pillarbox.api.{InputView, OutputView}
  * @param rangeDeleteAfter
  *   polled elements are deleted from the store at the latest when there are so many, as one range
  */
-final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
+private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     keyGroup: Int,
     keyGroupWidth: Int,
     serializer: OrderPreservingSerializer[T],
@@ -211,7 +209,7 @@ final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
   }
 }
 
-object RocksDBCachingPriorityQueueSet {
+private[pillarbox] object RocksDBCachingPriorityQueueSet {
 
   /** Flink's default too; 128 key groups of 30-byte keys then cache about 1 MB. */
   val DefaultCacheCapacity: Int = 128

@@ -15,7 +15,7 @@ import org.rocksdb.ColumnFamilyHandle
  * @param keyGroupWidth
  *   how many bytes (1 or 2) of a key name its group, see [[OrderPreserving.keyGroupWidth]]; counts for speed only
  */
-final class RocksDBOrderedByteStore(
+private[pillarbox] final class RocksDBOrderedByteStore(
     database: RocksDBStore,
     family: ColumnFamilyHandle,
     limitBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
@@ -42,7 +42,7 @@ final class RocksDBOrderedByteStore(
   }
 }
 
-object RocksDBOrderedByteStore {
+private[pillarbox] object RocksDBOrderedByteStore {
 
   /** About 34,000 timers with short keys: the more come at a time, the nearer neighbours are, and the cheaper each is. */
   val DefaultLimitBytes: Int = 2 << 20

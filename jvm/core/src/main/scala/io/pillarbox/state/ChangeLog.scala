@@ -10,10 +10,15 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, Output
  * @param bytes in the stream
  * @param removals of the entries
  */
-final case class CommitSummary(version: Long, entries: Long, bytes: Long, removals: Long = 0)
+private[pillarbox] final case class CommitSummary(
+    version: Long,
+    entries: Long,
+    bytes: Long,
+    removals: Long = 0
+)
 
 /** A commit in memory: exactly the entries that changed since the one before. Immutable. */
-final class ChangeLog private (val summary: CommitSummary, content: Array[Byte]) {
+private[pillarbox] final class ChangeLog private (val summary: CommitSummary, content: Array[Byte]) {
 
   def isEmpty: Boolean = summary.entries == 0
 
@@ -25,7 +30,7 @@ final class ChangeLog private (val summary: CommitSummary, content: Array[Byte])
   def openStream(): InputStream = new ByteArrayInputStream(content)
 }
 
-object ChangeLog {
+private[pillarbox] object ChangeLog {
   private[state] def collect(write: OutputStream => CommitSummary): ChangeLog = {
     val out = new ByteArrayOutputStream(4096)
     val summary = write(out)

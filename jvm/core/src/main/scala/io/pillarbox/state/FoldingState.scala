@@ -1,11 +1,17 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{AggregateFunction, AggregatingState, ReduceFunction, ReducingState, State, StateDescriptor, ValueState}
-
-
+import io.pillarbox.api.{
+  AggregateFunction,
+  AggregatingState,
+  ReduceFunction,
+  ReducingState,
+  State,
+  StateDescriptor,
+  ValueState
+}
 
 /** An aggregate of all that was added, kept as a value. */
-final private[state] class FoldedReducingState[T](
+private[state] final class FoldedReducingState[T](
     value: ValueState[T],
     descriptor: StateDescriptor[_],
     reduce: ReduceFunction[T]
@@ -23,7 +29,7 @@ final private[state] class FoldedReducingState[T](
 }
 
 /** An accumulator kept as a value, into which elements are folded. */
-final private[state] class FoldedAggregatingState[IN, ACC, OUT](
+private[state] final class FoldedAggregatingState[IN, ACC, OUT](
     value: ValueState[ACC],
     descriptor: StateDescriptor[_],
     aggregate: AggregateFunction[IN, ACC, OUT]

@@ -1,8 +1,8 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.ListState
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.ListState
 
 /** A list whose elements are Scala's collections inside, and Java's outside. */
 private[pillarbox] trait IteratedList[T] extends ListState[T] {

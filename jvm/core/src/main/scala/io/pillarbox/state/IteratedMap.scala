@@ -1,10 +1,10 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{MapState, StateDescriptor}
 import java.util
 import java.util.AbstractMap.SimpleEntry
 import java.util.Map.Entry
 
+import io.pillarbox.api.{MapState, StateDescriptor}
 
 /** A map whose iterators are walks of a cursor. */
 private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {

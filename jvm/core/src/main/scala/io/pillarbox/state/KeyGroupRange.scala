@@ -6,7 +6,7 @@ package io.pillarbox.state
  * A key belongs to exactly one key group for ever (see [[KeyGroups]]), a key group to exactly one partition
  * at a time, so state can be re-partitioned without reading the keys.
  */
-final case class KeyGroupRange(start: Int, end: Int) {
+private[pillarbox] final case class KeyGroupRange(start: Int, end: Int) {
   require(start >= 0 && end >= start, s"A key-group range needs 0 <= start <= end, found [$start, $end]")
 
   /** How many key groups the range holds. */

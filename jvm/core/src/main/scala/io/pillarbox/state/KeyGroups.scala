@@ -1,7 +1,7 @@
 package io.pillarbox.state
 
 /** Maps hashes to key groups. Stable across versions: it is written to disk. */
-object KeyGroups {
+private[pillarbox] object KeyGroups {
 
   /**
    * The key group of a key whose stable hash is `hash`, among `maxKeyGroups`.

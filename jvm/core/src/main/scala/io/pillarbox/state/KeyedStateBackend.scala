@@ -1,10 +1,10 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 
 /**
  * Holds all keyed state of one partition: handles by descriptor, the current key, commits and snapshots.
@@ -16,7 +16,7 @@ import scala.collection.mutable
  * @param maxKeyGroups how many key groups there are in all; fixed for the life of the state
  * @param keyGroupRange those that this partition owns
  */
-abstract class KeyedStateBackend[K](
+private[pillarbox] abstract class KeyedStateBackend[K](
     final val keySerializer: TypeSerializer[K],
     final val maxKeyGroups: Int,
     final val keyGroupRange: KeyGroupRange,
@@ -51,7 +51,7 @@ abstract class KeyedStateBackend[K](
   }
 
   /** [[setCurrentKey]] for those who know the key's hash, which is that of the key serializer. */
-  final private[pillarbox] def setCurrentKey(key: K, hash: Int): Unit = {
+  private[pillarbox] final def setCurrentKey(key: K, hash: Int): Unit = {
     checkThread()
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
     if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
@@ -105,13 +105,13 @@ abstract class KeyedStateBackend[K](
     registered(descriptor).handle.asInstanceOf[S]
 
   /** The raw state behind a handle, whose stamps the caller judges; created if there is none. */
-  final private[pillarbox] def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
+  private[pillarbox] final def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
     registered(descriptor).raw.asInstanceOf[StampedValue[T]]
 
-  final private[pillarbox] def stampedList[T](descriptor: StateDescriptor[_]): StampedList[T] =
+  private[pillarbox] final def stampedList[T](descriptor: StateDescriptor[_]): StampedList[T] =
     registered(descriptor).raw.asInstanceOf[StampedList[T]]
 
-  final private[pillarbox] def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
+  private[pillarbox] final def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
     registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
 
   private[this] def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
@@ -257,10 +257,10 @@ abstract class KeyedStateBackend[K](
   }
 }
 
-object KeyedStateBackend {
+private[pillarbox] object KeyedStateBackend {
 
   /** A state as it is kept, and as the user sees it. */
-  final private class Registered(val raw: Stamped, val handle: State)
+  private final class Registered(val raw: Stamped, val handle: State)
 
   /** A key group takes two bytes on disk. */
   final val MaxKeyGroups: Int = 1 << 15

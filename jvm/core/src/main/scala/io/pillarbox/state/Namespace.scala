@@ -7,7 +7,7 @@ import java.util
  *
  * The bytes are written to disk as they are, so whoever makes them keeps them stable.
  */
-final class Namespace private (private[state] val bytes: Array[Byte]) {
+private[pillarbox] final class Namespace private (private[state] val bytes: Array[Byte]) {
 
   override val hashCode: Int = util.Arrays.hashCode(bytes)
 
@@ -23,7 +23,7 @@ final class Namespace private (private[state] val bytes: Array[Byte]) {
   override def toString: String = if (isVoid) "void" else bytes.map(b => f"$b%02x").mkString
 }
 
-object Namespace {
+private[pillarbox] object Namespace {
 
   /** The only namespace of state that isn't divided. */
   val Void: Namespace = new Namespace(Array.emptyByteArray)

@@ -2,8 +2,6 @@ package io.pillarbox.state
 
 import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 
-
-
 /** The rule that one name has one type. */
 private[state] object Registration {
 

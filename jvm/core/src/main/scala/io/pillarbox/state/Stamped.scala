@@ -2,8 +2,6 @@ package io.pillarbox.state
 
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 
-
-
 /**
  * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the epoch. Nothing is
  * judged by it here: whatever is stored is there. For the TTL layer, and for an operator that judges TTL outside of this
@@ -12,7 +10,7 @@ import io.pillarbox.api.{State, StateDescriptor, ValueState}
  * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and stamps that are given are
  * ignored.
  */
-sealed private[pillarbox] trait Stamped extends State {
+private[pillarbox] sealed trait Stamped extends State {
   def descriptor: StateDescriptor[_]
 
   /** Whether [[sweep]] finds anything. */

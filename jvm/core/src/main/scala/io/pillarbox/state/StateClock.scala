@@ -5,7 +5,7 @@ package io.pillarbox.state
  *
  * The time of event-time state is the watermark, so a replay of the same data gives the same answer.
  */
-trait StateClock {
+private[pillarbox] trait StateClock {
 
   /** Processing time. */
   def processingTime: Long
@@ -20,7 +20,7 @@ trait StateClock {
   def recordTimestamp: Long
 }
 
-object StateClock {
+private[pillarbox] object StateClock {
 
   /** No time is known yet. */
   final val Unknown: Long = Long.MinValue

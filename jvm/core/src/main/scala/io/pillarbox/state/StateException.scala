@@ -6,23 +6,29 @@ import java.util.ConcurrentModificationException
  * What can go wrong with state. `condition` is a stable name for programs; the message says what was wrong, the
  * value found and what to do.
  */
-sealed class StateException(val condition: String, message: String, cause: Throwable = null)
-    extends RuntimeException(s"[$condition] $message", cause)
+private[pillarbox] sealed class StateException(
+    val condition: String,
+    message: String,
+    cause: Throwable = null
+) extends RuntimeException(s"[$condition] $message", cause)
 
 /** Keyed state was used where it must not be: without a current key, from another thread, after close. */
-final class StateAccessException(condition: String, message: String)
+private[pillarbox] final class StateAccessException(condition: String, message: String)
     extends StateException(condition, message)
 
 /** A state was registered in a way that clashes with what is there. Nothing was changed. */
-final class StateRegistrationException(condition: String, message: String)
+private[pillarbox] final class StateRegistrationException(condition: String, message: String)
     extends StateException(condition, message)
 
 /** A snapshot, log or database can't be read; the message names the file. Nothing of it should be used. */
-final class StateRestoreException(condition: String, message: String, cause: Throwable = null)
-    extends StateException(condition, message, cause)
+private[pillarbox] final class StateRestoreException(
+    condition: String,
+    message: String,
+    cause: Throwable = null
+) extends StateException(condition, message, cause)
 
 /** The store under a backend failed; the message names its directory. The backend must be closed. */
-final class StateBackendException(condition: String, message: String, cause: Throwable)
+private[pillarbox] final class StateBackendException(condition: String, message: String, cause: Throwable)
     extends StateException(condition, message, cause)
 
 private[state] object StateErrors {

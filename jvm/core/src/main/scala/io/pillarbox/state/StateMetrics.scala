@@ -12,7 +12,7 @@ package io.pillarbox.state
  * @param compactionBytes read and written by compaction
  * @param compactionPending whether a compaction waits or runs
  */
-final case class StateMetrics(
+private[pillarbox] final case class StateMetrics(
     entries: Long,
     fileBytes: Long,
     memoryBytes: Long,

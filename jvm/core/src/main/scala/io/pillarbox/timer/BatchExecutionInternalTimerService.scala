@@ -10,7 +10,7 @@ import io.pillarbox.state.Namespace
  *
  * What is registered before, for whichever key is the current one, waits for its key to start.
  */
-final class BatchExecutionInternalTimerService[K](
+private[pillarbox] final class BatchExecutionInternalTimerService[K](
     keySerializer: TypeSerializer[K],
     keyContext: KeyContext[K]
 ) extends DueTimers[K] {

@@ -2,13 +2,11 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.TimeDomain
 
-
-
 /**
  * Timers that somebody polls, in the order in which they fire. What is polled is no longer registered; its key has to be
  * made the current one. Mailbox thread only.
  */
-trait DueTimers[K] extends InternalTimerService[K] {
+private[pillarbox] trait DueTimers[K] extends InternalTimerService[K] {
 
   /** The next timer of the kind that is due up to `time`; null if there is none. None is due at `Long.MinValue`. */
   def peekDue(kind: TimeDomain, time: Long): Timer[K]

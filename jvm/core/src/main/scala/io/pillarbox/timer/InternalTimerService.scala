@@ -10,7 +10,7 @@ import io.pillarbox.state.Namespace
  * time in a fixed order (see [[TimerOrder]]); one whose time has passed fires the next time that timers fire, which
  * is in the same round if it was registered by a timer. State may be used in a namespace other than the void one.
  */
-trait InternalTimerService[K] {
+private[pillarbox] trait InternalTimerService[K] {
 
   def registerEventTimeTimer(namespace: Namespace, time: Long): Unit
 

@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
@@ -15,7 +15,7 @@ import io.pillarbox.state.{KeyGroupRange, Namespace}
  * @param trackChanges
  *   whether [[commit]] can write what changed; costs a copy of each changed timer's bytes
  */
-final class InternalTimerServiceImpl[K](
+private[pillarbox] final class InternalTimerServiceImpl[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,

@@ -3,12 +3,12 @@ package io.pillarbox.timer
 import io.pillarbox.state.KeyedStateBackend
 
 /** Whose key timers are registered for. Mailbox thread. */
-trait KeyContext[K] {
+private[pillarbox] trait KeyContext[K] {
   def currentKey: K
   def setCurrentKey(key: K): Unit
 }
 
-object KeyContext {
+private[pillarbox] object KeyContext {
 
   /** The current key of state. */
   def of[K](backend: KeyedStateBackend[K]): KeyContext[K] = new KeyContext[K] {

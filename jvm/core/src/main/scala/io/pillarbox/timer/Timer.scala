@@ -13,7 +13,7 @@ import io.pillarbox.state.Namespace
  * @param timestamp
  *   in milliseconds since 1970
  */
-sealed class Timer[K] private[timer] (
+private[pillarbox] sealed class Timer[K] private[timer] (
     private[timer] final val timerType: TimerType[K],
     final val key: K,
     private[timer] final val keyHash: Int,
@@ -26,7 +26,7 @@ sealed class Timer[K] private[timer] (
 
   final def keyGroup: Int = timerType.keyGroupOf(keyHash)
 
-  final override def priority: Long = timestamp
+  override final def priority: Long = timestamp
 
   /** The same timer with a key that shares nothing mutable with this one's; itself if keys are immutable. */
   private[timer] final def copied: Timer[K] = {
@@ -41,17 +41,17 @@ sealed class Timer[K] private[timer] (
   /** Whether both are of one key. */
   private[pillarbox] final def isOfKeyOf(other: Timer[K]): Boolean = isOfKey(other.keyHash, other.key)
 
-  final override def equals(other: Any): Boolean = other match {
+  override final def equals(other: Any): Boolean = other match {
     case that: Timer[_] =>
       timestamp == that.timestamp && (kind eq that.kind) && namespace == that.namespace &&
       isOfKey(that.keyHash, that.key.asInstanceOf[K])
     case _ => false
   }
 
-  final override def hashCode: Int =
+  override final def hashCode: Int =
     (keyHash * 31 + java.lang.Long.hashCode(timestamp)) * 31 + namespace.hashCode
 
-  final override def toString: String = s"$kind timer of key $key at $timestamp" +
+  override final def toString: String = s"$kind timer of key $key at $timestamp" +
     (if (namespace.isVoid) "" else s" in namespace $namespace")
 }
 

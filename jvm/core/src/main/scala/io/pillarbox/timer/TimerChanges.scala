@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.OutputView
 import java.util.HashMap
 
+import io.pillarbox.api.OutputView
 import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
 
 /**

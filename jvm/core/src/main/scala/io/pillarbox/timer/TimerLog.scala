@@ -1,9 +1,9 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TimeDomain, TypeSerializer}
 import java.io.{DataInputStream, DataOutputStream, EOFException, InputStream, OutputStream}
 import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
 
 /**

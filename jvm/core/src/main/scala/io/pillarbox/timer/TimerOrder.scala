@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.OutputView
 import java.util.{Arrays, Comparator}
 
+import io.pillarbox.api.OutputView
 
 /**
  * The fixed order of timers of one timestamp: key group, hash of the key, bytes of key and namespace.

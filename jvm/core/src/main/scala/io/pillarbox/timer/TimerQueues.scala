@@ -6,7 +6,7 @@ import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.rocksdb.RocksDBStore
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
-trait TimerQueues {
+private[pillarbox] trait TimerQueues {
   def newQueue[K](timerType: TimerType[K], range: KeyGroupRange): KeyGroupedInternalPriorityQueue[Timer[K]]
 
   /** Whether the timers of one key are better found by an index in memory than by reading its key group. */
@@ -16,7 +16,7 @@ trait TimerQueues {
   private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] = new HeapTimerChanges(timerType)
 }
 
-object TimerQueues {
+private[pillarbox] object TimerQueues {
 
   /** On the heap: fastest, for as many timers as fit there (about 80 bytes a timer and its key). */
   object Heap extends TimerQueues {

@@ -4,7 +4,7 @@ import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroups, Namespace}
 
 /** What all timers in one queue have in common. Each timer refers to it instead of repeating it. */
-final class TimerType[K](
+private[pillarbox] final class TimerType[K](
     val kind: TimeDomain,
     val keySerializer: TypeSerializer[K],
     val maxKeyGroups: Int

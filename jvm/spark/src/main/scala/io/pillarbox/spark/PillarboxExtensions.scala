@@ -8,7 +8,7 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
  * hands it on to those made from that one, which may read a view that another session has made. `spark.sql.extensions`
  * may name it too. A session that was there before our jar registers the same at its first use.
  */
-final class PillarboxExtensions extends SparkSessionExtensionsProvider {
+private[pillarbox] final class PillarboxExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit =
     extensions.injectPlannerStrategy(_ => PillarboxStrategy)
 }

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** What Python calls, and the only class that it calls. Runs on the driver. */
-object PythonBridge {
+private[pillarbox] object PythonBridge {
 
   private lazy val build: Properties =
     Using.resource(getClass.getResourceAsStream("/io/pillarbox/version.properties")) { in =>

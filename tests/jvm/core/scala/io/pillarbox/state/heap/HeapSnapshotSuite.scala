@@ -1,10 +1,10 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.ScalaSerializers
 import java.io.ByteArrayInputStream
 
 import scala.util.Random
 
+import io.pillarbox.api.ScalaSerializers
 import io.pillarbox.state._
 import io.pillarbox.state.changelog.{CompositeKey, RecordBlock, StateStreamReader}
 import org.scalatest.funsuite.AnyFunSuite

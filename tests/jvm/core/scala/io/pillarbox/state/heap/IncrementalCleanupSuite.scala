@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{ExpiryListener, Serializers, StateTtlConfig, ValueState}
 import scala.collection.mutable
 
+import io.pillarbox.api.{ExpiryListener, Serializers, StateTtlConfig, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.scalatest.funsuite.AnyFunSuite

@@ -1,11 +1,11 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.ScalaSerializers
 import java.util.concurrent.{FutureTask, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.Try
 
+import io.pillarbox.api.ScalaSerializers
 import io.pillarbox.state.Namespace
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -1,8 +1,8 @@
 package io.pillarbox.state.operator
 
-import io.pillarbox.api.{ScalaSerializers, Serializers}
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
+import io.pillarbox.api.{ScalaSerializers, Serializers}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import org.scalatest.funsuite.AnyFunSuite

@@ -1,11 +1,11 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{ScalaSerializers, Serializers, TypeSerializer}
 import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.api.{ScalaSerializers, Serializers, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.testing.TestDisk

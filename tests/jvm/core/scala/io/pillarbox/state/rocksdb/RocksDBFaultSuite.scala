@@ -1,6 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{ScalaSerializers, Serializers, StateDescriptor, TimeDomain, ValueState}
 import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
 import java.util.zip.CRC32C
@@ -8,6 +7,7 @@ import java.util.zip.CRC32C
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.{ScalaSerializers, Serializers, StateDescriptor, TimeDomain, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.rocksdb.ColumnFamilyHandle

@@ -1,6 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{ScalaSerializers, Serializers}
 import java.io.{BufferedReader, InputStreamReader, OutputStream}
 import java.lang.management.ManagementFactory
 import java.nio.file.{Files, Path, Paths}
@@ -10,6 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Try}
 
+import io.pillarbox.api.{ScalaSerializers, Serializers}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.tags.Soak

@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescriptor, StateTtlConfig}
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescriptor, StateTtlConfig}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend

@@ -1,7 +1,7 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 
 /** A sequence as one value: its length, then the elements, which are not null. */
 final class ListSerializer[T](element: TypeSerializer[T]) extends TypeSerializer[Seq[T]] {

@@ -1,9 +1,9 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.Compatibility.{AfterMigration, Incompatible}
+import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 
 /**
  * Tuples and case classes, field by field: a bit a field that tells null from value, then the fields that are there.

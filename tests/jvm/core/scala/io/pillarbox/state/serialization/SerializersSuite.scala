@@ -1,7 +1,15 @@
 package io.pillarbox.state.serialization
 
-import io.pillarbox.api.{Bytes, InputView, OutputView, ScalaSerializers, SerializerSnapshot, Serializers, TypeSerializer}
 import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
+import io.pillarbox.api.{
+  Bytes,
+  InputView,
+  OutputView,
+  ScalaSerializers,
+  SerializerSnapshot,
+  Serializers,
+  TypeSerializer
+}
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

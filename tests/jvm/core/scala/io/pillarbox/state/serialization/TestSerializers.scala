@@ -2,8 +2,6 @@ package io.pillarbox.state.serialization
 
 import io.pillarbox.api.TypeSerializer
 
-
-
 /** Serializers with parts. */
 object TestSerializers {
 

@@ -1,13 +1,13 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import java.io.{Closeable, IOException}
 import java.net.{ConnectException, SocketException}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
+import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.FailureReport
-import org.apache.spark.sql.pillarbox.UserErrors
+import io.pillarbox.spark.task.UserErrors
 import org.scalatest.funsuite.AnyFunSuite
 
 class RetryableFailuresSuite extends AnyFunSuite {

@@ -1,8 +1,8 @@
 package io.pillarbox.spark.functions
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util.{ArrayList => JArrayList}
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import org.apache.spark.sql.Row
 
 /** Each id is answered by as many rows. */

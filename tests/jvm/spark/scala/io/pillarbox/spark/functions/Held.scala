@@ -1,9 +1,9 @@
 package io.pillarbox.spark.functions
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicInteger
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import org.apache.spark.sql.Row
 
 /** Answers the ids below `Held.answeredBelow` at once; the others stay in flight until a test completes them. */

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.functions
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util.concurrent.ForkJoinPool
 import java.util.{Map => JMap}
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import org.apache.spark.sql.Row
 
 /** Answers on other threads: the column `id` times the option `factor`. */

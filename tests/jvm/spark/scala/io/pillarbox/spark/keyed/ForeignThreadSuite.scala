@@ -20,7 +20,7 @@ import org.scalatest.time.{Seconds, Span}
 class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
   import ForeignThreadSuite._
 
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   for (backend <- Seq("heap", "rocksdb")) {
     test(s"$backend: the end of a task that fails closes no state that another thread is reading") {

@@ -1,9 +1,18 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.api.{Collector, KeyedProcessFunction, MapState, ScalaSerializers, StateDescriptor, StateTtlConfig, TimeDomain, ValueState}
 import java.util.{Map => JMap}
 
 import io.pillarbox.api.KeyedProcessFunction.{Context, OnTimerContext, OpenContext}
+import io.pillarbox.api.{
+  Collector,
+  KeyedProcessFunction,
+  MapState,
+  ScalaSerializers,
+  StateDescriptor,
+  StateTtlConfig,
+  TimeDomain,
+  ValueState
+}
 import io.pillarbox.spark.SparkSerializers
 import org.apache.spark.sql.Row
 

@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
 class AsyncIOExecSuite extends AnyFunSuite with LocalSpark with Eventually {
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   test("a function of the JVM answers from other threads, in order") {
     val df = multiplied(spark.range(0, 500, 1, 2).toDF())

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.api.{TimeDomain, ValueState}
 import java.io.OutputStream
 import java.nio.file.{Files, Path => LocalPath}
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.{TimeDomain, ValueState}
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.Namespace
 import io.pillarbox.state.TestState

@@ -206,7 +206,7 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
   }
 
   /** Keys come and go, versions are committed, snapshots taken or lost, state is dropped and loaded again. */
-  final private class RandomRun(partition: CheckpointPartition, seed: Int, steps: Int) {
+  private final class RandomRun(partition: CheckpointPartition, seed: Int, steps: Int) {
     private val random = new Random(seed)
     private val retained = 5L
     private val specs = Seq(RocksDB, RocksDB, RocksDB, Heap, storageOf("rocksdb", "heap"))

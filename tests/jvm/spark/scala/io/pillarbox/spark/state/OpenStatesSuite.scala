@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
 class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   private val schema = StructType.fromDDL("x bigint")
   private val first = StateVersion(1, Some("first"))

@@ -13,7 +13,7 @@ import org.scalatest.time.{Seconds, Span}
 class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
   import TaskLaneSuite._
 
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   test("the end of the task closes what is open, last first, and lets nobody in afterwards") {
     val lane = inTask { context =>

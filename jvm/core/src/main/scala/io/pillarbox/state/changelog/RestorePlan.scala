@@ -1,8 +1,8 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDescriptor, TypeSerializer}
 import scala.jdk.OptionConverters._
 
+import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 
 /**

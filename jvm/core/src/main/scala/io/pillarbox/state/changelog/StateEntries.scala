@@ -1,8 +1,8 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 import java.io.{BufferedInputStream, InputStream}
 
+import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 import io.pillarbox.state.StateClock
 
 /**
@@ -15,7 +15,7 @@ import io.pillarbox.state.StateClock
  * @param ttlMs
  *   0 without TTL
  */
-final case class StoredState(
+private[pillarbox] final case class StoredState(
     name: String,
     kind: StateDescriptor.Kind,
     value: SerializerSnapshot,
@@ -27,7 +27,7 @@ final case class StoredState(
  * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until the next
  * entry is asked for, and hold exactly what they are named for.
  */
-final class StoredEntry private[changelog] {
+private[pillarbox] final class StoredEntry private[changelog] {
   val key = new InputView
   val userKey = new InputView
   val value = new InputView
@@ -43,7 +43,7 @@ final class StoredEntry private[changelog] {
 }
 
 /** Reads snapshots entry by entry, and what they say of their states. One thread at a time. */
-object StateEntries {
+private[pillarbox] object StateEntries {
 
   /**
    * The states of a snapshot or log, from its beginning alone.

@@ -1,8 +1,8 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 import scala.jdk.OptionConverters._
 
+import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 
 /**
  * What a stream says of one state, so that it can be read without the program that wrote it.

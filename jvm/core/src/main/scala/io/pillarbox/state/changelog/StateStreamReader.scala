@@ -1,10 +1,10 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.api.{InputView, OutputView, TypeSerializer}
 import java.io.{EOFException, InputStream}
 import java.util
 import java.util.zip.CRC32C
 
+import io.pillarbox.api.{InputView, OutputView, TypeSerializer}
 import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.{KeyGroupRange, StateException}
 

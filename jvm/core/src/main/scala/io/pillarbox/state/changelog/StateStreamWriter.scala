@@ -1,9 +1,9 @@
 package io.pillarbox.state.changelog
 
-import io.pillarbox.api.OutputView
 import java.io.OutputStream
 import java.util.zip.CRC32C
 
+import io.pillarbox.api.OutputView
 import io.pillarbox.state.CommitSummary
 import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat._

@@ -1,10 +1,10 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.TtlStates
@@ -19,7 +19,7 @@ import io.pillarbox.state.ttl.TtlStates
  * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys have a time
  *   each, as in a batch
  */
-final class HeapKeyedStateBackend[K](
+private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,

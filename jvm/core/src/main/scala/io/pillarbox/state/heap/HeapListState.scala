@@ -1,14 +1,14 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import java.util.ConcurrentModificationException
 
+import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /** A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few lists. */
-final private[heap] class HeapListState[K, T](
+private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int

@@ -9,7 +9,7 @@ import io.pillarbox.state.ttl.SnapshotCut
  * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A stamp belongs to one
  * entry, so expiry and clean-up never copy or scan a map.
  */
-final private[heap] class HeapMapState[K, UK, UV](
+private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int

@@ -10,7 +10,7 @@ import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
  *
  * @param id of the state in streams
  */
-abstract private[heap] class HeapState[K](
+private[heap] abstract class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val id: Int,

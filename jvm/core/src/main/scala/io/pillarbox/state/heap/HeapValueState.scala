@@ -6,7 +6,7 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /** One object a key, its stamp in the column beside it: values, and the aggregates of the appending states. */
-final private[heap] class HeapValueState[K, V](
+private[heap] final class HeapValueState[K, V](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int

@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.TypeSerializer
 import java.util
 
+import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state.Namespace
 
 /**

@@ -1,8 +1,8 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.TypeSerializer
 import java.util
 
+import io.pillarbox.api.TypeSerializer
 
 /**
  * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's key in its

@@ -1,11 +1,11 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.InputView
 import java.nio.ByteBuffer
 import java.util
 
 import scala.collection.mutable
 
+import io.pillarbox.api.InputView
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 

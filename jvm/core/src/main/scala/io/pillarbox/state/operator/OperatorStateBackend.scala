@@ -1,10 +1,10 @@
 package io.pillarbox.state.operator
 
-import io.pillarbox.api.{InputView, ListState, SerializerSnapshot, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{InputView, ListState, SerializerSnapshot, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 
@@ -14,7 +14,7 @@ import io.pillarbox.state.changelog._
  * For the owner thread only. A snapshot has all elements in order; restoring several snapshots, one after the other, appends
  * them, so partitions can be merged.
  */
-final class OperatorStateBackend {
+private[pillarbox] final class OperatorStateBackend {
   private[this] val states = mutable.LinkedHashMap.empty[String, HeapOperatorList[_]]
   private[this] val unclaimed =
     mutable.LinkedHashMap.empty[String, mutable.ArrayBuffer[(StateMeta, Array[Byte])]]
@@ -101,7 +101,7 @@ final class OperatorStateBackend {
 }
 
 /** A list of one partition. Elements are never null. */
-trait OperatorListState[T] {
+private[pillarbox] trait OperatorListState[T] {
   def add(value: T): Unit
   def addAll(values: Iterable[T]): Unit
 

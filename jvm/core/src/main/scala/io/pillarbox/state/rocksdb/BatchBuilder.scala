@@ -2,8 +2,6 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.OutputView
 
-
-
 /**
  * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that has become large is
  * written by itself, the rest with [[write]]. Not thread-safe.

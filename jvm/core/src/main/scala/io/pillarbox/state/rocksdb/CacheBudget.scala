@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicLong
  *
  * @param limit in bytes, for all caches together
  */
-final class CacheBudget(val limit: Long) {
+private[pillarbox] final class CacheBudget(val limit: Long) {
   private[this] val taken = new AtomicLong
 
   /** Bytes that are taken. */
@@ -28,7 +28,7 @@ final class CacheBudget(val limit: Long) {
   }
 }
 
-object CacheBudget {
+private[pillarbox] object CacheBudget {
 
   /** For caches that have their own memory only. */
   val None = new CacheBudget(0L)

@@ -1,6 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{InputView, OutputView}
 import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
@@ -10,6 +9,7 @@ import java.util.zip.CRC32C
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.StateBackendException
 
 /**

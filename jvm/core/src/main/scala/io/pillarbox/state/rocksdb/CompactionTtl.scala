@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
 import scala.jdk.OptionConverters._
 
 import io.pillarbox.api.StateTtlConfig.UpdateType
+import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
 import io.pillarbox.state.changelog.StateMeta
 
 /**

@@ -1,10 +1,10 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{InputView, OutputView}
 import java.io.IOException
 import java.nio.file.{Files, Path}
 import java.util.zip.CRC32C
 
+import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.changelog.StreamHeader
 import io.pillarbox.state.{StateBackendException, StateRestoreException}
 

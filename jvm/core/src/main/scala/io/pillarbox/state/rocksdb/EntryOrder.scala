@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.Bytes
 import java.util
 
+import io.pillarbox.api.Bytes
 import io.pillarbox.state.rocksdb.EntryOrder._
 
 /**

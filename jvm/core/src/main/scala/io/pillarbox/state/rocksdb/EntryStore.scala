@@ -1,10 +1,10 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{Bytes, InputView, OutputView}
 import java.util
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{Bytes, InputView, OutputView}
 import io.pillarbox.state.rocksdb.EntryStore._
 import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Known, Partial}
 import org.rocksdb.RocksDB

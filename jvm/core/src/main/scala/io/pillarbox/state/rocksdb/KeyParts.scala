@@ -2,8 +2,6 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.InputView
 
-
-
 /** Takes a composite key apart. Reusable; the views are on the bytes given last. */
 private[rocksdb] final class KeyParts {
   private[this] val whole = new InputView

@@ -2,8 +2,6 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView}
 
-
-
 /** When a list was read last under OnReadAndWrite, and which elements were there: those with a number below `below`. */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {
   def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own

@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{Bytes, InputView, OutputView}
 import java.util
 
+import io.pillarbox.api.{Bytes, InputView, OutputView}
 import io.pillarbox.state.changelog.RecordCursor
 
 /**

@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{InputView, OutputView}
 import java.util
 
+import io.pillarbox.api.{InputView, OutputView}
 
 /**
  * The lists of a state as chunks: reading a short list is one lookup, and no write touches more than a chunk however long

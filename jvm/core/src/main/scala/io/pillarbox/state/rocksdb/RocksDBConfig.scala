@@ -17,7 +17,7 @@ import java.nio.file.Path
  * @param listChunkBytes how much of a list lies in one entry of the database, and so is written at once, about
  * @param statistics whether cache hits and compaction are counted, at a few percent of the speed
  */
-final case class RocksDBConfig(
+private[pillarbox] final case class RocksDBConfig(
     directory: Path,
     memoryLimit: Long = 256L << 20,
     cacheBytes: Int = 8 << 20,

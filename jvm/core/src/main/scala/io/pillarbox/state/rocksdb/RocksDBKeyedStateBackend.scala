@@ -1,11 +1,11 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import java.io.{InputStream, OutputStream}
 import java.nio.file.Path
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.TtlStates
@@ -17,7 +17,7 @@ import org.rocksdb.TickerType
  * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused, for
  * nothing in it can be trusted.
  */
-final class RocksDBKeyedStateBackend[K](
+private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
     maxKeyGroups: Int,
     keyGroupRange: KeyGroupRange,

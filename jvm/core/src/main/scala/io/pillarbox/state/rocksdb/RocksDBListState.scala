@@ -1,17 +1,17 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
+import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state._
 
 /**
  * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under which a commit
  * tells of it: so a commit tells of single elements, and what expires or is renewed costs its chunk, not the list.
  */
-final private[rocksdb] class RocksDBListState[K, T](
+private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     column: StateColumn,

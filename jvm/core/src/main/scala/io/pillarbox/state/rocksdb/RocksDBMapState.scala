@@ -4,7 +4,7 @@ import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 
 /** One entry of RocksDB an entry of a map. */
-final private[rocksdb] class RocksDBMapState[K, UK, UV](
+private[rocksdb] final class RocksDBMapState[K, UK, UV](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     column: StateColumn

@@ -10,7 +10,8 @@ import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
  *
  * @param limit in bytes, for all databases together
  */
-final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double) extends AutoCloseable {
+private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double)
+    extends AutoCloseable {
   private[this] val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
   private[this] val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
   private var users = 0
@@ -33,7 +34,7 @@ final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double) ex
   }
 }
 
-object RocksDBMemory {
+private[pillarbox] object RocksDBMemory {
 
   /** Of the limit, at most half is for write buffers. */
   private val WriteBufferRatio = 0.5

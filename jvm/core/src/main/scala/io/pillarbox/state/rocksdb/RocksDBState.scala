@@ -4,7 +4,7 @@ import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TypeSeri
 import io.pillarbox.state._
 
 /** What RocksDB's handles share: keys as bytes, values with their stamp before them. */
-abstract private[rocksdb] class RocksDBState[K, V](
+private[rocksdb] abstract class RocksDBState[K, V](
     protected val backend: RocksDBKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val column: StateColumn

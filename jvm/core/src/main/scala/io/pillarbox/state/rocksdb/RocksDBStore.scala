@@ -16,7 +16,7 @@ import org.rocksdb._
  * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has no write-ahead
  * log: what must survive a crash is in the snapshots and logs.
  */
-final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
+private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private[this] val memory = RocksDBMemory.acquire(config.memoryLimit)
   private[this] val natives = mutable.ArrayBuffer.empty[AutoCloseable]
   private[this] val tableConfig = new BlockBasedTableConfig()

@@ -4,7 +4,7 @@ import io.pillarbox.api.StateDescriptor
 import io.pillarbox.state._
 
 /** One entry a key: values, and the accumulators of the appending states. */
-final private[rocksdb] class RocksDBValueState[K, V](
+private[rocksdb] final class RocksDBValueState[K, V](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     column: StateColumn

@@ -5,7 +5,7 @@ import java.util
 import org.rocksdb.{ReadOptions, RocksIterator, Slice}
 
 /** Some entries of a scan, in order. */
-final class ScanPage(capacity: Int) {
+private[pillarbox] final class ScanPage(capacity: Int) {
   private[this] var content = new Array[Array[Byte]](capacity * 2)
 
   var size = 0

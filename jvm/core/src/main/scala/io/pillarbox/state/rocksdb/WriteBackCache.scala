@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{Bytes, OutputView}
 import java.util
 
+import io.pillarbox.api.{Bytes, OutputView}
 
 /**
  * Entries of several column families by their bytes, in one arena: what was read, and what was written but isn't in

@@ -6,7 +6,7 @@ import io.pillarbox.state._
  * Clears away what is expired under other keys, a few entries an access, so that what nobody reads any more goes away at a
  * small, fixed cost. The entries of some accesses are looked at together, at the first of them.
  */
-final private[pillarbox] class Cleaner(
+private[pillarbox] final class Cleaner(
     policy: TtlPolicy,
     raw: Stamped,
     backend: KeyedStateBackend[_],

@@ -1,9 +1,9 @@
 package io.pillarbox.state.ttl
 
-import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
 import scala.jdk.OptionConverters._
 
 import io.pillarbox.api.StateTtlConfig.{UpdateType, Visibility}
+import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
 import io.pillarbox.state._
 
 /**
@@ -12,7 +12,7 @@ import io.pillarbox.state._
  * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
  * switched on): its life starts at the first watermark that is known to the backend, else when it is met with a time known.
  */
-final private[pillarbox] class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
+private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
   private[this] val clock = backend.clock
   private[this] val ttl = config.ttlMs
   private[this] val eventTime = config.timeDomain == TimeDomain.EVENT_TIME
@@ -83,7 +83,7 @@ private[pillarbox] object TtlPolicy {
 }
 
 /** What a full snapshot leaves out: nothing, or what is expired if the TTL asks for that. */
-final private[state] class SnapshotCut private (upTo: Long, first: Long) {
+private[state] final class SnapshotCut private (upTo: Long, first: Long) {
   def leavesOut(stamp: Long): Boolean = Stamped.isUpTo(stamp, upTo, first)
 }
 

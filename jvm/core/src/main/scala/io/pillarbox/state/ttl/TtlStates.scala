@@ -4,7 +4,7 @@ import io.pillarbox.api.{State, StateDescriptor, ValueState}
 import io.pillarbox.state._
 
 /** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
-sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
+private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends State {
   private[this] val listener = raw.descriptor.expiryListener.orElse(null)
 
@@ -27,7 +27,7 @@ sealed abstract private[ttl] class TtlLayer(raw: Stamped, policy: TtlPolicy, bac
   }
 }
 
-final private class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, backend: KeyedStateBackend[_])
+private final class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends TtlLayer(raw, policy, backend)
     with ValueState[V] {
 
@@ -55,7 +55,7 @@ final private class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, ba
   }
 }
 
-final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
+private final class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends TtlLayer(raw, policy, backend)
     with IteratedList[T] {
 
@@ -88,7 +88,7 @@ final private class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
   override def replaceBy(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
 }
 
-final private class TtlMapState[UK, UV](
+private final class TtlMapState[UK, UV](
     raw: StampedMap[UK, UV],
     policy: TtlPolicy,
     backend: KeyedStateBackend[_]

@@ -3,9 +3,9 @@ package io.pillarbox.spark.async
 import org.apache.spark.sql.pillarbox.UserFunction
 
 /** What an async I/O operator calls. */
-sealed trait AsyncIOFunction
+private[pillarbox] sealed trait AsyncIOFunction
 
-object AsyncIOFunction {
+private[pillarbox] object AsyncIOFunction {
 
   /** A Python function, pickled, with the environment it needs. */
   final case class Python(function: UserFunction, artifactId: Option[String]) extends AsyncIOFunction

@@ -19,8 +19,11 @@ import org.apache.spark.sql.types.StructType
  * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which waits,
  * but with `poll`: so it can hand out rows of its own that are ready while this one has none.
  */
-final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], context: TaskContext)
-    extends Iterator[InternalRow]
+private[pillarbox] final class AsyncIOIterator(
+    task: AsyncIOTask,
+    input: Iterator[InternalRow],
+    context: TaskContext
+) extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {
 
   private val lane: TaskLane = input match {
@@ -116,7 +119,7 @@ final class AsyncIOIterator(task: AsyncIOTask, input: Iterator[InternalRow], con
 }
 
 /** What an iterator has that was asked without waiting. */
-sealed private[async] trait Polled
+private[async] sealed trait Polled
 
 private[async] object Polled {
   case object Row extends Polled

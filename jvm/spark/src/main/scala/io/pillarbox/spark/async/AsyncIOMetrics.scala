@@ -4,7 +4,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /** The operator's metrics in Spark's UI. */
-object AsyncIOMetrics {
+private[pillarbox] object AsyncIOMetrics {
   val OutputRows = "numOutputRows"
   val Calls = "calls"
   val InFlightMax = "inFlightMax"

@@ -6,9 +6,9 @@ import org.apache.spark.sql.types.StructType
 
 /** What becomes of a row whose call finally failed. */
 @JsonDeserialize(using = classOf[OnErrorReader])
-sealed abstract class OnError(val name: String)
+private[pillarbox] sealed abstract class OnError(val name: String)
 
-object OnError {
+private[pillarbox] object OnError {
   case object Raise extends OnError("raise")
   case object Null extends OnError("null")
   case object Column extends OnError("column")
@@ -17,7 +17,7 @@ object OnError {
     SpecJson.choice("on_error", name, Seq(Raise, Null, Column).map(option => option.name -> option): _*)
 }
 
-final private class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
+private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
 /**
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter.
@@ -25,7 +25,7 @@ final private class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
  * @param retryOn
  *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
  */
-final case class RetrySpec(
+private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
     backoffMs: Long,
     multiplier: Double = 1.0,
@@ -35,7 +35,7 @@ final case class RetrySpec(
 )
 
 /** At most `permits` calls started in any `intervalMs`. */
-final case class RateSpec(permits: Int, intervalMs: Long)
+private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
 
 /**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
@@ -56,7 +56,7 @@ final case class RateSpec(permits: Int, intervalMs: Long)
  * @param json
  *   the very text this was read from; the worker gets it too
  */
-final case class AsyncIOSpec(
+private[pillarbox] final case class AsyncIOSpec(
     name: String,
     mode: String = "row",
     className: Option[String],
@@ -108,7 +108,7 @@ final case class AsyncIOSpec(
   ).flatten
 }
 
-object AsyncIOSpec {
+private[pillarbox] object AsyncIOSpec {
 
   /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {

@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.StructType
  * @param resultSchema
  *   the columns that are added, the error column included
  */
-final case class AsyncIOTask(
+private[pillarbox] final case class AsyncIOTask(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     operatorId: String,
@@ -121,7 +121,7 @@ final case class AsyncIOTask(
   }
 }
 
-object AsyncIOTask {
+private[pillarbox] object AsyncIOTask {
 
   /** A quarter of the capacity covers the way there and back, a few ms, unless calls are as short as that. */
   private final val LookAheadShare = 4

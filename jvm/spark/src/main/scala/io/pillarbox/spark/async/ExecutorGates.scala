@@ -7,7 +7,8 @@ import scala.collection.mutable
 import io.pillarbox.async.{CallGate, ConcurrencyGate, RateGate}
 
 /** A task's part in a limit that it shares with others. Closed once the task has given all permits back. */
-final class HeldGate private[async] (val gate: CallGate, release: () => Unit) extends AutoCloseable {
+private[pillarbox] final class HeldGate private[async] (val gate: CallGate, release: () => Unit)
+    extends AutoCloseable {
   private var isHeld = true
 
   override def close(): Unit = if (isHeld) {
@@ -25,7 +26,7 @@ final class HeldGate private[async] (val gate: CallGate, release: () => Unit) ex
  * @param nanoTime
  *   from an arbitrary origin
  */
-final class ExecutorGates(nanoTime: () => Long) {
+private[pillarbox] final class ExecutorGates(nanoTime: () => Long) {
   import ExecutorGates._
 
   private val gates = mutable.HashMap.empty[Key, Shared]
@@ -60,7 +61,7 @@ final class ExecutorGates(nanoTime: () => Long) {
   }
 }
 
-object ExecutorGates {
+private[pillarbox] object ExecutorGates {
 
   /** Those of this executor. */
   val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime())

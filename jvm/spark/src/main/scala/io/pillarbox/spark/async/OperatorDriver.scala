@@ -2,11 +2,12 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
 import io.pillarbox.mailbox._
+import io.pillarbox.spark.task.UserErrors
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
+import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * Runs one async operator on the thread that pulls its rows, from the first row to the last. All inside its lane.
@@ -17,7 +18,7 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserErrors}
  * @param progress
  *   told when a step may do something again after one had nothing to do
  */
-final private class OperatorDriver(
+private final class OperatorDriver(
     task: AsyncIOTask,
     input: Iterator[InternalRow],
     output: AsyncOutput[InternalRow, InternalRow],

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import java.util.function.Predicate
 
+import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.JvmExceptions
-import org.apache.spark.sql.pillarbox.ReportedException
+import io.pillarbox.spark.task.ReportedException
 
 /**
  * Which failures are worth another attempt. The Python worker says so itself; of the JVM's exceptions those that are, or
@@ -15,7 +15,7 @@ import org.apache.spark.sql.pillarbox.ReportedException
  * @param classes
  *   full names; none named: every exception
  */
-final private class RetryableFailures(classes: Set[String]) extends Predicate[Throwable] {
+private final class RetryableFailures(classes: Set[String]) extends Predicate[Throwable] {
 
   override def test(failure: Throwable): Boolean = failure match {
     case call: PythonCallException => call.retryable

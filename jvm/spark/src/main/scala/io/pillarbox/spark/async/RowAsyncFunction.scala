@@ -1,16 +1,16 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.UserErrors
 import io.pillarbox.spark.task.{UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
-import org.apache.spark.sql.pillarbox.UserErrors
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StructType
  * @param resultSchema
  *   these, and the columns after them that the function does not know, which are null
  */
-final class RowAsyncFunction(
+private[pillarbox] final class RowAsyncFunction(
     operator: String,
     function: AsyncFunction[Row, Row],
     inputSchema: StructType,

@@ -1,14 +1,14 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.api.AsyncTimeoutException
 import java.util.{Collection => JCollection, Collections => JCollections}
 
+import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.FailurePolicy
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
+import io.pillarbox.spark.task.{ReportedException, UserErrors}
 import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * @param show
  *   a row's text for messages
  */
-final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
+private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     extends FailurePolicy[InternalRow, InternalRow] {
   import RowFailurePolicy._
 
@@ -73,7 +73,7 @@ final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     )
 }
 
-object RowFailurePolicy {
+private[pillarbox] object RowFailurePolicy {
   private final val CallFailed = "ASYNC_CALL_FAILED"
 
   /** Of a call that had no answer in time; the Python engine has the same. */

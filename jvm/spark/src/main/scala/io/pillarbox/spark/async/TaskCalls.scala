@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
 /** How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM. */
-sealed abstract private class TaskCalls {
+private sealed abstract class TaskCalls {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
@@ -39,7 +39,7 @@ private object TaskCalls {
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
     }
 
-  final private class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
+  private final class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
       extends TaskCalls {
     override val function: RowAsyncFunction = new RowAsyncFunction(
       task.spec.operator,
@@ -55,7 +55,7 @@ private object TaskCalls {
     override def abort(): Unit = ()
   }
 
-  final private class PythonCalls(
+  private final class PythonCalls(
       task: AsyncIOTask,
       python: AsyncIOFunction.Python,
       context: TaskContext,

@@ -6,7 +6,7 @@ import scala.util.matching.Regex
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 /** The texts of errors that both sides raise, as the Python package has them (`errors.json`, which travels in the jar). */
-object ErrorCatalogue {
+private[pillarbox] object ErrorCatalogue {
   private val Parameter = """\{(\w+)(!r)?\}""".r
 
   private lazy val errors: JsonNode =

@@ -22,7 +22,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
  * @param traceback
  *   of the user's code, or the stack of the JVM
  */
-final case class FailureReport(
+private[pillarbox] final case class FailureReport(
     errorType: String,
     name: String,
     text: String,
@@ -71,7 +71,7 @@ final case class FailureReport(
   }
 }
 
-object FailureReport {
+private[pillarbox] object FailureReport {
 
   /** Spark Connect may hand over 2,048 characters only, which the line for programs has to be among. */
   private final val LongestHead = 400

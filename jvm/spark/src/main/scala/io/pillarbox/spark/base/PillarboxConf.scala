@@ -11,7 +11,7 @@ import org.apache.spark.sql.internal.SQLConf
  * @param doc
  *   what it does, for the page of settings
  */
-final class PillarboxConf[T] private (
+private[pillarbox] final class PillarboxConf[T] private (
     val key: String,
     val default: String,
     val doc: String,
@@ -30,7 +30,7 @@ final class PillarboxConf[T] private (
 }
 
 /** All settings. */
-object PillarboxConf {
+private[pillarbox] object PillarboxConf {
 
   val SnapshotEvery: PillarboxConf[Int] = new PillarboxConf(
     "spark.pillarbox.state.snapshotEvery",

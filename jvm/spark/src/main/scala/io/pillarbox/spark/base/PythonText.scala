@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
 
 /** Shows rows in messages as Python shows them, whatever has called the function. Any thread. */
-object PythonText {
+private[pillarbox] object PythonText {
   private final val LongestRow = 200
   private final val MicrosPerSecond = 1000000L
   private final val MicrosPerDay = 86400L * MicrosPerSecond

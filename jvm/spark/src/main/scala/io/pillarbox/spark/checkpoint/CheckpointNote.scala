@@ -27,7 +27,7 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
  * @param isCoarse
  *   whether it is of a release that did not tell the column form from the row form
  */
-final case class CheckpointNote(
+private[pillarbox] final case class CheckpointNote(
     operator: String,
     keyType: String,
     timeSorted: Boolean,
@@ -74,7 +74,7 @@ final case class CheckpointNote(
     .toString
 }
 
-object CheckpointNote {
+private[pillarbox] object CheckpointNote {
   private final val Folder = "_pillarbox"
   private final val File = "operator.json"
   private final val Version = 1

@@ -16,7 +16,7 @@ import io.pillarbox.state.StateRestoreException
  * @param checksum
  *   CRC-32C of its content
  */
-final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
+private[pillarbox] final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
 
 /**
  * What a database consists of: sorted tables, which never change and are shared between snapshots, and the few small
@@ -28,7 +28,7 @@ final case class SharedFile(local: String, shared: String, bytes: Long, checksum
  * @param timersInside
  *   whether the timers are in the database; else they are the other part of the container
  */
-final case class DatabaseManifest(
+private[pillarbox] final case class DatabaseManifest(
     timersInside: Boolean,
     tables: Seq[SharedFile],
     small: Seq[(String, Array[Byte])]
@@ -54,7 +54,7 @@ final case class DatabaseManifest(
   }
 }
 
-object DatabaseManifest {
+private[pillarbox] object DatabaseManifest {
 
   /** More tables are no database of ours: RocksDB's own limit of open files would be passed long before. */
   private final val MaxFiles = 1 << 20

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.QueryState
  *
  * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts a query.
  */
-object DueTimers extends QueryState {
+private[pillarbox] object DueTimers extends QueryState {
   private final val Readers = 16
 
   override def isOurs(operator: Path, conf: Configuration): Boolean =

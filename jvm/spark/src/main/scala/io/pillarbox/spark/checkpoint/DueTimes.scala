@@ -1,7 +1,7 @@
 package io.pillarbox.spark.checkpoint
 
 /** When the next timers of each kind are due, in milliseconds since 1970; `Long.MaxValue` where there is none. */
-final case class DueTimes(eventTime: Long, processingTime: Long) {
+private[pillarbox] final case class DueTimes(eventTime: Long, processingTime: Long) {
 
   /** The earlier time of each kind. */
   def min(that: DueTimes): DueTimes =
@@ -12,7 +12,7 @@ final case class DueTimes(eventTime: Long, processingTime: Long) {
     (watermark != Long.MinValue && eventTime <= watermark) || processingTime <= time
 }
 
-object DueTimes {
+private[pillarbox] object DueTimes {
   val Never: DueTimes = DueTimes(Long.MaxValue, Long.MaxValue)
 
   /** The watermark as Spark tells it: it begins with 0 before there is one, and never has one below. */

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
  * Under checkpoint format 1 two attempts of a task write one name, and what the later one goes on with must be what is
  * in the file. Only there the file is away for a moment, between two renames.
  */
-final private class ReplacingFileManager(path: Path, conf: Configuration)
+private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {
 
   override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {

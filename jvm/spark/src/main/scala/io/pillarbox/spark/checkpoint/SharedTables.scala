@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.Path
  * A file has a name of its own that begins with the version it was written for, is never changed, and is deleted when no
  * snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same way.
  */
-final class SharedTables(partition: Path, conf: Configuration) {
+private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
 
   /** Copies a local file there. */

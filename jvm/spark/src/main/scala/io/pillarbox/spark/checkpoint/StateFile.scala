@@ -1,9 +1,9 @@
 package io.pillarbox.spark.checkpoint
 
 /** What a file of state holds. */
-sealed abstract class StateFileKind(val suffix: String, val isFull: Boolean)
+private[pillarbox] sealed abstract class StateFileKind(val suffix: String, val isFull: Boolean)
 
-object StateFileKind {
+private[pillarbox] object StateFileKind {
 
   /** What one micro-batch changed. */
   case object Delta extends StateFileKind("delta", isFull = false)
@@ -25,11 +25,11 @@ object StateFileKind {
  * @param version
  *   that the state has with this file
  */
-final case class StateFile(kind: StateFileKind, version: Long, id: Option[String]) {
+private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long, id: Option[String]) {
   def name: String = s"$version${id.fold("")("_" + _)}.${kind.suffix}"
 }
 
-object StateFile {
+private[pillarbox] object StateFile {
   private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database)""".r
 
   /** None for files of others. */

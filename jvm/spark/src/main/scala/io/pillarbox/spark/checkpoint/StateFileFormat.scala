@@ -16,7 +16,7 @@ import io.pillarbox.state.StateRestoreException
  * }}}
  * The contents have checksums of their own; this one covers that they belong together and are complete.
  */
-object StateFileFormat {
+private[pillarbox] object StateFileFormat {
   private val Magic = 0x50424f5853544154L
   final val Version = 1
   private val ChunkSize = 64 << 10

@@ -62,7 +62,7 @@ private[checkpoint] object StateFiles {
 }
 
 /** Any file system that Spark can have checkpoints on. */
-final private class ManagedStateFiles(folder: Path, files: CheckpointFileManager) extends StateFiles {
+private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager) extends StateFiles {
 
   override def list(): Seq[String] =
     try files.list(folder).toSeq.filterNot(_.isDirectory).map(_.getPath.getName)
@@ -97,7 +97,7 @@ final private class ManagedStateFiles(folder: Path, files: CheckpointFileManager
  * rename asks there, which takes longer than a small commit; and files of state have checksums of their own, so they
  * need no second file with one.
  */
-final private class LocalStateFiles(folder: LocalPath) extends StateFiles {
+private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
 
   override def list(): Seq[String] =
     try {

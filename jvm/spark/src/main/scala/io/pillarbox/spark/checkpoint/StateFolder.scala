@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path
  *
  * One object for a task; several folders objects on one path may be used at the same time.
  */
-final class StateFolder(val path: Path, private[spark] val conf: Configuration) {
+private[pillarbox] final class StateFolder(val path: Path, private[spark] val conf: Configuration) {
   private lazy val files = StateFiles.in(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */

@@ -13,7 +13,7 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  * A snapshot counts only if it has the id of the delta of its version: one that an attempt took whose delta was then
  * replaced by another attempt's (checkpoint format 1) is of no use.
  */
-final class StateHistory(folder: StateFolder) {
+private[pillarbox] final class StateHistory(folder: StateFolder) {
 
   /**
    * The files to read for `version`, in order: at most one snapshot, then deltas.

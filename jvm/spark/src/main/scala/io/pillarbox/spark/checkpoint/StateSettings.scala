@@ -22,7 +22,7 @@ import org.apache.spark.util.SerializableConfiguration
  * @param reportCommits
  *   whether Spark wants to hear of every commit
  */
-final case class StateSettings(
+private[pillarbox] final case class StateSettings(
     hadoopConf: Broadcast[SerializableConfiguration],
     withIds: Boolean,
     versionsToRetain: Int,

@@ -6,7 +6,7 @@ package io.pillarbox.spark.checkpoint
  * @param id
  *   None where Spark does not tell (checkpoint format 1), and for the empty state
  */
-final case class StateVersion(number: Long, id: Option[String]) {
+private[pillarbox] final case class StateVersion(number: Long, id: Option[String]) {
 
   /** Whether state of version `that` is what is asked for by this. */
   def isMetBy(that: StateVersion): Boolean = number == that.number && id.forall(that.id.contains)
@@ -14,7 +14,7 @@ final case class StateVersion(number: Long, id: Option[String]) {
   override def toString: String = number.toString + id.fold("")(id => s" ($id)")
 }
 
-object StateVersion {
+private[pillarbox] object StateVersion {
 
   /** Before the first micro-batch. */
   val Empty: StateVersion = StateVersion(0, None)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
 /** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */
-final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
+private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
   private val conf = SparkAdapter.hadoopConf(session)
   private val root = new Path(checkpoint, "state")
   private val batches = new CommittedBatches(session, checkpoint)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** Makes DataFrames of stored state. On the driver. */
-object StateReader {
+private[pillarbox] object StateReader {
 
   /**
    * The entries of one state, or the timers, of one version: read when the DataFrame is, a task for each partition.

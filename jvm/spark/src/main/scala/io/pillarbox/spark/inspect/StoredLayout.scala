@@ -1,9 +1,9 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.api.TimeDomain
 import java.io.{BufferedOutputStream, InputStream}
 import java.nio.file.{Files, Path}
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialState, PartitionState, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
@@ -14,7 +14,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** How state of one kind becomes rows. Travels to the tasks. */
-sealed private trait StoredLayout extends Serializable {
+private sealed trait StoredLayout extends Serializable {
 
   def keys: StructType
 
@@ -43,7 +43,7 @@ sealed private trait StoredLayout extends Serializable {
 }
 
 /** Entries of a state, which are read from a snapshot in the portable format: the same for every backend. */
-sealed abstract private class EntryLayout(state: StoredState) extends StoredLayout {
+private sealed abstract class EntryLayout(state: StoredState) extends StoredLayout {
   @transient protected lazy val value: StoredType = StoredType.of(state.value)
 
   /** When the entry was written or renewed, and until when it lives. */
@@ -72,7 +72,7 @@ sealed abstract private class EntryLayout(state: StoredState) extends StoredLayo
 }
 
 /** A value or an accumulator a key. */
-final private class ValueLayout(override val keys: StructType, state: StoredState)
+private final class ValueLayout(override val keys: StructType, state: StoredState)
     extends EntryLayout(state) {
   override protected def columns: Seq[StructField] = Seq(field("value", value.dataType)) ++ lifetime
 
@@ -81,7 +81,7 @@ final private class ValueLayout(override val keys: StructType, state: StoredStat
 }
 
 /** A row an element, with its place in its list. */
-final private class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+private final class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
   override protected def columns: Seq[StructField] =
     Seq(field("index", IntegerType), field("value", value.dataType)) ++ lifetime
 
@@ -96,7 +96,7 @@ final private class ListLayout(override val keys: StructType, state: StoredState
 }
 
 /** A row an entry. */
-final private class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
+private final class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
   @transient private lazy val mapKey = StoredType.of(state.userKey.get)
 
   override protected def columns: Seq[StructField] =
@@ -113,7 +113,7 @@ final private class MapLayout(override val keys: StructType, state: StoredState)
 }
 
 /** The rows of a time-sorted operator that wait for the watermark, with their time. */
-final private class WaitingLayout(override val keys: StructType, state: StoredState)
+private final class WaitingLayout(override val keys: StructType, state: StoredState)
     extends EntryLayout(state) {
   override protected def columns: Seq[StructField] =
     Seq(field("value", value.dataType), field("timestamp", TimestampType))
@@ -123,7 +123,7 @@ final private class WaitingLayout(override val keys: StructType, state: StoredSt
 }
 
 /** A row a timer of the function. */
-final private class TimerLayout(override val keys: StructType) extends StoredLayout {
+private final class TimerLayout(override val keys: StructType) extends StoredLayout {
   override protected def columns: Seq[StructField] =
     Seq(field("kind", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 

@@ -12,13 +12,13 @@ import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 
 /** Where a partition's state is, and which version of it is meant. */
-final private case class StoredPartition(index: Int, folder: String, version: StateVersion) extends Partition
+private final case class StoredPartition(index: Int, folder: String, version: StateVersion) extends Partition
 
 /**
  * The rows of one version of state, a task for each partition. The state is loaded into a database of its own, which is
  * gone when the task ends; the query that wrote it may go on meanwhile.
  */
-final private class StoredRowsRDD(
+private final class StoredRowsRDD(
     context: SparkContext,
     stored: Seq[StoredPartition],
     layout: StoredLayout,

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * @param read
  *   a value as Catalyst has it; the view holds at least the value
  */
-final private case class StoredType(dataType: DataType, read: InputView => Any)
+private final case class StoredType(dataType: DataType, read: InputView => Any)
 
 private object StoredType {
 

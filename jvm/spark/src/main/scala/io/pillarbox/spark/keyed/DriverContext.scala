@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
 /** What surrounds the operator of one task, and where its rows gather. */
-final private class DriverContext(
+private final class DriverContext(
     override val task: KeyedTask,
     state: PartitionState,
     allTimers: InternalTimerService[UnsafeRow],
@@ -39,13 +39,13 @@ final private class DriverContext(
 
   override def keyOf(row: InternalRow): UnsafeRow = toKey(row).asInstanceOf[UnsafeRow]
 
-  private[keyed] override def clock: EventClock = state.clock
+  override private[keyed] def clock: EventClock = state.clock
 
   override def collect(row: InternalRow): Unit = ready.add(row)
 
-  private[keyed] override def collectAll(rows: Iterator[UnsafeRow]): Unit = ready.addAll(rows)
+  override private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit = ready.addAll(rows)
 
-  private[keyed] override def settleRows(): Unit = ready.settle()
+  override private[keyed] def settleRows(): Unit = ready.settle()
 
   override def resume(): Unit = onResume()
 

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  * An entry without a timestamp starts its life now, as far as the time is known.
  */
-final private class InitialLoader(
+private final class InitialLoader(
     context: DriverContext,
     layout: InitialLayout,
     targets: Map[String, () => InitialTarget]

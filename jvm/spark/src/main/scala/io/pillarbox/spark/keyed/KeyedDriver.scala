@@ -17,7 +17,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * The default action takes a step; an operator's answers come as mail. While the operator refuses an event, or has
  * answers to give before the order can go on, the default action is suspended and the thread sleeps on the mailbox.
  */
-final private class KeyedDriver(
+private final class KeyedDriver(
     task: KeyedTask,
     input: Iterator[InternalRow],
     state: PartitionState,

@@ -1,11 +1,11 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
+import io.pillarbox.spark.task.{ReportedException, UserErrors}
 import io.pillarbox.state.StateException
-import org.apache.spark.sql.pillarbox.{ReportedException, UserErrors}
 
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
-object KeyedErrors {
+private[pillarbox] object KeyedErrors {
 
   /** What messages call the operator of this name. */
   def operator(name: String): String = s"process_keyed($name)"

@@ -19,7 +19,7 @@ import org.apache.spark.sql.pillarbox.TaskThreads
  * @param initial
  *   the rows of the state that the query starts with
  */
-final class KeyedIterator(
+private[pillarbox] final class KeyedIterator(
     task: KeyedTask,
     input: Iterator[InternalRow],
     source: StateSource,

@@ -5,7 +5,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /** The names of the operator's own metrics, besides those of every stateful operator of Spark. */
-object KeyedMetrics {
+private[pillarbox] object KeyedMetrics {
   val EventTimersFired = "numEventTimersFired"
   val ProcessingTimersFired = "numProcessingTimersFired"
   val QuietPartitions = "numQuietPartitions"

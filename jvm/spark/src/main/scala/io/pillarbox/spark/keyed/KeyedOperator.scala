@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
  * target refuses is offered again, without spinning, when the operator calls [[KeyedOperatorContext.resume]]. All answers
  * must have been given, rows collected, state and timers changed, when the order is done: what follows is the commit.
  */
-trait KeyedOperator {
+private[pillarbox] trait KeyedOperator {
 
   /** Registers its states and gets ready; may block. There is no current key. */
   def open(context: KeyedOperatorContext): Unit
@@ -31,7 +31,7 @@ trait KeyedOperator {
 }
 
 /** Makes the operator of a task; travels from the driver to the executors. */
-trait KeyedOperatorFactory extends Serializable {
+private[pillarbox] trait KeyedOperatorFactory extends Serializable {
 
   /** How the function is called, for `explain()`: "row", "batch", "jvm" or "scan". */
   def form: String

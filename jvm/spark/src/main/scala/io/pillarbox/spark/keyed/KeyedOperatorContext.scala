@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType
  *
  * Times are in milliseconds since 1970.
  */
-trait KeyedOperatorContext {
+private[pillarbox] trait KeyedOperatorContext {
   def spec: KeyedSpec
 
   /** Of the rows that come in. */

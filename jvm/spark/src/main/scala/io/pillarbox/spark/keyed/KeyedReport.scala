@@ -6,8 +6,10 @@ import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
 /** Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote. */
-final case class KeyedReport(nextTimers: NextTimers, checkpoints: StatefulExec.CheckpointReport)
-    extends StateReport {
+private[pillarbox] final case class KeyedReport(
+    nextTimers: NextTimers,
+    checkpoints: StatefulExec.CheckpointReport
+) extends StateReport {
 
   override def committed(
       partition: Int,

@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.StructType
  * @param json
  *   the very text this was read from
  */
-final case class KeyedSpec(
+private[pillarbox] final case class KeyedSpec(
     name: String,
     form: String,
     className: Option[String],
@@ -70,7 +70,7 @@ final case class KeyedSpec(
   ).flatten
 }
 
-object KeyedSpec {
+private[pillarbox] object KeyedSpec {
 
   /** @throws IllegalArgumentException if a field is missing or has no meaning */
   def fromJson(json: String): KeyedSpec = {

@@ -20,7 +20,7 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
  * @param locate
  *   the executors that have a partition's state open; asked on the driver
  */
-final class KeyedStateRDD(
+private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
     initial: Option[RDD[InternalRow]],
     task: KeyedTask,
@@ -91,6 +91,6 @@ final class KeyedStateRDD(
 }
 
 /** A partition of the rows, and the one of the initial state with the same keys. */
-final private class KeyedPartition(val rows: Partition, val initial: Option[Partition]) extends Partition {
+private final class KeyedPartition(val rows: Partition, val initial: Option[Partition]) extends Partition {
   override def index: Int = rows.index
 }

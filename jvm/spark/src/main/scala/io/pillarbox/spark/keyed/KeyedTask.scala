@@ -32,7 +32,7 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  * @param initial
  *   what the rows of initial state look like, if there are any
  */
-final case class KeyedTask(
+private[pillarbox] final case class KeyedTask(
     spec: KeyedSpec,
     factory: KeyedOperatorFactory,
     input: Seq[Attribute],
@@ -88,7 +88,7 @@ final case class KeyedTask(
   )
 }
 
-object KeyedTask {
+private[pillarbox] object KeyedTask {
 
   /**
    * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for batches that are

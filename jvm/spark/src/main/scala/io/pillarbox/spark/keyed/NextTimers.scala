@@ -5,7 +5,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.util.AccumulatorV2
 
 /** When the first timers of each kind are due, over all partitions; `Long.MaxValue` where there is none. */
-final class NextTimers private extends AccumulatorV2[(Long, Long), (Long, Long)] {
+private[pillarbox] final class NextTimers private extends AccumulatorV2[(Long, Long), (Long, Long)] {
   @volatile private var first = NextTimers.None
 
   /** See [[DueTimes]]. */
@@ -29,7 +29,7 @@ final class NextTimers private extends AccumulatorV2[(Long, Long), (Long, Long)]
   override def value: (Long, Long) = first
 }
 
-object NextTimers {
+private[pillarbox] object NextTimers {
   private val None = (Long.MaxValue, Long.MaxValue)
 
   /** One that counts what successful tasks add. */

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** The rows of a task on their way out, in order. Mailbox thread only. */
-final private class ReadyRows {
+private final class ReadyRows {
 
   /** Made one at a time, when they are asked for; they come before those of `queue`. */
   private var lazily: Iterator[UnsafeRow] = Iterator.empty

@@ -6,7 +6,7 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Timers of a stream without a watermark: there, event-time timers could never fire. */
-final private class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow], operator: String)
+private final class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow], operator: String)
     extends InternalTimerService[UnsafeRow] {
 
   /** @throws RuntimeException (TIMER_WITHOUT_WATERMARK) always */

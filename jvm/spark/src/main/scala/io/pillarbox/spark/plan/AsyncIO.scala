@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
  *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used; limits that are
  *   shared by tasks go by it
  */
-final case class AsyncIO(
+private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     inputs: Seq[Attribute],

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
  * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
  * of rows in a partition too when the operator is ordered.
  */
-final case class AsyncIOExec(node: AsyncIO, child: SparkPlan) extends UnaryExecNode {
+private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan) extends UnaryExecNode {
   import node.{inputs, operatorId, results, spec}
 
   override def output: Seq[Attribute] = child.output ++ results

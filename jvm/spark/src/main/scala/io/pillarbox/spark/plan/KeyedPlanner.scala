@@ -11,7 +11,11 @@ import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
 /** Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the driver. */
-final class KeyedPlanner(df: DataFrame, spec: KeyedSpec, initial: Option[DataFrame] = None) {
+private[pillarbox] final class KeyedPlanner(
+    df: DataFrame,
+    spec: KeyedSpec,
+    initial: Option[DataFrame] = None
+) {
   private val keys = spec.by.map(column("by", _))
   private val orderBy = spec.orderBy.map(column("order_by", _))
   private val analyzed = SparkAdapter.analyzedPlan(df)

@@ -26,7 +26,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * @param initial
  *   the state that the query starts with
  */
-final case class KeyedProcess(
+private[pillarbox] final case class KeyedProcess(
     spec: KeyedSpec,
     factory: KeyedOperatorFactory,
     computed: Seq[Expression],
@@ -67,7 +67,7 @@ final case class KeyedProcess(
  * State that a query starts with: rows of static data, computed when the first tasks are made. No child of the node, for
  * it is no input of the query.
  */
-final case class InitialPlan(
+private[pillarbox] final case class InitialPlan(
     session: SparkSession,
     plan: LogicalPlan,
     keys: Seq[Attribute],

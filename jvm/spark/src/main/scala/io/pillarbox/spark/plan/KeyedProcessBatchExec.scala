@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /** Runs `node` on static data: sorted by key, one key at a time. */
-final case class KeyedProcessBatchExec(
+private[pillarbox] final case class KeyedProcessBatchExec(
     node: KeyedProcess,
     child: SparkPlan
 ) extends UnaryExecNode {

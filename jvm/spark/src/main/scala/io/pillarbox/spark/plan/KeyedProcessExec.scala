@@ -21,7 +21,7 @@ import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExe
  * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is asked for
  * only when a timer is due.
  */
-final case class KeyedProcessExec(
+private[pillarbox] final case class KeyedProcessExec(
     node: KeyedProcess,
     child: SparkPlan,
     stateInfo: Option[StatefulOperatorStateInfo] = None,
@@ -144,7 +144,7 @@ final case class KeyedProcessExec(
   override protected def withNewChildInternal(newChild: SparkPlan): KeyedProcessExec = copy(child = newChild)
 }
 
-object KeyedProcessExec {
+private[pillarbox] object KeyedProcessExec {
 
   /** What the query's progress and the operator's metadata in the checkpoint call it. */
   final val ShortName = "pillarboxKeyedProcess"

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
 
 /** Plans our logical nodes. */
-object PillarboxStrategy extends SparkStrategy {
+private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO => AsyncIOExec(node.alone, planLater(node.child)) :: Nil

@@ -13,10 +13,10 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
  * @param timersInside
  *   whether it has the timers too
  */
-final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
+private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
 
 /** Opens state on the database of a snapshot, or copies its content where state is kept in another way. */
-final private[state] class DatabaseReader(
+private[state] final class DatabaseReader(
     folder: StateFolder,
     empty: () => PartitionState,
     adopt: LocalDatabase => Option[PartitionState]

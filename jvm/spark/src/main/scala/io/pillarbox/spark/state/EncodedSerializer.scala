@@ -12,7 +12,7 @@ import org.apache.spark.sql.{Encoder, Row}
  *
  * A later version of a function may add nullable fields and widen numbers; see [[RowEvolution]].
  */
-abstract private[spark] class EncodedSerializer[T](schema: StructType) extends TypeSerializer[T] {
+private[spark] abstract class EncodedSerializer[T](schema: StructType) extends TypeSerializer[T] {
   private val rows = new UnsafeRowSerializer(schema)
   @transient private lazy val fromShown = UnsafeRowSerializer.fromShown(schema)
 
@@ -24,15 +24,15 @@ abstract private[spark] class EncodedSerializer[T](schema: StructType) extends T
   /** The object of what Spark shows of it, as Catalyst has it; see [[UnsafeRowSerializer.shownType]]. */
   final def ofShown(shown: Any): T = decode(fromShown(shown))
 
-  final override def serialize(value: T, out: OutputView): Unit = rows.serialize(encode(value), out)
+  override final def serialize(value: T, out: OutputView): Unit = rows.serialize(encode(value), out)
 
-  final override def deserialize(in: InputView): T = decode(rows.deserialize(in))
+  override final def deserialize(in: InputView): T = decode(rows.deserialize(in))
 
   override def copy(value: T): T = decode(encode(value).copy())
 
-  final override def snapshot: SerializerSnapshot = rows.snapshot
+  override final def snapshot: SerializerSnapshot = rows.snapshot
 
-  final override def compatibilityWith(written: SerializerSnapshot): Compatibility[T] =
+  override final def compatibilityWith(written: SerializerSnapshot): Compatibility[T] =
     rows.compatibilityWith(written) match {
       case _: Compatibility.AsIs[UnsafeRow] => Compatibility.asIs()
       case migrated: Compatibility.AfterMigration[UnsafeRow] =>
@@ -42,7 +42,7 @@ abstract private[spark] class EncodedSerializer[T](schema: StructType) extends T
 }
 
 /** `Row`s. They are not changed by anybody. */
-final private[spark] class RowSerializer(schema: StructType) extends EncodedSerializer[Row](schema) {
+private[spark] final class RowSerializer(schema: StructType) extends EncodedSerializer[Row](schema) {
   @transient private lazy val toCatalyst = CatalystTypeConverters.createToCatalystConverter(schema)
   @transient private lazy val toScala = CatalystTypeConverters.createToScalaConverter(schema)
   @transient private lazy val toUnsafe = UnsafeProjection.create(schema)
@@ -53,7 +53,7 @@ final private[spark] class RowSerializer(schema: StructType) extends EncodedSeri
 }
 
 /** Beans, case classes, tuples: what Spark has an encoder for. */
-final private[spark] class ObjectSerializer[T](encoder: ExpressionEncoder[T])
+private[spark] final class ObjectSerializer[T](encoder: ExpressionEncoder[T])
     extends EncodedSerializer[T](encoder.schema) {
   @transient private lazy val toInternal = encoder.createSerializer()
   @transient private lazy val toUnsafe = UnsafeProjection.create(encoder.schema)

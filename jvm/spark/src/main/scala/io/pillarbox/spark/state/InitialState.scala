@@ -1,7 +1,7 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.api.{StateDescriptor, TimeDomain}
 import com.fasterxml.jackson.annotation.JsonProperty
+import io.pillarbox.api.{StateDescriptor, TimeDomain}
 import io.pillarbox.state._
 import io.pillarbox.state.ttl.TtlPolicy
 import org.apache.spark.rdd.RDD
@@ -17,7 +17,7 @@ import org.apache.spark.sql.types._
  * @param states
  *   what each column after the keys holds
  */
-final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColumn])
+private[pillarbox] final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColumn])
 
 /**
  * A column of initial state.
@@ -28,15 +28,18 @@ final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColum
  *   whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is read, one row an entry;
  *   otherwise all that a key has in the state
  */
-final case class InitialColumn(state: String, @JsonProperty("entry") isEntry: Boolean = false)
+private[pillarbox] final case class InitialColumn(
+    state: String,
+    @JsonProperty("entry") isEntry: Boolean = false
+)
 
 /** Initial state on its way to the tasks of the first micro-batch, partitioned as their input is. */
-final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])
+private[pillarbox] final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])
 
 /** What kind of state takes the values of an initial state. */
-sealed trait InitialKind
+private[pillarbox] sealed trait InitialKind
 
-object InitialKind {
+private[pillarbox] object InitialKind {
   case object Value extends InitialKind
   case object List extends InitialKind
   case object Map extends InitialKind
@@ -53,7 +56,7 @@ object InitialKind {
  *   takes a map's key (or null), a value for the current key, and its time in milliseconds, Unknown for a write that
  *   happens now
  */
-final case class InitialTarget(
+private[pillarbox] final case class InitialTarget(
     kind: InitialKind,
     valueType: DataType,
     mapKeyType: DataType,
@@ -68,7 +71,7 @@ final case class InitialTarget(
   }
 }
 
-object InitialTarget {
+private[pillarbox] object InitialTarget {
 
   /** @param toKey from what is shown of a map's key to what the state has; `toValue` likewise */
   private[spark] def of(
@@ -96,7 +99,7 @@ object InitialTarget {
   }
 }
 
-object InitialState {
+private[pillarbox] object InitialState {
 
   /** Stands for the timers, where the name of a state is asked for. */
   final val Timers = "pillarbox timers"

@@ -14,7 +14,7 @@ import org.apache.spark.sql.pillarbox.StatePartition
  * Whoever checks state out has it alone, and checks it in again once its changes are committed; if that fails it closes
  * it instead, so what is in here is always exactly some committed version.
  */
-object OpenStates {
+private[pillarbox] object OpenStates {
   private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
 
   /**
@@ -77,7 +77,7 @@ object OpenStates {
  * @param tables
  *   files of its database that the last snapshot left in the checkpoint, by their local names
  */
-final class VersionedState(
+private[pillarbox] final class VersionedState(
     val state: PartitionState,
     @volatile var version: StateVersion,
     @volatile var deltas: Int,

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * @param timersInDatabase
  *   whether the timers are kept in the database of the state
  */
-final class PartitionState(
+private[pillarbox] final class PartitionState(
     makeBackend: StateClock => KeyedStateBackend[UnsafeRow],
     makeQueues: KeyedStateBackend[UnsafeRow] => TimerQueues,
     release: () => Unit,

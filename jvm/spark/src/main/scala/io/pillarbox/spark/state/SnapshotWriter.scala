@@ -14,7 +14,7 @@ import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
  *
  * Of a database the first step only makes hard links, and the second only copies the tables that are not there yet.
  */
-sealed abstract private[state] class SnapshotWriter(val version: StateVersion) {
+private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 
   /** Writes the snapshot's file; which tables of the database are in the checkpoint then. */
   def upload(folder: StateFolder, tables: SharedTables, withIds: Boolean): Map[String, SharedFile]

@@ -10,7 +10,7 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Makes empty state of a partition, kept in an executor. */
-object StateBackends {
+private[pillarbox] object StateBackends {
 
   /** How many key groups state is divided into; on disk, so never to be changed. */
   final val MaxKeyGroups = 128

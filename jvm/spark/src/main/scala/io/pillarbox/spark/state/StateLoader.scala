@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory
  *   opens state on the files of a database, which it takes over, or leaves it alone and says None: then the content goes
  *   into empty state
  */
-final class StateLoader(
+private[pillarbox] final class StateLoader(
     folder: StateFolder,
     empty: () => PartitionState,
     adopt: LocalDatabase => Option[PartitionState] = _ => None

@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory
  * What is done to state in the background: snapshots, deletion of files that no version needs, and closing what this
  * executor does not need any more. A failure is logged and the work is tried again at its next occasion.
  */
-object StateMaintenance {
+private[pillarbox] object StateMaintenance {
   private val log = LoggerFactory.getLogger(getClass)
   private val started = new AtomicBoolean
 

@@ -4,7 +4,7 @@ import io.pillarbox.spark.task.LaneResource
 import org.apache.spark.sql.types.StructType
 
 /** Where the state of a task comes from and goes to. Inside the operator's lane. */
-trait StateSource extends LaneResource {
+private[pillarbox] trait StateSource extends LaneResource {
 
   /** The state as the last committed micro-batch left it. */
   def open(): PartitionState
@@ -17,7 +17,7 @@ trait StateSource extends LaneResource {
 }
 
 /** State of a batch: empty at first, gone at the end. */
-final class BatchStateSource(keySchema: StructType) extends StateSource {
+private[pillarbox] final class BatchStateSource(keySchema: StructType) extends StateSource {
   private var state: PartitionState = _
 
   override def open(): PartitionState = {

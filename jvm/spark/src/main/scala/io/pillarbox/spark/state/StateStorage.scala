@@ -5,9 +5,9 @@ import io.pillarbox.spark.base.SpecJson
 
 /** Where state or timers are kept in an executor. */
 @JsonDeserialize(using = classOf[StorageKindReader])
-sealed abstract class StorageKind(val name: String)
+private[pillarbox] sealed abstract class StorageKind(val name: String)
 
-object StorageKind {
+private[pillarbox] object StorageKind {
   case object Heap extends StorageKind("heap")
   case object RocksDB extends StorageKind("rocksdb")
 
@@ -15,7 +15,7 @@ object StorageKind {
     SpecJson.choice("Where state or timers are kept", name, Heap.name -> Heap, RocksDB.name -> RocksDB)
 }
 
-final private class StorageKindReader extends SpecJson.Named[StorageKind](StorageKind.of)
+private final class StorageKindReader extends SpecJson.Named[StorageKind](StorageKind.of)
 
 /** What keeps the state of a partition in an executor, and what its timers. */
-final case class StateStorage(state: StorageKind, timers: StorageKind)
+private[pillarbox] final case class StateStorage(state: StorageKind, timers: StorageKind)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType
  * @param metrics
  *   those of the operator, of which the ones in [[StateTask]] and Spark's own of stateful operators are counted
  */
-final case class StateTask(
+private[pillarbox] final case class StateTask(
     storage: StateStorage,
     keySchema: StructType,
     watermark: Long,
@@ -21,7 +21,7 @@ final case class StateTask(
     metrics: Map[String, SQLMetric]
 )
 
-object StateTask {
+private[pillarbox] object StateTask {
   val LoadMs = "stateLoadTimeMs"
   val CommitBytes = "commitBytes"
   val FileBytes = "stateFileBytes"

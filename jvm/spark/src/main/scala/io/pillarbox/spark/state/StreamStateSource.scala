@@ -1,8 +1,8 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.api.TimeDomain
 import java.util.UUID
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
 import org.apache.spark.TaskContext
@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
  * @param report
  *   tells the query what was committed
  */
-final class StreamStateSource(
+private[pillarbox] final class StreamStateSource(
     task: StateTask,
     settings: StateSettings,
     partition: StatePartition,
@@ -121,6 +121,6 @@ final class StreamStateSource(
 }
 
 /** Tells the query's driver of a commit. Task thread. */
-trait StateReport extends Serializable {
+private[pillarbox] trait StateReport extends Serializable {
   def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
 }

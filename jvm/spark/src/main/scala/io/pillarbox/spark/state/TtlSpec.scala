@@ -4,7 +4,7 @@ import io.pillarbox.api.{StateTtlConfig, TimeDomain}
 import io.pillarbox.spark.base.SpecJson
 
 /** A TTL as the Python API sends it. */
-final case class TtlSpec(
+private[pillarbox] final case class TtlSpec(
     ms: Long,
     update: String = "on_create_and_write",
     visibility: String = "never_return_expired",

@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.Platform
  * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes with the
  * store. Rows written with an older schema are read where [[RowEvolution]] allows it.
  */
-final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[UnsafeRow] {
+private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[UnsafeRow] {
   private val numFields = schema.length
 
   override def serialize(row: UnsafeRow, out: OutputView): Unit = {
@@ -42,7 +42,7 @@ final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[U
     else RowEvolution.between(UnsafeRowSerializer.schemaOf(written), schema)
 }
 
-object UnsafeRowSerializer {
+private[pillarbox] object UnsafeRowSerializer {
   private[spark] final val Id = "spark-row"
 
   private[state] def snapshotOf(schema: StructType): SerializerSnapshot =

@@ -5,7 +5,7 @@ import java.util.ArrayList
 import io.pillarbox.mailbox.MailSleeper
 
 /** The lanes of a task that one thread pulled last, and whose mail it runs. For that thread. */
-final private[task] class LaneGroup(thread: Thread) {
+private[task] final class LaneGroup(thread: Thread) {
   private val lanes = new ArrayList[TaskLane]
   private val sleeper = new MailSleeper(thread)
 

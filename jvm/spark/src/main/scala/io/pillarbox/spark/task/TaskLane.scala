@@ -22,7 +22,11 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * @param endTimeoutMs
  *   how long the end of the task waits for a thread that is inside
  */
-final class TaskLane private[task] (task: TaskLanes, context: TaskContext, endTimeoutMs: Long) {
+private[pillarbox] final class TaskLane private[task] (
+    task: TaskLanes,
+    context: TaskContext,
+    endTimeoutMs: Long
+) {
   private val turn = new ReentrantLock
   private val resources = new ConcurrentLinkedDeque[LaneResource]
   private var handOver = TaskLane.NoHook
@@ -160,7 +164,7 @@ final class TaskLane private[task] (task: TaskLanes, context: TaskContext, endTi
 }
 
 /** What an operator holds until its rows are out or the task has ended. */
-trait LaneResource extends AutoCloseable {
+private[pillarbox] trait LaneResource extends AutoCloseable {
 
   /** Gives it back. Inside the lane, once. */
   override def close(): Unit

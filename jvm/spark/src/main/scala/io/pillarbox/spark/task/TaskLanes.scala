@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.apache.spark.TaskContext
 
 /** The lanes of one Spark task, by the threads that pull them. Any thread. */
-final class TaskLanes private {
+private[pillarbox] final class TaskLanes private {
   private val groups = new ConcurrentHashMap[Thread, LaneGroup]
   private val operators = new AtomicInteger
 
@@ -17,7 +17,7 @@ final class TaskLanes private {
     groups.computeIfAbsent(Thread.currentThread(), thread => new LaneGroup(thread))
 }
 
-object TaskLanes {
+private[pillarbox] object TaskLanes {
   private val byTask = new ConcurrentHashMap[Long, TaskLanes]
   private final val EndTimeoutMs = 4000L
 

@@ -6,7 +6,6 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
-import org.apache.spark.sql.pillarbox.UserErrors
 
 /**
  * Makes objects of classes that the user names.
@@ -14,7 +13,7 @@ import org.apache.spark.sql.pillarbox.UserErrors
  * @param operator
  *   how messages call the operator that they are for
  */
-final private[spark] class UserClasses(operator: String) {
+private[spark] final class UserClasses(operator: String) {
 
   /**
    * An object made by the public constructor that takes a `java.util.Map` of options, else by that without parameters.

@@ -22,7 +22,7 @@ import org.apache.spark.sql.types._
  * @param complete
  *   makes such a row of one of the function's
  */
-final private[spark] class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
+private[spark] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
   private val serializer = ExpressionEncoder(whole, lenient = true).createSerializer()
   private val toScala = UserRows.toScala(columns)
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
 /** Reads Arrow record batch messages of one schema. One thread only; off-heap memory until `close`. */
-final class ArrowBatchReader(schema: Schema) extends AutoCloseable {
+private[pillarbox] final class ArrowBatchReader(schema: Schema) extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox reader")
   private val root = VectorSchemaRoot.create(schema, allocator)
   private val loader = new VectorLoader(root)

@@ -19,8 +19,10 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap memory until
  * `close`.
  */
-final class ArrowBatchWriter(val schema: Schema, size: FrameSize = FrameSize.of(TaskContext.get()))
-    extends AutoCloseable {
+private[pillarbox] final class ArrowBatchWriter(
+    val schema: Schema,
+    size: FrameSize = FrameSize.of(TaskContext.get())
+) extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox writer")
   private var root: VectorSchemaRoot = _
   private var writer: ArrowWriter = _
@@ -184,12 +186,12 @@ private[spark] object ArrowBatchWriter {
 }
 
 /** A byte stream whose array can be written out without a copy. */
-final private class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
+private final class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
   def view: ByteBuffer = ByteBuffer.wrap(buf, 0, count)
 }
 
 /** Notes what is written to it. Off-heap memory, where the columns are, is not copied; the rest is small. */
-final private class GatheredBuffers extends WritableByteChannel {
+private final class GatheredBuffers extends WritableByteChannel {
   private val parts = Seq.newBuilder[ByteBuffer]
 
   def result: Seq[ByteBuffer] = parts.result()

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{ByteBuffer, ByteOrder}
 
 /** One message of the wire: a type and a body. Every integer on the wire is little-endian. */
-final class Frame(val kind: Byte, val body: ByteBuffer) {
+private[pillarbox] final class Frame(val kind: Byte, val body: ByteBuffer) {
 
   /** Reads a length-prefixed text at the body's position. */
   def readText(): String = new String(readBytes(), UTF_8)
@@ -19,7 +19,7 @@ final class Frame(val kind: Byte, val body: ByteBuffer) {
   }
 }
 
-object Frame {
+private[pillarbox] object Frame {
   // JVM to Python
   val Init: Byte = 'I'
   val Calls: Byte = 'C'
@@ -53,7 +53,7 @@ object Frame {
 }
 
 /** Reads frames from a blocking channel. One thread only; a frame's body is valid until the next `read`. */
-final class FrameReader(channel: SocketChannel) {
+private[pillarbox] final class FrameReader(channel: SocketChannel) {
   private var storage = Frame.buffer(1 << 16).limit(0)
 
   /**

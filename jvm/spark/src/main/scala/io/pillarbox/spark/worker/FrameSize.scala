@@ -13,7 +13,7 @@ import org.apache.spark.TaskContext
  *   what a frame with a single row, answer or value may have: Arrow's offsets and the JVM's arrays end at 2 GiB, and
  *   Arrow's buffers double as they grow
  */
-final private[spark] case class FrameSize(cut: Long, most: Long) {
+private[spark] final case class FrameSize(cut: Long, most: Long) {
 
   /** For the worker, which keeps the same bounds. */
   def addTo(init: ObjectNode): Unit = {

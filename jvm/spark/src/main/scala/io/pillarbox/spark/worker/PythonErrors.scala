@@ -9,14 +9,14 @@ import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
  * @param kind
  *   the Python exception's class name, or a name of ours
  */
-abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
+private[pillarbox] abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
     extends RuntimeException(s"$kind: $text", null, false, false)
 
 /**
  * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the worker
  * died, ...
  */
-sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
+private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
     extends PythonFailure(kind, text, traceback) {
 
   /** @param operator the one whose task it is, as messages call it */
@@ -29,12 +29,12 @@ sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: S
  * @param told
  *   all but the operator
  */
-final class PythonWorkerException(told: FailureReport)
+private[pillarbox] final class PythonWorkerException(told: FailureReport)
     extends PythonTaskFailure(told.kind, told.text, told.traceback) {
   override def report(operator: String): FailureReport = told.copy(operator = operator)
 }
 
-object PythonWorkerException {
+private[pillarbox] object PythonWorkerException {
   private val mapper = new ObjectMapper
 
   /** What a FATAL frame tells. */
@@ -68,8 +68,11 @@ object PythonWorkerException {
  * @param tail
  *   the end of its stderr
  */
-final class PythonWorkerDiedException(pid: Long, memoryLimitMib: Option[String], tail: String)
-    extends PythonTaskFailure(
+private[pillarbox] final class PythonWorkerDiedException(
+    pid: Long,
+    memoryLimitMib: Option[String],
+    tail: String
+) extends PythonTaskFailure(
       PythonWorkerDiedException.Name,
       PythonWorkerDiedException.text(pid, memoryLimitMib, tail),
       ""

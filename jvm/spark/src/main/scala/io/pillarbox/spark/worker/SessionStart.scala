@@ -14,7 +14,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{LeasedWorker, UserFunction}
 
 /** How every session with a worker begins: Spark's preamble, then one INIT frame. */
-object SessionStart {
+private[pillarbox] object SessionStart {
 
   /** Sends the function with its schemas. Blocks while the worker does not read. */
   def send(

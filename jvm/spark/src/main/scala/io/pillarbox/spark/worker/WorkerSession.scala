@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  *
  * [[destroy]] and [[died]] are for any thread, the rest for the task's.
  */
-final private[spark] class WorkerSession(
+private[spark] final class WorkerSession(
     function: UserFunction,
     artifactId: Option[String],
     context: TaskContext

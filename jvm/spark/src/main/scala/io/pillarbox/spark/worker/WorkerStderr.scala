@@ -15,7 +15,7 @@ import org.apache.spark.sql.pillarbox.PythonWorkers
  *
  * A worker that ends by itself removes its file; for one that was killed `remove` does.
  */
-object WorkerStderr {
+private[pillarbox] object WorkerStderr {
 
   /** How much of it a message shows, in bytes. */
   private[worker] val TailBytes = 16384

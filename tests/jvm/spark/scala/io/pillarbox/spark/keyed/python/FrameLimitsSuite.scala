@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed.python
 
 import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.state.TestState
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.scalatest.funsuite.AnyFunSuite
@@ -9,7 +10,12 @@ import org.scalatest.funsuite.AnyFunSuite
 class FrameLimitsSuite extends AnyFunSuite {
   private val long = new StructType().add("value", LongType)
   private val ttl =
-    TestState.ttl(1000L, UpdateType.ON_CREATE_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED, EventTime)
+    TestState.ttl(
+      1000L,
+      UpdateType.ON_CREATE_AND_WRITE,
+      Visibility.NEVER_RETURN_EXPIRED,
+      TimeDomain.EVENT_TIME
+    )
 
   private def state(kind: String, expires: Boolean = false) =
     DeclaredState("s", kind, long, if (kind == "map") long else null, Option.when(expires)(ttl))

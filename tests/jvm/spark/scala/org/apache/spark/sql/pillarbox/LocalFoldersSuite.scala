@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
 class LocalFoldersSuite extends AnyFunSuite with LocalSpark with Eventually {
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   private def filled(): LocalFolder = {
     spark.sparkContext // local folders belong to a running Spark

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  *
  * A call is named by its element and its attempt. `call`, `callGroup`, `cancel` and `giveUp` never block.
  */
-trait CallChannel {
+private[pillarbox] trait CallChannel {
 
   /** Before everything else. Blocks. */
   def open(): Unit

@@ -8,7 +8,7 @@ import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 
 /** One call on its way to the worker. */
-final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
+private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
 /**
  * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
@@ -16,7 +16,7 @@ final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
  * @param view
  *   the columns of a row that are sent
  */
-final class CallEncoder(
+private[pillarbox] final class CallEncoder(
     schema: Schema,
     view: InternalRow => InternalRow,
     size: FrameSize = FrameSize.of(null)
@@ -68,7 +68,7 @@ final class CallEncoder(
   override def close(): Unit = writer.close()
 }
 
-object CallEncoder {
+private[pillarbox] object CallEncoder {
 
   /** The ids and attempts of calls, as CALLS, GROUP and CANCEL frames begin. */
   def header(calls: JList[PythonCall]): ByteBuffer = {

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async.python
 import java.util.{ArrayList => JArrayList, List => JList}
 
 /** What the writer thread sends. */
-sealed abstract private[python] class Outgoing
+private[python] sealed abstract class Outgoing
 
 private[python] object Outgoing {
   final case class Call(call: PythonCall) extends Outgoing
@@ -19,7 +19,7 @@ private[python] object Outgoing {
  * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once, and
  * under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
  */
-final private[python] class CallOutbox {
+private[python] final class CallOutbox {
   private var pending = new JArrayList[Outgoing]
   private var closed = false
   private var writerWaits = false

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.python
 
 /** Where a [[PythonChannel]] delivers what the worker says. Called on the channel's reader thread. */
-trait ChannelListener {
+private[pillarbox] trait ChannelListener {
 
   /** Answers of calls that ended well. */
   def onResults(results: CallResults): Unit

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async.python
 import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
 
 /** The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel. */
-final private[python] class ChannelReader(
+private[python] final class ChannelReader(
     name: String,
     frames: FrameReader,
     newDecoder: () => ResultDecoder,

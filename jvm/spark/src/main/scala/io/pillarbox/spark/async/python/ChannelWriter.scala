@@ -6,7 +6,7 @@ import java.util.{ArrayList => JArrayList, List => JList}
 import io.pillarbox.spark.worker.Frame
 
 /** The thread that turns calls into frames and writes them, so that the mailbox thread never waits for a socket. */
-final private[python] class ChannelWriter(
+private[python] final class ChannelWriter(
     name: String,
     channel: SocketChannel,
     outbox: CallOutbox,

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.async.python
 
-import io.pillarbox.api.ResultFuture
 import java.util.concurrent.ConcurrentHashMap
 import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
+import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, LookAheadFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 
@@ -21,8 +21,11 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param lends
  *   the worker gets rows ahead and keeps their places
  */
-final class PythonAsyncFunction(noMatch: InternalRow, fatal: Throwable => Unit, lends: Boolean)
-    extends BatchAsyncFunction[InternalRow, InternalRow]
+private[pillarbox] final class PythonAsyncFunction(
+    noMatch: InternalRow,
+    fatal: Throwable => Unit,
+    lends: Boolean
+) extends BatchAsyncFunction[InternalRow, InternalRow]
     with LookAheadFunction[InternalRow, InternalRow]
     with ChannelListener {
 

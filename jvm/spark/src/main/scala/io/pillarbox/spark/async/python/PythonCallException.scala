@@ -10,10 +10,14 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
  * @param retryable
  *   what the user's retry predicate says of it
  */
-class PythonCallException(kind: String, text: String, traceback: String, val retryable: Boolean)
-    extends PythonFailure(kind, text, traceback)
+private[pillarbox] class PythonCallException(
+    kind: String,
+    text: String,
+    traceback: String,
+    val retryable: Boolean
+) extends PythonFailure(kind, text, traceback)
 
-object PythonCallException {
+private[pillarbox] object PythonCallException {
   private val NotReadable = "RESULT_NOT_READABLE"
 
   /** The row is too large to be sent. */
@@ -34,6 +38,10 @@ object PythonCallException {
  * @param retryDelayMs
  *   in ms, at least 0
  */
-final class PythonRetryAfterException(kind: String, text: String, traceback: String, val retryDelayMs: Long)
-    extends PythonCallException(kind, text, traceback, retryable = true)
+private[pillarbox] final class PythonRetryAfterException(
+    kind: String,
+    text: String,
+    traceback: String,
+    val retryDelayMs: Long
+) extends PythonCallException(kind, text, traceback, retryable = true)
     with HasRetryDelay

@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.StructType
  * @param maxRowsPerFrame
  *   rows in one frame at most
  */
-final case class ChannelSettings(
+private[pillarbox] final case class ChannelSettings(
     name: String,
     function: UserFunction,
     initJson: String,
@@ -44,8 +44,11 @@ final case class ChannelSettings(
  * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
  * thread and no off-heap memory of this channel is left.
  */
-final class PythonChannel(settings: ChannelSettings, context: TaskContext, listener: ChannelListener)
-    extends CallChannel {
+private[pillarbox] final class PythonChannel(
+    settings: ChannelSettings,
+    context: TaskContext,
+    listener: ChannelListener
+) extends CallChannel {
   private var worker: WorkerSession = _
   private var threads: Seq[Thread] = Nil
   private val outbox = new CallOutbox
@@ -164,7 +167,7 @@ final class PythonChannel(settings: ChannelSettings, context: TaskContext, liste
     }
 }
 
-object PythonChannel {
+private[pillarbox] object PythonChannel {
 
   /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType
  * @param unreadable
  *   for each row why it could not be read, null where it could; null altogether if all could
  */
-final class CallResults(
+private[pillarbox] final class CallResults(
     val elementIds: Array[Long],
     val attempts: Array[Int],
     val counts: Array[Int],
@@ -34,7 +34,7 @@ final class CallResults(
  * @param schema
  *   of the rows; columns that Arrow does not bring are null
  */
-final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
+private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
   private val reader = new ArrowBatchReader(arrowSchema)
   private val toUnsafe = UnsafeProjection.create(schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
     if (i < reader.width) BoundReference(i, field.dataType, nullable = true)

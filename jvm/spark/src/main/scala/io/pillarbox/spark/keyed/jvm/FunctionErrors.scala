@@ -1,20 +1,20 @@
 package io.pillarbox.spark.keyed.jvm
 
-import io.pillarbox.api.TimeDomain
 import scala.util.control.NonFatal
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.task.UserClasses
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.Timer
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.ReportedException
 
 /** Gives events to `function`, a target that calls a function of the JVM, and says for which one it failed. */
-final private class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], context: KeyedOperatorContext)
+private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], context: KeyedOperatorContext)
     extends KeyedTarget[UnsafeRow, UnsafeRow] {
 
   override def firesWithin: Boolean = function.firesWithin

@@ -13,7 +13,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * The function is made and opened once for a partition in an executor, and kept across micro-batches.
  */
-final class JvmKeyedOperator(className: String, options: Map[String, String]) extends KeyedOperator {
+private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[String, String])
+    extends KeyedOperator {
   private var context: KeyedOperatorContext = _
   private var opened: OpenedFunction = _
   private var rows: KeyedTarget[UnsafeRow, UnsafeRow] = _
@@ -56,7 +57,7 @@ final class JvmKeyedOperator(className: String, options: Map[String, String]) ex
   }
 }
 
-object JvmKeyedOperator {
+private[pillarbox] object JvmKeyedOperator {
 
   /** Makes operators for a class on the executors' class path. */
   final case class Factory(className: String, options: Map[String, String]) extends KeyedOperatorFactory {

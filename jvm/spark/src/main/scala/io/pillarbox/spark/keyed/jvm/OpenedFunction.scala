@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** A user's function that has been opened, with its states; lives as long as the partition's state is open. */
-final private class OpenedFunction(
+private final class OpenedFunction(
     val function: KeyedProcessFunction[Row, Row, Row],
     val states: FunctionStates
 ) extends AutoCloseable {
@@ -26,7 +26,7 @@ final private class OpenedFunction(
 }
 
 /** Rows and keys as a function of the JVM is given them. */
-final private class RowView(context: KeyedOperatorContext)
+private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
   private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
   private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
@@ -37,7 +37,7 @@ final private class RowView(context: KeyedOperatorContext)
 }
 
 /** Where the rows of a function of the JVM go. Spark moves the watermark by itself. */
-final private class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
+private final class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
   private val results = new ResultRows(context.spec)
 
   override def collect(value: Row, timestamp: Long): Unit = context.collect(results.main(value))

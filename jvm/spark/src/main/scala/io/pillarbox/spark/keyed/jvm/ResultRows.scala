@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructType
  * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main output, and
  * a struct for each side output, null but in its own rows. Rows are valid until the next one is made.
  */
-final private class ResultRows(spec: KeyedSpec) {
+private final class ResultRows(spec: KeyedSpec) {
   private val tags = spec.tags.toIndexedSeq
   private val mainColumns =
     if (tags.isEmpty) spec.returns else StructType(spec.returns.slice(1, spec.returns.length - tags.size))

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.api.{State, StateDescriptor, StateTtlConfig}
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.api.{State, StateDescriptor, StateTtlConfig}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
 import org.apache.spark.sql.types.StructType
@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.StructType
  * @param keyType
  *   of a map's keys, else null
  */
-final private case class DeclaredState(
+private final case class DeclaredState(
     name: String,
     kind: String,
     valueType: StructType,

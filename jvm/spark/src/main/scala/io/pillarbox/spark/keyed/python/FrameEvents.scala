@@ -1,8 +1,8 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.api.TimeDomain
 import java.nio.ByteBuffer
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.worker.{
   ArrowBatchWriter,
   Frame,
@@ -24,7 +24,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * @param refused
  *   the error to throw for a row or key that is too large
  */
-final private class FrameEvents(
+private final class FrameEvents(
     keySchema: Schema,
     rowSchema: Schema,
     limits: FrameLimits,
@@ -204,7 +204,7 @@ final private class FrameEvents(
  * @param keys
  *   whose state the worker holds at most
  */
-final private case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
+private final case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
 
 private object FrameLimits {
 

@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  * themselves need not be touched. Many words are looked up at once, so that the processor fetches the places of many from
  * memory at the same time; one after the other, each waits for its own. Spark's maps of rows look up one at a time.
  */
-final private class FrameKeys {
+private final class FrameKeys {
 
   /** Numbers of keys + 1, 0 is empty; twice as many places as keys at least, a power of two. */
   private var table = new Array[Int](2048)

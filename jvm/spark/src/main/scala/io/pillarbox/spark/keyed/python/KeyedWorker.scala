@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.UserFunction
  * @param count
  *   adds to one of the metrics of [[KeyedMetrics]]
  */
-final private class KeyedWorker(
+private final class KeyedWorker(
     function: UserFunction,
     artifactId: Option[String],
     context: TaskContext,

@@ -1,18 +1,19 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.api.TimeDomain
 import java.nio.ByteBuffer
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.task.UserErrors
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
-import org.apache.spark.sql.pillarbox.{SparkAdapter, UserErrors, UserFunction}
+import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -21,7 +22,7 @@ import org.apache.spark.sql.types.StructType
  * Frames hold events of many keys, so the worker fires the timers that are set by a frame's events, up to the horizon of
  * its last one.
  */
-final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
+private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     extends KeyedOperator
     with KeyedTarget[UnsafeRow, UnsafeRow] {
   private var context: KeyedOperatorContext = _
@@ -335,7 +336,7 @@ final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     UserErrors.failure(failure.report(context.spec.operator))
 }
 
-object PythonKeyedOperator {
+private[pillarbox] object PythonKeyedOperator {
   private final val Batch = 1
   private final val TimeSorted = 2
   private final val TimersOnDemand = 4

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 
 /** Lists: sent whole up to a size, asked for above it, changed by a log of operations. */
-final private class PythonListState(
+private final class PythonListState(
     declared: DeclaredState,
     state: StampedList[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 
 /** Maps: sent whole up to a size, asked for entry by entry above it. */
-final private class PythonMapState(
+private final class PythonMapState(
     declared: DeclaredState,
     state: StampedMap[UnsafeRow, UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],

@@ -27,7 +27,7 @@ import org.apache.spark.sql.types._
  * @param arrow
  *   turns a schema into Arrow's, as the session wants it
  */
-abstract private class PythonState(
+private abstract class PythonState(
     val declared: DeclaredState,
     stored: Stamped,
     cells: StructType,
@@ -146,7 +146,7 @@ abstract private class PythonState(
 }
 
 /** A list or map: cells that don't say which keys have none, and which of them have more than is sent with the frame. */
-abstract private class PythonCollectionState(
+private abstract class PythonCollectionState(
     declared: DeclaredState,
     stored: Stamped,
     cells: StructType,

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 
 /** Values, and the accumulators of reducing and aggregating states. */
-final private class PythonValueState(
+private final class PythonValueState(
     declared: DeclaredState,
     state: StampedValue[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],

@@ -7,7 +7,7 @@ import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
 
 /** Resolves the expressions of a scan over `row`. Runs on the driver. */
-final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attribute]) {
+private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attribute]) {
   private val scan = ScanSpec.fromJson(spec.json)
   private val expressions = new RowExpressions(session)
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone

@@ -13,7 +13,9 @@ import org.apache.spark.sql.types.StructType
  * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make the row that
  * goes out. No timers.
  */
-final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedTarget[UnsafeRow, UnsafeRow] {
+private[pillarbox] final class ScanOperator(program: ScanProgram)
+    extends KeyedOperator
+    with KeyedTarget[UnsafeRow, UnsafeRow] {
   private val joined = new JoinedRow
   private var initial: UnsafeProjection = _
   private var update: UnsafeProjection = _
@@ -77,7 +79,7 @@ final class ScanOperator(program: ScanProgram) extends KeyedOperator with KeyedT
   override def close(): Unit = ()
 }
 
-object ScanOperator {
+private[pillarbox] object ScanOperator {
   private final val StateName = "scan"
 
   final case class Factory(program: ScanProgram) extends KeyedOperatorFactory {
@@ -105,7 +107,7 @@ object ScanOperator {
  * @param emits
  *   over a row and the new `state`
  */
-final case class ScanProgram(
+private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],
     initials: Seq[Expression],
     updates: Seq[Expression],

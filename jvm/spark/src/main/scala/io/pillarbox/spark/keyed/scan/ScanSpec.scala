@@ -4,7 +4,7 @@ import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.TtlSpec
 
 /** A column of the state of a scan: what it is before a key's first row, and what each row makes of it, as SQL. */
-final case class ScanColumn(name: String, init: String, update: String)
+private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
 
 /**
  * What a scan does to each row.
@@ -12,9 +12,13 @@ final case class ScanColumn(name: String, init: String, update: String)
  * @param emit
  *   the columns of the rows that it puts out, over row and new state; empty for all of both
  */
-final case class ScanSpec(state: Seq[ScanColumn] = Nil, emit: Seq[String] = Nil, ttl: Option[TtlSpec])
+private[pillarbox] final case class ScanSpec(
+    state: Seq[ScanColumn] = Nil,
+    emit: Seq[String] = Nil,
+    ttl: Option[TtlSpec]
+)
 
-object ScanSpec {
+private[pillarbox] object ScanSpec {
 
   /** @throws IllegalArgumentException if a field is missing or has no meaning */
   def fromJson(json: String): ScanSpec = {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, NumericType}
  * @param updates
  *   the updates over state of the given types
  */
-final private class ScanTypes(
+private final class ScanTypes(
     operator: String,
     columns: Seq[ScanColumn],
     initials: Seq[Expression],

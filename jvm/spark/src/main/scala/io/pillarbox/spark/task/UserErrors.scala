@@ -1,0 +1,15 @@
+package io.pillarbox.spark.task
+
+import io.pillarbox.spark.base.FailureReport
+import org.apache.spark.sql.pillarbox.UserException
+
+private[pillarbox] object UserErrors {
+
+  /** An error that the user's code or data caused. Fails the task; the driver raises it with the same message. */
+  def failure(report: FailureReport, cause: Throwable = null): ReportedException =
+    new ReportedException(report, cause)
+}
+
+/** What fails a task, with the report that its message is made of. */
+private[pillarbox] final class ReportedException(val report: FailureReport, cause: Throwable)
+    extends UserException(report.name, report.layout, cause)
