@@ -12,19 +12,37 @@ import pyspark
 
 from pillarbox._driver.jars import find_jar
 
+LIBRARIES = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
 
-def compiled(folder: Path, name: str, sources: Mapping[str, str]) -> Path:
-    """The jar ``name`` in ``folder``, of the texts of Java classes by their simple names."""
-    javac = shutil.which("javac")
-    assert javac, "the tests need a JDK: no javac on the PATH"
-    for simple, text in sources.items():
-        (folder / f"{simple}.java").write_text(text)
+
+def compiled(
+    folder: Path, name: str, sources: Mapping[str, str], scala: Mapping[str, str] | None = None
+) -> Path:
+    """The jar ``name`` in ``folder``, of classes in Java and Scala by their simple names."""
     classes = folder / "classes"
-    libraries = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
-    files = [str(folder / f"{simple}.java") for simple in sources]
-    command = [javac, "--release", "17", "-cp", libraries, "-d", str(classes), *files]
-    subprocess.run(command, check=True)
+    classes.mkdir(exist_ok=True)
+    files = written(folder, sources, ".java")
+    subprocess.run(
+        [tool("javac"), "--release", "17", "-cp", LIBRARIES, "-d", str(classes), *files], check=True
+    )
+    if scala:
+        # Spark's shell needs the compiler, so it is among Spark's jars.
+        compiler = [tool("java"), "-cp", LIBRARIES, "scala.tools.nsc.Main", "-usejavacp"]
+        files = written(folder, scala, ".scala")
+        subprocess.run([*compiler, "-Xfatal-warnings", "-d", str(classes), *files], check=True)
     with zipfile.ZipFile(folder / name, "w") as jar:
         for file in classes.rglob("*.class"):
             jar.write(file, str(file.relative_to(classes)))
     return folder / name
+
+
+def written(folder: Path, sources: Mapping[str, str], end: str) -> list[str]:
+    for simple, text in sources.items():
+        (folder / f"{simple}{end}").write_text(text)
+    return [str(folder / f"{simple}{end}") for simple in sources]
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    assert found, f"the tests need a JDK: no {name} on the PATH"
+    return found

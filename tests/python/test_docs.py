@@ -1,7 +1,8 @@
 """The code in the documentation runs, and prints what the documentation says it prints.
 
 A page's blocks marked ``<!-- runnable -->`` run in order in one namespace, which starts with
-``spark``. A text block marked ``<!-- output -->`` that follows one is what it prints.
+``spark``. Classes marked ``<!-- compiled -->`` are compiled before. A text block marked
+``<!-- output -->`` that follows one is what it prints.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import pillarbox as pb
+from java_jars import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -35,6 +37,22 @@ def blocks(page: Path) -> list[re.Match[str]]:
     return list(BLOCK.finditer(page.read_text("utf-8")))
 
 
+CLASS = re.compile(
+    r"<!-- compiled -->\n```(?P<language>java|scala)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+
+
+def add_classes(page: Path, folder: Path, spark: Any) -> None:
+    """Compiles the page's classes of Java and Scala, and gives them to the session."""
+    sources: dict[str, dict[str, str]] = {"java": {}, "scala": {}}
+    for block in CLASS.finditer(page.read_text("utf-8")):
+        name = re.findall(r"^(?:public )?class (\w+)", block["code"], re.MULTILINE)[0]
+        sources[block["language"]][name] = block["code"]
+    if sources["java"]:
+        jar = compiled(folder, "page.jar", sources["java"], sources["scala"])
+        spark.sparkContext._jsc.addJar(str(jar))
+
+
 RUNNABLE = [page for page in PAGES if blocks(page)]
 
 
@@ -43,7 +61,10 @@ def without_trailing_space(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_code_of_a_page_prints_what_the_page_says(page: Path, spark: Any) -> None:
+def test_the_code_of_a_page_prints_what_the_page_says(
+    page: Path, spark: Any, tmp_path: Path
+) -> None:
+    add_classes(page, tmp_path, spark)
     # Functions of __main__ are pickled by value, as those of a user's script are.
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
     for block in blocks(page):
@@ -59,13 +80,14 @@ def test_no_marker_is_lost() -> None:
     for page in PAGES:
         text = page.read_text("utf-8")
         assert len(blocks(page)) == text.count("<!-- runnable -->"), page
+        assert len(CLASS.findall(text)) == text.count("<!-- compiled -->"), page
         outputs = [block for block in blocks(page) if block["output"] is not None]
         assert len(outputs) == text.count("<!-- output -->"), page
 
 
 def test_the_readme_and_the_guide_have_code_that_runs() -> None:
     names = {page.name for page in RUNNABLE}
-    assert {"README.md", "quickstart.md", "async-io.md", "errors.md"} <= names
+    assert {"README.md", "quickstart.md", "async-io.md", "errors.md", "java-scala.md"} <= names
 
 
 def test_the_figures_of_the_readme_are_on_the_pages_that_it_links_to() -> None:

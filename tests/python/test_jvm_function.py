@@ -253,7 +253,7 @@ def test_its_failures_are_rows_or_errors_as_those_of_python_are(answers: Any) ->
     ("case", "condition", "reason"),
     [
         ("missing", "JVM_CLASS_NOT_FOUND", "com.acme.Missing is not on the executors' class path"),
-        ("no function", "JVM_CLASS_UNSUITABLE", "does not implement io.pillarbox.async"),
+        ("no function", "JVM_CLASS_UNSUITABLE", "does not implement io.pillarbox.api"),
         ("constructor", "JVM_CLASS_UNSUITABLE", "com.acme.NeedsNumber has no such constructor"),
         ("options", "FUNCTION_OPEN_FAILED", 'NumberFormatException: For input string: "much"'),
         ("wrong type", "JVM_RESULT_MISMATCH", "does not fit returns"),
