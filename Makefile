@@ -53,8 +53,10 @@ $(JAR): $(JAR_SOURCES) | tools
 wheel: $(VENV)/.dev $(JAR) ## the Python wheel, with the jar inside
 	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
 
-docs: $(VENV)/.docs ## the site, in docs/_build/html
+docs: $(VENV)/.docs tools ## the site, in docs/_build/html; the public Java and Scala types in its folder scaladoc
 	$(VENV)/bin/sphinx-build -W -b html docs docs/_build/html
+	tools/sbt spark/doc
+	rm -rf docs/_build/html/scaladoc && cp -r jvm/spark/target/scala-2.13/api docs/_build/html/scaladoc
 
 bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
 	tools/run-bench

@@ -79,8 +79,8 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
       Record("b+2", 6L),
       Record("a+3", 7L),
       Watermark(15),
-      Record("b=2 EventTime 16", 16L),
-      Record("a=4 EventTime 17", 17L),
+      Record("b=2 EVENT_TIME 16", 16L),
+      Record("a=4 EVENT_TIME 17", 17L),
       Watermark(17)
     )
     assert(harness.takeOutput() == expected)
@@ -93,7 +93,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     harness.processElement(("a", 1), 5)
     harness.takeOutput()
     harness.setProcessingTime(100)
-    assert(harness.takeOutput() == Seq(Record("a=1 ProcessingTime 100", Output.NoTimestamp)))
+    assert(harness.takeOutput() == Seq(Record("a=1 PROCESSING_TIME 100", Output.NoTimestamp)))
     assert(harness.takeSideOutput(late) == Seq(Record("slow", 100L)))
     assert(harness.takeSideOutput(late).isEmpty)
     harness.close()
@@ -121,9 +121,9 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     restored.processElement(("a", 1), 2)
     assert(restored.takeSideOutput(late) == Seq(Record("a", 2L)))
     restored.processWatermark(20)
-    assert(restored.takeRows() == Seq("a+1", "a=6 EventTime 12"))
+    assert(restored.takeRows() == Seq("a+1", "a=6 EVENT_TIME 12"))
     restored.setProcessingTime(100)
-    assert(restored.takeRows() == Seq("a=6 ProcessingTime 100"))
+    assert(restored.takeRows() == Seq("a=6 PROCESSING_TIME 100"))
     restored.close()
   }
 
@@ -149,7 +149,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     }
     restored.open()
     restored.processWatermark(100)
-    assert(restored.takeRows() == Seq("b=1 EventTime 12"))
+    assert(restored.takeRows() == Seq("b=1 EVENT_TIME 12"))
     restored.close()
   }
 
@@ -166,7 +166,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     harness.processWatermark(40)
     val timers = harness.takeRows().filter(_.contains("="))
     // The state of each key lives until ten after its last row, which is when its timer fires: gone by then.
-    assert(timers.toSet == Set("a=null EventTime 29", "b=null EventTime 29"))
+    assert(timers.toSet == Set("a=null EVENT_TIME 29", "b=null EVENT_TIME 29"))
     harness.close()
   }
 
@@ -210,10 +210,10 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     harness.processWatermark(1000)
     assert(
       harness.takeRows() ==
-        Seq("a+1", "a+2", "a=3 EventTime 12", "a=3 ProcessingTime 100", "b+5")
+        Seq("a+1", "a+2", "a=3 EVENT_TIME 12", "a=3 PROCESSING_TIME 100", "b+5")
     )
     harness.endInput()
-    assert(harness.takeRows() == Seq("b=5 EventTime 15", "b=5 ProcessingTime 100"))
+    assert(harness.takeRows() == Seq("b=5 EVENT_TIME 15", "b=5 PROCESSING_TIME 100"))
     harness.endInput()
     assert(harness.takeRows().isEmpty)
     harness.close()
@@ -225,7 +225,9 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     Seq("a", "b", "a").foreach(key => harness.processElement((key, 1), 1))
     harness.endInput()
     assert(
-      harness.takeRows().filter(_.contains("EventTime")) == Seq("a=1", "b=1", "a=1").map(_ + " EventTime 11")
+      harness.takeRows().filter(_.contains("EVENT_TIME")) == Seq("a=1", "b=1", "a=1").map(
+        _ + " EVENT_TIME 11"
+      )
     )
     harness.close()
   }

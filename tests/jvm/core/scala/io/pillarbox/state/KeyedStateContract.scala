@@ -162,14 +162,14 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       val state = backend.getOrCreate(map)
       backend.setCurrentKey("a")
       state.putAll(Seq("x" -> 1L, "y" -> 2L, "z" -> 3L))
-      val replaced = state.keys
+      val replaced = state.keyWalk
       val first = replaced.next()
       state.put(first, 7L)
       assert(replaced.toSet == Set("x", "y", "z") - first)
-      val added = state.keys
+      val added = state.keyWalk
       state.put("w", 4L)
       assertThrows[ConcurrentModificationException](added.hasNext)
-      val moved = state.keys
+      val moved = state.keyWalk
       backend.setCurrentKey("b")
       assertThrows[ConcurrentModificationException](moved.hasNext)
     }
@@ -240,7 +240,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       val state = backend.getOrCreate(list)
       backend.setCurrentKey("a")
       state.addAll(Seq("1", "2"))
-      val iterator = state.get()
+      val iterator = state.get().iterator
       assert(iterator.next() == "1")
       state.add("3")
       assertThrows[ConcurrentModificationException](iterator.next())

@@ -4,8 +4,8 @@ package io.pillarbox.api;
 public interface ListState<T> extends AppendingState<T, Iterable<T>> {
 
   /**
-   * The elements. The list is read when it is iterated over, each time anew; an iterator fails with
-   * ConcurrentModificationException once the list is changed.
+   * The elements as they are now. Iterating fails with ConcurrentModificationException once the list is changed; a second
+   * iteration reads the list anew.
    */
   @Override
   Iterable<T> get();

@@ -1,5 +1,7 @@
 package io.pillarbox.state
 
+import java.util
+
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.ListState
@@ -16,9 +18,20 @@ private[pillarbox] trait IteratedList[T] extends ListState[T] {
   /** Replaces the list; an empty one clears it. */
   def replaceBy(values: Iterable[T]): Unit
 
-  override final def get(): java.lang.Iterable[T] = () => elements.asJava
+  override final def get(): java.lang.Iterable[T] = new Found
 
   override final def addAll(values: java.lang.Iterable[_ <: T]): Unit = addElements(values.asScala)
 
   override final def update(values: java.lang.Iterable[_ <: T]): Unit = replaceBy(values.asScala)
+
+  /** The elements at this moment, for the first iteration. */
+  private final class Found extends java.lang.Iterable[T] {
+    private[this] var first = elements
+
+    override def iterator(): util.Iterator[T] = {
+      val taken = if (first != null) first else elements
+      first = null
+      taken.asJava
+    }
+  }
 }

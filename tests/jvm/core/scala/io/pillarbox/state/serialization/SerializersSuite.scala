@@ -135,7 +135,8 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val bytes = new java.io.ByteArrayOutputStream
     new java.io.ObjectOutputStream(bytes).writeObject(ScalaSerializers.long)
     val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
-    assert(read.asInstanceOf[AnyRef] eq ScalaSerializers.long)
+    val serializer = read.asInstanceOf[TypeSerializer[Long]]
+    assert(serializer.snapshot == ScalaSerializers.long.snapshot && serializer.copy(7L) == 7L)
   }
 
   test("sized regions of every length are read back, nested too") {
