@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .keyed_batches import BatchRunner
 
 _KEPT = 16
-_YOUNG_OBJECTS = 100_000
+_YOUNG_OBJECTS = 250_000
 
 
 class OpenedFunction:
@@ -104,7 +104,7 @@ class FunctionCache:
 
 
 def _collect_less_often() -> None:
-    """A frame makes some 100,000 objects and drops them all; with Python's own thresholds looking
+    """A frame makes some 150,000 objects and drops them all; with Python's own thresholds looking
     for cycles among them takes a third of the time. Leaves thresholds that someone has raised."""
     young, middle, old = gc.get_threshold()
     if 0 < young < _YOUNG_OBJECTS:
