@@ -16,6 +16,7 @@ from . import pillarbox_functions as ours
 from . import spark_functions as theirs
 
 OUTPUT = "k bigint, n bigint, total bigint"
+Transform = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,18 @@ class Contestant:
 
     group: str
     who: str
-    transform: Callable[[DataFrame], DataFrame]
+    transform: Transform
     slow: bool = False
     mine: bool = False
     counts: bool = True  # emits a row with the running count n for each row
     no_data_batches: bool = False
 
 
-def keyed(function: Callable[[], object], **options: str) -> Callable[[DataFrame], DataFrame]:
+def keyed(function: Callable[[], object], **options: str) -> Transform:
     return lambda df: pb.process_keyed(df, function(), by="k", returns=OUTPUT, **options)
 
 
-def with_state(function: Callable[[], object], time: str) -> Callable[[DataFrame], DataFrame]:
+def with_state(function: Callable[[], object], time: str) -> Transform:
     return lambda df: df.groupBy("k").transformWithState(function(), OUTPUT, "update", time)
 
 
@@ -51,12 +52,13 @@ def apply_in_pandas(df: DataFrame) -> DataFrame:
     )
 
 
-def scan(df: DataFrame) -> DataFrame:
+def scan(df: DataFrame, backend: str = "rocksdb") -> DataFrame:
     return pb.scan(
         df,
         by="k",
         state={"n": ("0L", "n + 1"), "total": ("0L", "total + v")},
         emit=["k", "n", "total"],
+        backend=backend,
     )
 
 

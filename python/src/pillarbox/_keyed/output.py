@@ -7,7 +7,7 @@ column for each side output, null but in its own rows.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -56,8 +56,7 @@ class RowsEncoder:
         self._sides = list(side_outputs)
         self._shape = row_shape(returns, Place())
         self._width = len(returns.fields)
-        names = returns.names
-        self._of_dict = itemgetter(*names) if self._width > 1 else lambda row: (row[names[0]],)
+        self._names = returns.names
         first = 1 if self._sides else 0
         self._writers = [
             list_writer(
@@ -75,10 +74,8 @@ class RowsEncoder:
 
     def encode(self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]]) -> pa.RecordBatch:
         """First ``rows``, then ``side_rows``. Raises ``ResultTypeMismatch``."""
-        columns = list(zip(*self._values(rows), strict=True)) or [()] * self._width
-        arrays = [
-            writer(list(values)) for writer, values in zip(self._writers, columns, strict=True)
-        ]
+        columns = self._columns(rows)
+        arrays = [writer(values) for writer, values in zip(self._writers, columns, strict=True)]
         if self._sides:
             arrays = self._with_sides(arrays, len(rows), side_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -104,18 +101,21 @@ class RowsEncoder:
                 return index
         return len(rows)
 
-    def _values(self, rows: list[Any]) -> Sequence[Any]:
-        """The values of each row in the order of the columns, by the shortest way there is."""
+    def _columns(self, rows: list[Any]) -> list[list[Any]]:
+        """The values of each column, by the shortest way there is.
+
+        To turn all rows over at once makes an iterator of each, and so many objects wake the
+        collector of cycles, which then looks at every row that there is.
+        """
         kinds = set(map(type, rows))
-        if kinds == {tuple} and self._width > 1 and set(map(len, rows)) == {self._width}:
-            return rows
-        if kinds == {dict} and self._width > 1 and set(map(len, rows)) == {self._width}:
+        is_plain = kinds in ({tuple}, {dict}) and self._width > 1
+        if is_plain and set(map(len, rows)) == {self._width}:
             try:
-                return list(map(self._of_dict, rows))
+                return _values_at(range(self._width) if kinds == {tuple} else self._names, rows)
             except KeyError:
                 pass
-        shape = self._shape
-        return [shape(row) for row in rows]
+        shaped = map(self._shape, rows)
+        return [list(column) for column in zip(*shaped, strict=True)] or [[]] * self._width
 
     def _with_sides(
         self, main: list[pa.Array], count: int, side_rows: Sequence[tuple[str, int, Any]]
@@ -128,6 +128,10 @@ class RowsEncoder:
             own = [row if name == tag else None for name, _, row in side_rows]
             arrays.append(writer([None] * count + own))
         return arrays
+
+
+def _values_at(places: Iterable[Any], rows: list[Any]) -> list[list[Any]]:
+    return [list(map(itemgetter(place), rows)) for place in places]
 
 
 def without_none(rows: list[Any], ends: list[int]) -> tuple[list[Any], list[int]]:

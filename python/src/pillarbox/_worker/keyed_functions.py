@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from ..errors import EXITS, error
+from .collector import collect_less_often
 from .frames import Init
 from .kept import FunctionKey, Kept
 from .keyed_rows import Query, RowRunner
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from .keyed_batches import BatchRunner
 
 _KEPT = 16
-_YOUNG_OBJECTS = 100_000
+# A frame makes some 150,000 objects and drops them all; with Python's own threshold looking for
+# cycles among them takes a third of the time.
+_YOUNG_OBJECTS = 250_000
 
 
 class OpenedFunction:
@@ -89,7 +91,7 @@ class FunctionCache:
             opened = make()
             opened.open()
             self._open.put(key, function, pickled_bytes, opened)
-            _collect_less_often()
+            collect_less_often(_YOUNG_OBJECTS)
         return opened
 
     def close_surplus(self) -> None:
@@ -101,15 +103,6 @@ class FunctionCache:
         """Closes every function."""
         for opened in self._open.take_all():
             opened.close()
-
-
-def _collect_less_often() -> None:
-    """A frame makes some 100,000 objects and drops them all; with Python's own thresholds looking
-    for cycles among them takes a third of the time. Leaves thresholds that someone has raised."""
-    young, middle, old = gc.get_threshold()
-    if 0 < young < _YOUNG_OBJECTS:
-        gc.set_threshold(_YOUNG_OBJECTS, middle, old)
-        gc.freeze()  # once: cycles that functions leave behind later must still be found
 
 
 def _spec_key(spec: dict[str, Any]) -> Hashable:
