@@ -164,7 +164,7 @@ def one_way(
 
 
 def restarts(folder: Path, megabytes: int) -> list[Restart]:
-    """Of each way, in processes of their own: the first builds the state, the second goes on."""
+    """Of each way, in separate processes: the first builds the state, the second goes on."""
     return [restart(folder / str(n), who, megabytes) for n, who in enumerate(RESTARTED)]
 
 

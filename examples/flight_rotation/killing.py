@@ -1,4 +1,4 @@
-"""Runs the query in processes of its own, the first of which does not live to its end."""
+"""Runs the query in separate processes, the first of which does not live to its end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_to_the_end(folder: Path) -> int:
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
-    # A session of its own: the signal reaches the JVM and not only Python.
+    # A separate session: the signal reaches the JVM and not only Python.
     command = [sys.executable, "-m", "flight_rotation.query", str(folder)]
     return subprocess.Popen(command, cwd=EXAMPLES, start_new_session=True)
 

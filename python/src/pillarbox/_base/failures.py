@@ -27,7 +27,7 @@ class Failure:
 
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
-    for no delay of its own. ``on_result`` marks an answer that ``retry_if_result`` refused. The
+    for no other delay. ``on_result`` marks an answer that ``retry_if_result`` refused. The
     texts are valid Unicode of bounded length.
     """
 
@@ -130,7 +130,7 @@ def message_of(problem: BaseException) -> str:
 
 def _clean(text: str, longest: int) -> str:
     """At most about ``longest`` characters of ``text``, without what is no Unicode."""
-    text = "".join((text,))  # a class derived from str may have methods of its own
+    text = "".join((text,))  # a class derived from str may have other methods
     if len(text) > longest:
         end = longest // 4
         left_out = f" […{len(text) - longest:,} characters are left out…] "

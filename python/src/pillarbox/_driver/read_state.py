@@ -50,7 +50,7 @@ def read_state(
 
     Raises :class:`InvalidOption` if there is no such checkpoint, operator, version or state (saying
     what there is), and :class:`EngineUnavailable` on Spark Connect. A struct with the only column
-    ``value`` comes as that value; values of your own serializer (JVM form) as binary.
+    ``value`` comes as that value; values of a custom serializer (JVM form) as binary.
     """
     from . import jvm
     from .engine import require_jvm

@@ -90,7 +90,7 @@ Rules:
 - Time-sorted: the rows of a key come in order of time (us). Between two of different times the
   worker fires the key's event-time timers before the later one; those for an earlier time than the
   row that set them, too, only when no row of that row's time can follow. A row sees its time - 1, a
-  timer the later of its own time and that which its key has come to.
+  timer the later of its time and that which its key has come to.
 - Ended keys (batch): no rows follow of the first so many; after the events all their timers fire,
   event time first, no other can be set, and their state and timers are forgotten. The JVM sends
   what the last key keeps if that goes on.

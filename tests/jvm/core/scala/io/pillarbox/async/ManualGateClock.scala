@@ -4,8 +4,8 @@ import scala.collection.mutable
 
 /** Moved by hand; runs what is due as it passes it. */
 final class ManualGateClock extends GateClock {
-  private[this] val tasks = mutable.Buffer.empty[(Long, Runnable)]
-  private[this] var now = Long.MaxValue - 500
+  private val tasks = mutable.Buffer.empty[(Long, Runnable)]
+  private var now = Long.MaxValue - 500
 
   override def nanoTime: Long = now
 

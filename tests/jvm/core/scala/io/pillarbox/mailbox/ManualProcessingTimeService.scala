@@ -6,8 +6,8 @@ package io.pillarbox.mailbox
  */
 final class ManualProcessingTimeService(executor: MailboxExecutor, startMs: Long)
     extends MailTimers(executor) {
-  @volatile private[this] var now = startMs
-  private[this] var woken = false
+  @volatile private var now = startMs
+  private var woken = false
 
   def this(executor: MailboxExecutor) = this(executor, 0L)
 

@@ -35,13 +35,13 @@ object AsyncOperatorPeer {
 
   private final class OfFlink(ordered: Boolean, capacity: Int, pool: Option[ExecutorService])
       extends AsyncOperatorPeer {
-    private[this] val function: FlinkFunction[java.lang.Long, java.lang.Long] = pool match {
+    private val function: FlinkFunction[java.lang.Long, java.lang.Long] = pool match {
       case Some(p) =>
         (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
       case None => (_: java.lang.Long, future: FlinkFuture[java.lang.Long]) => future.complete(Rows)
     }
-    private[this] val output = new FlinkOutput
-    private[this] val harness = new OneInputStreamOperatorTestHarness[java.lang.Long, java.lang.Long](
+    private val output = new FlinkOutput
+    private val harness = new OneInputStreamOperatorTestHarness[java.lang.Long, java.lang.Long](
       new AsyncWaitOperatorFactory(
         function,
         0L,
@@ -53,7 +53,7 @@ object AsyncOperatorPeer {
     harness.setOutputCreator(_ => output)
     harness.setup(LongSerializer.INSTANCE)
     harness.open()
-    private[this] val operator = harness.getOneInputOperator
+    private val operator = harness.getOneInputOperator
 
     override def process(): Unit = operator.processElement(new StreamRecord(Row, 1L))
     override def emitted: Long = output.count
@@ -62,14 +62,14 @@ object AsyncOperatorPeer {
 
   private final class OfPillarbox(ordered: Boolean, capacity: Int, pool: Option[ExecutorService])
       extends AsyncOperatorPeer {
-    private[this] val function: AsyncFunction[java.lang.Long, java.lang.Long] = pool match {
+    private val function: AsyncFunction[java.lang.Long, java.lang.Long] = pool match {
       case Some(p) =>
         (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => p.execute(() => future.complete(Rows))
       case None => (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => future.complete(Rows)
     }
-    private[this] val output = new PillarboxOutput
-    private[this] val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)
-    private[this] val operator = new AsyncWaitOperator(
+    private val output = new PillarboxOutput
+    private val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)
+    private val operator = new AsyncWaitOperator(
       function,
       AsyncOptions[java.lang.Long, java.lang.Long](ordered, capacity),
       executor,

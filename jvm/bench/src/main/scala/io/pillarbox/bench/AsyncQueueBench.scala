@@ -5,8 +5,8 @@ import java.util.SplittableRandom
 import org.openjdk.jmh.annotations._
 
 /**
- * One element put, one completed, what may leave emitted, with a hundred in flight. Those completed are picked at
- * random, but for the ordered queue from the oldest, as otherwise it would just fill up.
+ * One element put, one completed, what may leave emitted, with a hundred in flight. Those completed are
+ * picked at random, but for the ordered queue from the oldest, as otherwise it would just fill up.
  */
 class AsyncQueueBench extends PeerBench {
   import AsyncQueueBench._

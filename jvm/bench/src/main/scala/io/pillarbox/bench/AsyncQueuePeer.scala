@@ -29,12 +29,12 @@ object AsyncQueuePeer {
     if (name == "flink") new OfFlink(ordered, slots, capacity) else new OfPillarbox(ordered, slots, capacity)
 
   private final class OfFlink(ordered: Boolean, slots: Int, capacity: Int) extends AsyncQueuePeer {
-    private[this] val queue =
+    private val queue =
       if (ordered) new FlinkOrdered[java.lang.Long](capacity)
       else new FlinkUnordered[java.lang.Long](capacity)
-    private[this] val futures = new Array[ResultFuture[java.lang.Long]](slots)
-    private[this] val output = new FlinkOutput
-    private[this] val collector = new TimestampedCollector[java.lang.Long](output)
+    private val futures = new Array[ResultFuture[java.lang.Long]](slots)
+    private val output = new FlinkOutput
+    private val collector = new TimestampedCollector[java.lang.Long](output)
 
     override def put(slot: Int): Unit =
       futures(slot) = queue.tryPut(new StreamRecord[java.lang.Long](Row, 1L)).get
@@ -50,10 +50,10 @@ object AsyncQueuePeer {
 
   private final class OfPillarbox(ordered: Boolean, slots: Int, capacity: Int) extends AsyncQueuePeer {
     private type Entry = StreamElementQueueEntry[java.lang.Long, java.lang.Long]
-    private[this] val queue: StreamElementQueue[java.lang.Long, java.lang.Long] =
+    private val queue: StreamElementQueue[java.lang.Long, java.lang.Long] =
       if (ordered) new OrderedStreamElementQueue(capacity) else new UnorderedStreamElementQueue(capacity)
-    private[this] val entries = new Array[Entry](slots)
-    private[this] val output = new PillarboxOutput
+    private val entries = new Array[Entry](slots)
+    private val output = new PillarboxOutput
 
     override def put(slot: Int): Unit = {
       val entry: Entry = new StreamElementQueueEntry(Row, 1L, false)

@@ -11,13 +11,13 @@ import org.openjdk.jmh.results.{AggregationPolicy, IterationResult, ScalarResult
 /**
  * Reports the CPU time of the whole process, all its threads included, in nanoseconds per operation.
  *
- * It holds better than throughput on a machine that others use, and it counts what a design costs on the threads that
- * the benchmark does not measure: senders, executors, wake-ups. JMH asks it after an iteration's tear-down; what is not to
- * count there goes through [[CpuTimeProfiler.leaveOut]] and is a result of its own.
+ * It holds better than throughput on a machine that others use, and it counts what a design costs on the
+ * threads that the benchmark does not measure: senders, executors, wake-ups. JMH asks it after an iteration's
+ * tear-down; what is not to count there goes through [[CpuTimeProfiler.leaveOut]] and is a separate result.
  */
 final class CpuTimeProfiler extends InternalProfiler {
   import CpuTimeProfiler.{leftOut, system}
-  private[this] var before = 0L
+  private var before = 0L
 
   override def getDescription: String = "CPU time of the process per operation"
 

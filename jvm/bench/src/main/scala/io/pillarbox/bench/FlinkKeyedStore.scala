@@ -21,16 +21,16 @@ import org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend
 
 /** Flink's own backends. With RocksDB it must come from [[FlinkRocksDBLoader]]. */
 final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
-  private[this] val directory = Files.createTempDirectory("flink-bench")
-  private[this] val clock: TtlTimeProvider = TtlTimeProvider.DEFAULT
-  private[this] val environment = new MockEnvironmentBuilder().build()
-  private[this] val backend: CheckpointableKeyedStateBackend[java.lang.Long] = open()
-  private[this] val long = LongSerializer.INSTANCE
-  private[this] val handle = bind[ValueState[java.lang.Long]](new ValueStateDescriptor("value", long))
-  private[this] val map =
+  private val directory = Files.createTempDirectory("flink-bench")
+  private val clock: TtlTimeProvider = TtlTimeProvider.DEFAULT
+  private val environment = new MockEnvironmentBuilder().build()
+  private val backend: CheckpointableKeyedStateBackend[java.lang.Long] = open()
+  private val long = LongSerializer.INSTANCE
+  private val handle = bind[ValueState[java.lang.Long]](new ValueStateDescriptor("value", long))
+  private val map =
     bind[MapState[java.lang.Long, java.lang.Long]](new MapStateDescriptor("map", long, long))
-  private[this] val list = bind[ListState[java.lang.Long]](new ListStateDescriptor("list", long))
-  private[this] var checkpoint = 0L
+  private val list = bind[ListState[java.lang.Long]](new ListStateDescriptor("list", long))
+  private var checkpoints = 0L
 
   private def open(): CheckpointableKeyedStateBackend[java.lang.Long] = {
     val parameters = new KeyedStateBackendParametersImpl[java.lang.Long](
@@ -83,10 +83,10 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
     sum
   }
   override def snapshot(): Long = {
-    checkpoint += 1
+    checkpoints += 1
     val future = backend.snapshot(
-      checkpoint,
-      checkpoint,
+      checkpoints,
+      checkpoints,
       new MemCheckpointStreamFactory(512 << 20),
       CheckpointOptions.forCheckpointWithDefaultLocation()
     )

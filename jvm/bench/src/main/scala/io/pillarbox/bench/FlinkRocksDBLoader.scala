@@ -4,8 +4,8 @@ import java.io.File
 import java.net.{URL, URLClassLoader}
 
 /**
- * Loads Flink's RocksDB backend with Flink's own build of RocksDB, frocksdbjni, beside the rocksdbjni that ours uses: the two
- * have the same class names, so one JVM needs a class loader for one of them.
+ * Loads Flink's RocksDB backend with Flink's own build of RocksDB, frocksdbjni, beside the rocksdbjni that
+ * ours uses: the two have the same class names, so one JVM needs a class loader for one of them.
  *
  * The build hands the jar over as the system property `pillarbox.bench.frocksdb`.
  */

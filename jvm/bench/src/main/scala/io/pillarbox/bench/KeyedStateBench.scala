@@ -5,14 +5,14 @@ import java.util.concurrent.ThreadLocalRandom
 import org.openjdk.jmh.annotations._
 
 /**
- * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with the clock that it has
- * in a job (Flink asks the system, ours is the micro-batch's time) and, in RocksDB, its own build of the library
- * ([[FlinkRocksDBLoader]]).
+ * One access of keyed state with a random current key out of `keys`, from Flink and from us, each with the
+ * clock that it has in a job (Flink asks the system, ours is the micro-batch's time) and, in RocksDB, its own
+ * build of the library ([[FlinkRocksDBLoader]]).
  *
- * Ours commits after every iteration, as it does after a micro-batch on Spark. On the heap that is a result of its own
- * (left-out), for a commit is a checkpoint there and Flink makes none, but what is noted for it counts; in RocksDB it
- * counts, for it writes what our cache held back. 100,000 values fit that cache of 8 MiB, a million don't. Maps and lists
- * have ten elements, and a tenth of the keys.
+ * Ours commits after every iteration, as it does after a micro-batch on Spark. On the heap that is a separate
+ * result (left-out), for a commit is a checkpoint there and Flink makes none, but what is noted for it
+ * counts; in RocksDB it counts, for it writes what our cache held back. 100,000 values fit that cache of 8
+ * MiB, a million don't. Maps and lists have ten elements, and a tenth of the keys.
  */
 class KeyedStateBench extends PeerBench {
 
@@ -91,7 +91,10 @@ class KeyedStateBench extends PeerBench {
     store.listSum()
   }
 
-  /** One element more for any of the lists, which are never read; so most are not in a cache if there are many. */
+  /**
+   * One element more for any of the lists, which are never read; so most are not in a cache if there are
+   * many.
+   */
   @Benchmark
   def listAppend(): Unit = {
     store.setKey(randomKey(keys))

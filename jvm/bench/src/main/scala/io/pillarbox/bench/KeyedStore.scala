@@ -8,7 +8,9 @@ import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
 
-/** The keyed state that the benchmarks use, from Flink or from us: one value, one map and one list of longs. */
+/**
+ * The keyed state that the benchmarks use, from Flink or from us: one value, one map and one list of longs.
+ */
 trait KeyedStore extends AutoCloseable {
   def setKey(key: java.lang.Long): Unit
   def value(): java.lang.Long
@@ -24,7 +26,10 @@ trait KeyedStore extends AutoCloseable {
   /** A full snapshot into memory; its size in bytes. */
   def snapshot(): Long
 
-  /** A checkpoint as the backend keeps it, all of it copied into memory; in RocksDB its files, unread; its size in bytes. */
+  /**
+   * A checkpoint as the backend keeps it, all of it copied into memory; in RocksDB its files, unread; its
+   * size in bytes.
+   */
   def checkpoint(): Long
 
   /** A commit into memory; its size in bytes. */
@@ -49,7 +54,10 @@ object KeyedStore {
   final val KeyGroups = 128
   final val TtlMillis = 3600L * 1000
 
-  /** What RocksDB may take for blocks and write buffers; our write-back cache on the heap comes on top of ours. */
+  /**
+   * What RocksDB may take for blocks and write buffers; our write-back cache on the heap comes on top of
+   * ours.
+   */
   final val RocksDBBytes = 256L << 20
   final val WriteBackBytes = 8 << 20
 
@@ -73,13 +81,13 @@ object KeyedStore {
 }
 
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
-  private[this] val directory = Files.createTempDirectory("pillarbox-bench")
-  private[this] val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
+  private val directory = Files.createTempDirectory("pillarbox-bench")
+  private val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
 
   /** As on Spark: a field, which is set once a micro-batch. */
-  private[this] val clock = new EventClock
+  private val clock = new EventClock
   startBatch()
-  private[this] val backend: KeyedStateBackend[Long] =
+  private val backend: KeyedStateBackend[Long] =
     if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, KeyedStore.KeyGroups, range, clock)
     else
       new RocksDBKeyedStateBackend(
@@ -89,11 +97,11 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
         clock,
         RocksDBConfig(directory, KeyedStore.RocksDBBytes, KeyedStore.WriteBackBytes)
       )
-  private[this] val handle = backend.getOrCreate(living(StateDescriptor.value("value", Serializers.ofLong)))
-  private[this] val map =
+  private val handle = backend.getOrCreate(living(StateDescriptor.value("value", Serializers.ofLong)))
+  private val map =
     backend.getOrCreate(living(StateDescriptor.map("map", Serializers.ofLong, Serializers.ofLong)))
-  private[this] val list = backend.getOrCreate(living(StateDescriptor.list("list", Serializers.ofLong)))
-  private[this] val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
+  private val list = backend.getOrCreate(living(StateDescriptor.list("list", Serializers.ofLong)))
+  private val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
 
   private def living[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] = {
     val config = StateTtlConfig.ofMillis(KeyedStore.TtlMillis)
@@ -137,5 +145,5 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
     KeyedStore.deleteAll(directory)
   }
 
-  private[this] def startBatch(): Unit = clock.processingTime = System.currentTimeMillis()
+  private def startBatch(): Unit = clock.processingTime = System.currentTimeMillis()
 }

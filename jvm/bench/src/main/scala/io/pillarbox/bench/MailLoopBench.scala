@@ -2,7 +2,9 @@ package io.pillarbox.bench
 
 import org.openjdk.jmh.annotations._
 
-/** The loop of a task: what a turn costs when there is no mail, and when another thread sends now and then. */
+/**
+ * The loop of a task: what a turn costs when there is no mail, and when another thread sends now and then.
+ */
 class MailLoopBench extends PeerBench {
   import MailLoopBench._
 

@@ -41,10 +41,10 @@ object MailboxPeer {
   def loopOf(name: String): MailLoopPeer = if (name == "flink") new LoopOfFlink else new LoopOfPillarbox
 
   private final class OfFlink extends MailboxPeer {
-    private[this] val mailbox = new TaskMailboxImpl(Thread.currentThread())
-    private[this] var count = 0L
-    private[this] val command: FlinkRunnable[Exception] = () => count += 1
-    private[this] val noArguments = Array.empty[Object]
+    private val mailbox = new TaskMailboxImpl(Thread.currentThread())
+    private var count = 0L
+    private val command: FlinkRunnable[Exception] = () => count += 1
+    private val noArguments = Array.empty[Object]
 
     override def put(): Unit = mailbox.put(new FlinkMail(command, 0, "mail", noArguments: _*))
     override def takeAndRun(): Unit = mailbox.take(FlinkMailbox.MIN_PRIORITY).run()
@@ -65,9 +65,9 @@ object MailboxPeer {
   }
 
   private final class OfPillarbox extends MailboxPeer {
-    private[this] val mailbox = new TaskMailbox(Thread.currentThread())
-    private[this] var count = 0L
-    private[this] val command: ThrowingRunnable = () => count += 1
+    private val mailbox = new TaskMailbox(Thread.currentThread())
+    private var count = 0L
+    private val command: ThrowingRunnable = () => count += 1
 
     override def put(): Unit = mailbox.put(new Mail(command, 0, "mail"))
     override def takeAndRun(): Unit = mailbox.take(TaskMailbox.MinPriority).run()
@@ -88,11 +88,11 @@ object MailboxPeer {
   }
 
   private final class LoopOfFlink extends MailLoopPeer {
-    private[this] var left = 0
-    private[this] val action: FlinkDefaultAction = _ => turn()
-    private[this] val processor = new FlinkProcessor(action)
-    private[this] val executor = processor.getMainMailboxExecutor
-    private[this] val nothing: RunnableWithException = () => ()
+    private var left = 0
+    private val action: FlinkDefaultAction = _ => turn()
+    private val processor = new FlinkProcessor(action)
+    private val executor = processor.getMainMailboxExecutor
+    private val nothing: RunnableWithException = () => ()
 
     private def turn(): Unit = {
       left -= 1
@@ -108,10 +108,10 @@ object MailboxPeer {
   }
 
   private final class LoopOfPillarbox extends MailLoopPeer {
-    private[this] var left = 0
-    private[this] val processor: MailboxProcessor = new MailboxProcessor(_ => turn())
-    private[this] val executor = processor.mainMailboxExecutor
-    private[this] val nothing: ThrowingRunnable = () => ()
+    private var left = 0
+    private val processor: MailboxProcessor = new MailboxProcessor(_ => turn())
+    private val executor = processor.mainMailboxExecutor
+    private val nothing: ThrowingRunnable = () => ()
 
     private def turn(): Unit = {
       left -= 1

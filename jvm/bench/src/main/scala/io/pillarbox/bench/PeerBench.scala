@@ -4,7 +4,10 @@ import java.util.concurrent.TimeUnit
 
 import org.openjdk.jmh.annotations._
 
-/** What all benchmarks share that measure Flink and us in one run. JMH takes annotations and parameters from super classes. */
+/**
+ * What all benchmarks share that measure Flink and us in one run. JMH takes annotations and parameters from
+ * super classes.
+ */
 @State(Scope.Thread)
 @BenchmarkMode(Array(Mode.AverageTime))
 @OutputTimeUnit(TimeUnit.NANOSECONDS)

@@ -5,10 +5,10 @@ import java.util.concurrent.locks.LockSupport
 
 /** A second thread that acts: a number of times on demand, or at a steady rate until closed. */
 final class Sender(action: Runnable) extends AutoCloseable {
-  private[this] val asked = new Semaphore(0)
-  @volatile private[this] var times = 0
-  @volatile private[this] var open = true
-  private[this] var thread: Thread = _
+  private val asked = new Semaphore(0)
+  @volatile private var times = 0
+  @volatile private var open = true
+  private var thread: Thread = _
 
   /** Waits for `send`. */
   def onDemand(): Sender = run { () =>

@@ -6,8 +6,8 @@ import java.util.concurrent.TimeUnit
 import org.openjdk.jmh.annotations._
 
 /**
- * A commit of 1,000 changed values among many: its cost must not depend on how many there are. RocksDB's write-back cache
- * holds about 100,000 of them; among more, the database itself is written.
+ * A commit of 1,000 changed values among many: its cost must not depend on how many there are. RocksDB's
+ * write-back cache holds about 100,000 of them; among more, the database itself is written.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Array(Mode.AverageTime))

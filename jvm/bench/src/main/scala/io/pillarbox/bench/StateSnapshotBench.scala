@@ -5,8 +5,9 @@ import java.util.concurrent.TimeUnit
 import org.openjdk.jmh.annotations._
 
 /**
- * Of 100,000 values, into memory. `checkpoint`: in RocksDB both copy all files of the database, whose content they don't read.
- * `snapshot`: ours reads all entries and writes the portable form; Flink's is the same as its checkpoint.
+ * Of 100,000 values, into memory. `checkpoint`: in RocksDB both copy all files of the database, whose content
+ * they don't read. `snapshot`: ours reads all entries and writes the portable form; Flink's is the same as
+ * its checkpoint.
  */
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
 class StateSnapshotBench extends PeerBench {

@@ -21,9 +21,9 @@ public interface AsyncFunction<IN, OUT> {
   void asyncInvoke(IN input, ResultFuture<OUT> resultFuture) throws Exception;
 
   /**
-   * The total deadline of the element has passed, and no further attempt follows. Completing the future decides
-   * the element; if this leaves it open, an answer may still come, and until then the element stays in flight.
-   * By default it fails with an {@link AsyncTimeoutException}.
+   * The total deadline of the element has passed, and no further attempt follows. Completing the future
+   * decides the element; if this leaves it open, an answer may still come, and until then the element stays
+   * in flight. By default it fails with an {@link AsyncTimeoutException}.
    */
   default void timeout(IN input, ResultFuture<OUT> resultFuture) throws Exception {
     resultFuture.completeExceptionally(
@@ -31,9 +31,9 @@ public interface AsyncFunction<IN, OUT> {
   }
 
   /**
-   * The answer to this attempt is no longer wanted: its own deadline or the total one has passed, or the operator
-   * is closed. What the future is completed with from now on is dropped. May be told once too often, of an attempt
-   * that ends at this very moment.
+   * The answer to this attempt is no longer wanted: its own deadline or the total one has passed, or the
+   * operator is closed. What the future is completed with from now on is dropped. May be told once too often,
+   * of an attempt that ends at this very moment.
    */
   default void cancel(IN input, ResultFuture<OUT> resultFuture) throws Exception {}
 }

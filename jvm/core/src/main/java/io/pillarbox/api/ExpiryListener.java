@@ -1,13 +1,15 @@
 package io.pillarbox.api;
 
+import java.io.Serializable;
+
 /** Told of expired values. */
 @FunctionalInterface
-public interface ExpiryListener {
+public interface ExpiryListener extends Serializable {
 
   /**
-   * Called on the mailbox thread, once for each expired value that a read or an incremental clean-up meets, after its
-   * removal and without a current key: it must not use keyed state. Compaction, the filter of full snapshots and
-   * a write over an expired value don't call it.
+   * Called on the mailbox thread, once for each expired value that a read or an incremental clean-up meets,
+   * after its removal and without a current key: it must not use keyed state. Compaction, the filter of full
+   * snapshots and a write over an expired value don't call it.
    *
    * @param userKey of a map's entry; null for the other kinds of state
    */

@@ -24,7 +24,10 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
   /** Called for every row, its key being the current one. */
   public abstract void processElement(IN value, Context<K> context, Collector<OUT> out) throws Exception;
 
-  /** Called when a timer fires, its key being the current one. Rows emitted by event-time timers get its timestamp. */
+  /**
+   * Called when a timer fires, its key being the current one. Rows emitted by event-time timers get its
+   * timestamp.
+   */
   public void onTimer(long timestamp, OnTimerContext<K> context, Collector<OUT> out) throws Exception {}
 
   /** Called once after the last row, also after a failure. */
@@ -36,8 +39,8 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
     /**
      * The handle of a state; it always acts on the current key.
      *
-     * @throws RuntimeException if the name is taken by a state of another type, or if what is stored under it can't
-     *     be read by the descriptor's serializer
+     * @throws RuntimeException if the name is taken by a state of another type, or if what is stored under it
+     *   can't be read by the descriptor's serializer
      */
     <S extends State> S getState(StateDescriptor<S> descriptor);
   }

@@ -6,9 +6,9 @@ import java.util.Map;
 /**
  * A map a key. Values are never null. Iteration is in no order that a caller may rely on.
  *
- * <p>An iterator can remove what it returned last. Changing the map otherwise (a new entry, a removal, another
- * current key) ends the iteration with a ConcurrentModificationException at the next call; replacing the value of
- * an entry that exists does not, and is seen if the entry is still to come.
+ * <p>An iterator can remove what it returned last. Changing the map otherwise (a new entry, a removal,
+ * another current key) ends the iteration with a ConcurrentModificationException at the next call; replacing
+ * the value of an entry that exists does not, and is seen if the entry is still to come.
  */
 public interface MapState<UK, UV> extends State, Iterable<Map.Entry<UK, UV>> {
 
@@ -33,8 +33,8 @@ public interface MapState<UK, UV> extends State, Iterable<Map.Entry<UK, UV>> {
   boolean isEmpty();
 
   /**
-   * Walks over the entries. An entry's {@code setValue} is a {@link #put} under its key, which no iteration minds; it
-   * throws IllegalStateException if the entry is no longer in the map.
+   * Walks over the entries. An entry's {@code setValue} is a {@link #put} under its key, which no iteration
+   * minds; it throws IllegalStateException if the entry is no longer in the map.
    */
   @Override
   Iterator<Map.Entry<UK, UV>> iterator();

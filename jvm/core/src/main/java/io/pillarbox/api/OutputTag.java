@@ -1,11 +1,13 @@
 package io.pillarbox.api;
 
+import java.io.Serializable;
+
 /**
  * Names a side output; tags are equal by their name.
  *
  * @param id as in {@code side_outputs=} of {@code pb.process_keyed}
  */
-public record OutputTag<X>(String id) {
+public record OutputTag<X>(String id) implements Serializable {
 
   /** @throws IllegalArgumentException if the name is empty */
   public OutputTag {

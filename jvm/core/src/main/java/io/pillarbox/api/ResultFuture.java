@@ -15,14 +15,14 @@ public interface ResultFuture<OUT> {
   void completeOne(OUT result);
 
   /**
-   * The attempt failed. Whether it is tried again, replaced by other rows or fails the task is for the operator's
-   * retry strategy and failure policy.
+   * The attempt failed. Whether it is tried again, replaced by other rows or fails the task is for the
+   * operator's retry strategy and failure policy.
    */
   void completeExceptionally(Throwable error);
 
   /**
-   * The number of the element in this operator, from the operator's first element id. The same for all attempts,
-   * and after a restore.
+   * The number of the element in this operator, from the operator's first element id. The same for all
+   * attempts, and after a restore.
    */
   long elementId();
 

@@ -1,5 +1,6 @@
 package io.pillarbox.api;
 
+import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -12,7 +13,8 @@ import java.util.stream.Collectors;
  * @param parameters what else decides the format, for instance a schema; may be empty
  * @param nested the serializers of its parts
  */
-public record SerializerSnapshot(String id, int version, String parameters, List<SerializerSnapshot> nested) {
+public record SerializerSnapshot(String id, int version, String parameters, List<SerializerSnapshot> nested)
+    implements Serializable {
 
   /** The parts are copied. */
   public SerializerSnapshot {

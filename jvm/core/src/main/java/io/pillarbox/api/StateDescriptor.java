@@ -1,15 +1,17 @@
 package io.pillarbox.api;
 
+import java.io.Serializable;
 import java.util.Objects;
 import java.util.Optional;
 
 /**
- * Names a state and says what it holds. Immutable: the {@code with} methods give changed copies. Two descriptors of
- * one name must agree in all but the callbacks.
+ * Names a state and says what it holds. Immutable: the {@code with} methods give changed copies. Two
+ * descriptors of one name must agree in all but the callbacks.
  *
  * @param <S> the handle that the descriptor is exchanged for
  */
-public final class StateDescriptor<S extends State> {
+public final class StateDescriptor<S extends State> implements Serializable {
+  private static final long serialVersionUID = 1L;
 
   /** What a state is. The order is written to disk. */
   public enum Kind {
@@ -45,7 +47,7 @@ public final class StateDescriptor<S extends State> {
     this.name = name;
     this.kind = kind;
     this.userKeySerializer = userKeySerializer;
-    this.valueSerializer = Objects.requireNonNull(valueSerializer, "A state needs a serializer of its values");
+    this.valueSerializer = Objects.requireNonNull(valueSerializer, "A state needs a serializer");
     this.folding = folding;
     this.ttl = ttl;
     this.onExpire = onExpire;

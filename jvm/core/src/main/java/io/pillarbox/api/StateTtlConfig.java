@@ -1,5 +1,6 @@
 package io.pillarbox.api;
 
+import java.io.Serializable;
 import java.time.Duration;
 
 /**
@@ -16,7 +17,8 @@ import java.time.Duration;
  * @param cleanup how expired state that nobody reads goes away
  */
 public record StateTtlConfig(
-    long ttlMs, UpdateType updateType, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup) {
+    long ttlMs, UpdateType updateType, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup)
+    implements Serializable {
 
   /** What renews a timestamp. */
   public enum UpdateType {
@@ -37,13 +39,14 @@ public record StateTtlConfig(
    * How expired state that nobody reads goes away. Each backend takes what concerns it.
    *
    * @param inFullSnapshot leave expired entries out of snapshots; the running backend keeps them
-   * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches it off.
-   *     Up to 8 accesses share one look, at the first of them
+   * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches
+   *   it off. Up to 8 accesses share one look, at the first of them
    * @param incrementalEveryRecord heap: also look at that many each time a current key is set
    * @param atCompaction RocksDB: drop expired entries when files are compacted (processing time only)
    */
   public record Cleanup(
-      boolean inFullSnapshot, int incrementalEntries, boolean incrementalEveryRecord, boolean atCompaction) {
+      boolean inFullSnapshot, int incrementalEntries, boolean incrementalEveryRecord, boolean atCompaction)
+      implements Serializable {
 
     /** 5 entries for each access on the heap, and at compaction in RocksDB. */
     public static final Cleanup DEFAULT = new Cleanup(false, 5, false, true);
@@ -54,7 +57,8 @@ public record StateTtlConfig(
     /** @throws IllegalArgumentException if {@code incrementalEntries} is negative */
     public Cleanup {
       if (incrementalEntries < 0)
-        throw new IllegalArgumentException("incrementalEntries must be 0 or more, found " + incrementalEntries);
+        throw new IllegalArgumentException(
+            "incrementalEntries must be 0 or more, found " + incrementalEntries);
     }
 
     /** The same that leaves expired entries out of full snapshots. */

@@ -11,7 +11,10 @@ public interface TimerService {
   /** {@code Long.MIN_VALUE} before the first watermark. */
   long currentWatermark();
 
-  /** {@code onTimer} is called once when the watermark reaches {@code time}; twice registered is once registered. */
+  /**
+   * {@code onTimer} is called once when the watermark reaches {@code time}; twice registered is once
+   * registered.
+   */
   void registerEventTimeTimer(long time);
 
   /** {@code onTimer} is called once when processing time reaches {@code time}. */

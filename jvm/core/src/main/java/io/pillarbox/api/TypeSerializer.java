@@ -5,9 +5,9 @@ import java.io.Serializable;
 /**
  * Turns values of one type to bytes and back, and says which older bytes it can read.
  *
- * <p>A serializer is used by one thread at a time and may keep scratch space; a value it returns is the caller's.
- * Equal values must have equal bytes and equal hashes, on every machine and in every version: keys are found by
- * them.
+ * <p>A serializer is used by one thread at a time and may keep scratch space; a value it returns is the
+ * caller's. Equal values must have equal bytes and equal hashes, on every machine and in every version: keys
+ * are found by them.
  */
 public abstract class TypeSerializer<T> implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -18,9 +18,9 @@ public abstract class TypeSerializer<T> implements Serializable {
   /**
    * Reads one value and leaves the view behind it.
    *
-   * <p>A backend's view holds exactly one value, so a serializer of byte regions may take {@code in.remaining()} for
-   * its length, unless it is to be nested in another one. The bytes are only valid for now: what keeps them copies
-   * them.
+   * <p>A backend's view holds exactly one value, so a serializer of byte regions may take {@code
+   * in.remaining()} for its length, unless it is to be nested in another one. The bytes are only valid for
+   * now: what keeps them copies them.
    */
   public abstract T deserialize(InputView in);
 
@@ -42,7 +42,10 @@ public abstract class TypeSerializer<T> implements Serializable {
   /** What is written beside the data to know its type again. */
   public abstract SerializerSnapshot snapshot();
 
-  /** Whether this serializer can read what the one of {@code written} wrote. By default only the very same type. */
+  /**
+   * Whether this serializer can read what the one of {@code written} wrote. By default only the very same
+   * type.
+   */
   public Compatibility<T> compatibilityWith(SerializerSnapshot written) {
     return written.equals(snapshot())
         ? Compatibility.asIs()

@@ -5,9 +5,9 @@ import java.nio.ByteOrder
 
 /** Big-endian access to byte arrays, and a hash of them. */
 private[pillarbox] object Bytes {
-  private[this] val longs: VarHandle =
+  private val longs: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Long]], ByteOrder.BIG_ENDIAN)
-  private[this] val ints: VarHandle =
+  private val ints: VarHandle =
     MethodHandles.byteArrayViewVarHandle(classOf[Array[Int]], ByteOrder.BIG_ENDIAN)
 
   def getLong(bytes: Array[Byte], at: Int): Long = (longs.get(bytes, at): Long)
@@ -18,7 +18,9 @@ private[pillarbox] object Bytes {
 
   def putInt(bytes: Array[Byte], at: Int, value: Int): Unit = ints.set(bytes, at, value)
 
-  /** MurmurHash3, 32 bits (Austin Appleby, public domain), over big-endian words, seed 42. Stable for ever. */
+  /**
+   * MurmurHash3, 32 bits (Austin Appleby, public domain), over big-endian words, seed 42. Stable for ever.
+   */
   def hash(bytes: Array[Byte], offset: Int, length: Int): Int = {
     var h = 42
     val end = offset + (length & ~3)
@@ -31,7 +33,7 @@ private[pillarbox] object Bytes {
     finish(tail(h, bytes, i, offset + length) ^ length)
   }
 
-  private[this] def tail(hash: Int, bytes: Array[Byte], from: Int, end: Int): Int = {
+  private def tail(hash: Int, bytes: Array[Byte], from: Int, end: Int): Int = {
     var word = 0
     var i = from
     while (i < end) {
@@ -41,10 +43,10 @@ private[pillarbox] object Bytes {
     if (end > from) mix(hash, word) else hash
   }
 
-  private[this] def mix(hash: Int, word: Int): Int =
+  private def mix(hash: Int, word: Int): Int =
     hash ^ (Integer.rotateLeft(word * 0xcc9e2d51, 15) * 0x1b873593)
 
-  private[this] def finish(hash: Int): Int = {
+  private def finish(hash: Int): Int = {
     var h = (hash ^ (hash >>> 16)) * 0x85ebca6b
     h = (h ^ (h >>> 13)) * 0xc2b2ae35
     h ^ (h >>> 16)

@@ -8,9 +8,9 @@ import java.nio.charset.StandardCharsets.UTF_8
  * Reading past the region throws IndexOutOfBoundsException.
  */
 final class InputView {
-  private[this] var bytes: Array[Byte] = Array.emptyByteArray
-  private[this] var at = 0
-  private[this] var limit = 0
+  private var bytes: Array[Byte] = Array.emptyByteArray
+  private var at = 0
+  private var limit = 0
 
   def this(bytes: Array[Byte]) = {
     this()
@@ -73,7 +73,7 @@ final class InputView {
   }
 
   /** Moves on and returns where it was. */
-  private[this] def advance(count: Int): Int = {
+  private def advance(count: Int): Int = {
     val from = at
     if (count < 0 || count > limit - from)
       throw new IndexOutOfBoundsException(s"$count bytes wanted at byte $from, ${limit - from} left")

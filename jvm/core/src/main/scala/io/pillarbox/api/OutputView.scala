@@ -4,16 +4,16 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util
 
 /**
- * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array. A `ByteBuffer` doesn't grow, and a
- * `DataOutputStream` writes numbers byte by byte.
+ * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array. A `ByteBuffer`
+ * doesn't grow, and a `DataOutputStream` writes numbers byte by byte.
  *
  * Numbers are big-endian. Not thread-safe.
  *
  * @param initialCapacity in bytes
  */
 final class OutputView(initialCapacity: Int = 256) {
-  private[this] var bytes = new Array[Byte](math.max(initialCapacity, 16))
-  private[this] var position = 0
+  private var bytes = new Array[Byte](math.max(initialCapacity, 16))
+  private var position = 0
 
   /** The bytes, valid up to [[length]] and until the next write. */
   def array: Array[Byte] = bytes
@@ -109,7 +109,9 @@ final class OutputView(initialCapacity: Int = 256) {
     position
   }
 
-  /** Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved. */
+  /**
+   * Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved.
+   */
   def endSized(start: Int): Unit = {
     val size = position - start
     if (size < 0x80) bytes(start - 1) = size.toByte
@@ -123,7 +125,7 @@ final class OutputView(initialCapacity: Int = 256) {
     }
   }
 
-  private[this] def grow(more: Int): Unit = {
+  private def grow(more: Int): Unit = {
     val needed = position.toLong + more
     require(needed <= OutputView.MaxLength, s"Serialised data of $needed bytes is over the limit of 2 GiB")
     val wanted = math.min(math.max(needed, bytes.length * 2L), OutputView.MaxLength)

@@ -3,7 +3,10 @@ package io.pillarbox.async
 import com.codahale.metrics.{Histogram, UniformReservoir}
 import io.pillarbox.mailbox.PeriodTimer
 
-/** What an async operator measures. Written by the mailbox thread; any thread may read, and gets recent values. */
+/**
+ * What an async operator measures. Written by the mailbox thread; any thread may read, and gets recent
+ * values.
+ */
 private[pillarbox] final class AsyncMetrics {
   private[async] var callCount = 0L
   private[async] var retryCount = 0L
@@ -12,7 +15,7 @@ private[pillarbox] final class AsyncMetrics {
   private[async] var inFlightCount = 0
   private[async] var inFlightLargest = 0
   private[async] val capacityWait = new PeriodTimer
-  private[this] var latencySum = 0L
+  private var latencySum = 0L
 
   /** Attempts started. */
   def calls: Long = callCount
@@ -26,7 +29,9 @@ private[pillarbox] final class AsyncMetrics {
   /** Elements that failed for good. */
   def errors: Long = errorCount
 
-  /** Elements taken in whose answer is not known yet: calls under way, waiting for a permit or for a retry. */
+  /**
+   * Elements taken in whose answer is not known yet: calls under way, waiting for a permit or for a retry.
+   */
   def inFlight: Int = inFlightCount
 
   /** The largest `inFlight` there was. */
@@ -35,7 +40,10 @@ private[pillarbox] final class AsyncMetrics {
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /** Nanoseconds from the start of an attempt until the mailbox thread took its answer: how they are spread, in a sample. */
+  /**
+   * Nanoseconds from the start of an attempt until the mailbox thread took its answer: how they are spread,
+   * in a sample.
+   */
   val callLatency: Histogram = new Histogram(new UniformReservoir)
 
   /** Of all answers, in nanoseconds; 0 if there was none. */

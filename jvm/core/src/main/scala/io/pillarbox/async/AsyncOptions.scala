@@ -3,12 +3,13 @@ package io.pillarbox.async
 /**
  * How an [[AsyncWaitOperator]] works.
  *
- * The clocks of both deadlines start with an element's first call, so neither waiting for a permit of the gate before
- * it counts, nor waiting for company. What comes between two attempts counts into the total deadline only.
+ * The clocks of both deadlines start with an element's first call, so neither waiting for a permit of the
+ * gate before it counts, nor waiting for company. What comes between two attempts counts into the total
+ * deadline only.
  *
- * @param lookAhead
- *   elements more that the function is given before there is room for their calls, which it starts by itself as others
- *   end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with those that wait for a retry
+ * @param lookAhead elements more that the function is given before there is room for their calls, which it
+ *   starts by itself as others end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with
+ *   those that wait for a retry
  * @param ordered
  *   whether rows leave in the order of their inputs; otherwise as answers come, but never past a watermark
  * @param capacity
@@ -19,7 +20,8 @@ package io.pillarbox.async
  *   for one attempt, whose failure may be retried; 0 for none
  * @param batching
  *   how elements are gathered if the function is a [[BatchAsyncFunction]] that is to be called with many
- * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an attempt's
+ * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
+ *   attempt's
  */
 private[pillarbox] final case class AsyncOptions[IN, OUT](
     ordered: Boolean,
@@ -49,7 +51,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   )
   require(
     totalTimeoutMs == 0 || attemptTimeoutMs <= totalTimeoutMs,
-    s"The timeout of all attempts, $totalTimeoutMs ms, is shorter than that of one attempt, $attemptTimeoutMs ms"
+    s"The timeout of all attempts, $totalTimeoutMs ms, is shorter than that of one attempt, " +
+      s"$attemptTimeoutMs ms"
   )
 }
 

@@ -3,8 +3,8 @@ package io.pillarbox.async
 import java.util
 
 /**
- * Takes what leaves the operator, in the order in which it may leave. Called on the mailbox thread, one call an
- * element.
+ * Takes what leaves the operator, in the order in which it may leave. Called on the mailbox thread, one call
+ * an element.
  */
 private[pillarbox] trait AsyncOutput[IN, OUT] {
 

@@ -4,8 +4,8 @@ import java.util
 import java.util.function.{DoubleSupplier, Predicate}
 
 /**
- * The strategies that come with the library. `maxAttempts` counts all attempts, the first included: 1 means no retry.
- * (Flink's strategies count the repetitions.)
+ * The strategies that come with the library. `maxAttempts` counts all attempts, the first included: 1 means
+ * no retry. (Flink's strategies count the repetitions.)
  */
 private[pillarbox] object AsyncRetryStrategies {
 
@@ -27,10 +27,11 @@ private[pillarbox] object AsyncRetryStrategies {
     new Backoff[OUT](maxAttempts, delayMs, delayMs, 1.0, 0.0, NoRandom, AnyException, null)
 
   /**
-   * The delay grows by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of it is taken
-   * off at random, so that elements which failed together don't come back together.
+   * The delay grows by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of it is
+   * taken off at random, so that elements which failed together don't come back together.
    *
-   * Exponential backoff with jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog (2015).
+   * Exponential backoff with jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog
+   * (2015).
    *
    * @param jitter
    *   0 (none) to 1 (full)

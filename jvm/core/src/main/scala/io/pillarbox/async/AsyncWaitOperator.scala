@@ -8,13 +8,13 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 /**
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
- * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a record;
- * never more than the capacity and the look-ahead is taken in, back-pressure instead; every record leaves once, is
- * answered by the failure policy, or fails the task; until then it is part of the snapshot. A call is made at least
- * once.
+ * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
+ * record; never more than the capacity and the look-ahead is taken in, back-pressure instead; every record
+ * leaves once, is answered by the failure policy, or fails the task; until then it is part of the snapshot. A
+ * call is made at least once.
  *
- * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the failure policy
- * leaves through whoever runs the mail in which it came up.
+ * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
+ * failure policy leaves through the caller that runs the mail in which it came up.
  *
  * @param executor
  *   with this operator's priority; its yields run while `processElement` waits for room
@@ -32,10 +32,10 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 ) extends AutoCloseable {
   import AsyncWaitOperator._
 
-  private[this] val room = options.capacity + options.lookAhead
-  private[this] val queue: StreamElementQueue[IN, OUT] =
+  private val room = options.capacity + options.lookAhead
+  private val queue: StreamElementQueue[IN, OUT] =
     if (options.ordered) new OrderedStreamElementQueue(room) else new UnorderedStreamElementQueue(room)
-  private[this] val calls = new CallDriver[IN, OUT](
+  private val calls = new CallDriver[IN, OUT](
     function,
     options,
     executor,
@@ -44,12 +44,12 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     element => queue.complete(element),
     () => onCompleted()
   )
-  private[this] val restored = new util.ArrayDeque[StreamElement[IN]]
-  private[this] var elementIds = firstElementId
-  private[this] var onCapacity: Runnable = NoHook
-  private[this] var capacityWanted = false
-  private[this] var inputEnded = false
-  private[this] var closed = false
+  private val restored = new util.ArrayDeque[StreamElement[IN]]
+  private var elementIds = firstElementId
+  private var onCapacity: Runnable = NoHook
+  private var capacityWanted = false
+  private var inputEnded = false
+  private var closed = false
 
   def this(
       function: AsyncFunction[IN, OUT],
@@ -63,7 +63,10 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   @throws[Exception]
   def open(): Unit = function.open()
 
-  /** What to run, on the mailbox thread, when there is room again after a `try…` method said that there was none. */
+  /**
+   * What to run, on the mailbox thread, when there is room again after a `try…` method said that there was
+   * none.
+   */
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
   /** Whether a record or watermark would be taken in now. Restored elements come first. */
@@ -142,7 +145,9 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     calls.admit(element)
   }
 
-  /** Emits at once what may leave: a watermark with nothing before it is not held back until the next mail. */
+  /**
+   * Emits at once what may leave: a watermark with nothing before it is not held back until the next mail.
+   */
   private def admitWatermark(timestampMs: Long): Unit = {
     enqueue(StreamElementQueueEntry.watermark(timestampMs))
     emitCompleted()
@@ -199,8 +204,8 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def isDrained: Boolean = queue.isEmpty && restored.isEmpty
 
   /**
-   * Ends the input and waits, running mail, until everything has been emitted. Waiting retries are tried to their end,
-   * each after its delay. (Flink cuts them short.)
+   * Ends the input and waits, running mail, until everything has been emitted. Waiting retries are tried to
+   * their end, each after its delay. (Flink cuts them short.)
    *
    * @throws InterruptedException if interrupted while waiting
    */
@@ -229,8 +234,8 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def nextElementId: Long = elementIds
 
   /**
-   * Calls again what a snapshot held, in its order and before any new input. It may be more than the capacity: the
-   * rest waits for room, without blocking. Attempts and deadlines start anew, ids stay.
+   * Calls again what a snapshot held, in its order and before any new input. It may be more than the
+   * capacity: the rest waits for room, without blocking. Attempts and deadlines start anew, ids stay.
    */
   def restore(elements: util.List[StreamElement[IN]]): Unit = {
     restored.addAll(elements)
@@ -255,8 +260,8 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
 
   /**
-   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing is emitted any more; the
-   * second call has no effect.
+   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing is emitted any
+   * more; the second call has no effect.
    */
   override def close(): Unit = if (!closed) {
     closed = true

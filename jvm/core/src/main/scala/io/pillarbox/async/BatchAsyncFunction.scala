@@ -5,15 +5,18 @@ import java.util
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
 
 /**
- * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group takes one
- * permit of the gate, from its call until its last attempt is answered or abandoned.
+ * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group
+ * takes one permit of the gate, from its call until its last attempt is answered or abandoned.
  *
- * Each future is an attempt of its own: its element is answered, retried and given up apart from the others', and may be
- * in another group the next time.
+ * Each future is a separate attempt: its element is answered, retried and given up apart from the others',
+ * and may be in another group the next time.
  */
 private[pillarbox] trait BatchAsyncFunction[IN, OUT] extends AsyncFunction[IN, OUT] {
 
-  /** Starts one call for all inputs; the futures belong to them, in their order. The lists don't change any more. */
+  /**
+   * Starts one call for all inputs; the futures belong to them, in their order. The lists don't change any
+   * more.
+   */
   @throws[Exception]
   def asyncInvokeBatch(inputs: util.List[IN], resultFutures: util.List[ResultFuture[OUT]]): Unit
 

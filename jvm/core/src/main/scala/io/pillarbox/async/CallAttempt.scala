@@ -8,10 +8,10 @@ import io.pillarbox.api.ResultFuture
 /**
  * One attempt of one element, and the future given to the function for it.
  *
- * The reference is null until someone wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by the
- * mailbox thread. So an answer and a deadline exclude each other. `kind` is written by the winner only, and read after
- * the hand-over through the inbox, which orders the two. Whoever wins gives the permit back, so that it is free the
- * moment the call ends, also while the mailbox thread is busy elsewhere.
+ * The reference is null until someone wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by
+ * the mailbox thread. So an answer and a deadline exclude each other. `kind` is written by the winner only,
+ * and read after the hand-over through the inbox, which orders the two. The winner gives the permit back,
+ * so that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
  *
  * @param permit
  *   what this attempt gives back at its end, or null
@@ -25,7 +25,7 @@ private[async] final class CallAttempt[IN, OUT](
     with ResultFuture[OUT] {
   import CallAttempt._
 
-  private[this] var kind: Int = _
+  private var kind: Int = _
 
   /** When it began. Mailbox thread. */
   var startNanos: Long = _

@@ -10,8 +10,8 @@ import io.pillarbox.async.InFlightElement._
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
- * Takes one element at a time from its first attempt to its rows: permits, deadlines, retries, failure policy.
- * Mailbox thread only. What may leave, and when, is not its business.
+ * Takes one element at a time from its first attempt to its rows: permits, deadlines, retries, failure
+ * policy. Mailbox thread only. What may leave, and when, is not its business.
  *
  * @param finished
  *   called when an element has its rows
@@ -34,30 +34,32 @@ private[async] final class CallDriver[IN, OUT](
 
   val inbox: CompletionInbox = new CompletionInbox(executor, () => handler())
 
-  private[this] val gate = options.gate
-  private[this] val isGated = gate ne CallGate.Unlimited
-  private[this] val permits =
+  private val gate = options.gate
+  private val isGated = gate ne CallGate.Unlimited
+  private val permits =
     new PermitLine[InFlightElement[IN, OUT]](gate, executor, isTooLate(_), start(_, gate))
 
   /** Null if each element is called by itself. */
-  private[this] val groups: GroupLine[IN, OUT] =
+  private val groups: GroupLine[IN, OUT] =
     options.batching.map(new GroupLine[IN, OUT](_, gate, executor, time, isTooLate(_), startGroup(_))).orNull
-  private[this] val retry = options.retry
-  private[this] val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
+  private val retry = options.retry
+  private val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
   def nanoTime: Long = time.nanoTime
 
   /** Elements that are being called or wait for a retry: at most the capacity. */
-  private[this] var places = 0
+  private var places = 0
 
   /** Elements that wait for the time of their next attempt. */
-  private[this] var backingOff = 0
-  private[this] var inputEnded = false
+  private var backingOff = 0
+  private var inputEnded = false
 
   /** Handed to the function before there was a place for them, in its order. */
-  private[this] val inLine = new util.ArrayDeque[InFlightElement[IN, OUT]]
+  private val inLine = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
-  /** Takes a new element: its first attempt starts, or the function gets it ahead and starts it in its turn. */
+  /**
+   * Takes a new element: its first attempt starts, or the function gets it ahead and starts it in its turn.
+   */
   def admit(element: InFlightElement[IN, OUT]): Unit =
     if (options.lookAhead > 0 && places >= options.capacity) {
       element.phase = InLine
@@ -75,7 +77,9 @@ private[async] final class CallDriver[IN, OUT](
     sendIfNoneComes()
   }
 
-  /** A group does not wait for company that can't come. (A call under way that fails may still bring some.) */
+  /**
+   * A group does not wait for company that can't come. (A call under way that fails may still bring some.)
+   */
   private def sendIfNoneComes(): Unit = if ((groups ne null) && inputEnded && backingOff == 0) groups.send()
 
   private def takePlace(): Unit = {
@@ -104,7 +108,10 @@ private[async] final class CallDriver[IN, OUT](
       if (groups eq null) permits.enter(element) else groups.enter(element)
     } else start(element, null)
 
-  /** Whether an element that waited needs no attempt any more. Once the total deadline has passed there is none. */
+  /**
+   * Whether an element that waited needs no attempt any more. Once the total deadline has passed there is
+   * none.
+   */
   private def isTooLate(element: InFlightElement[IN, OUT]): Boolean =
     element.phase != Waiting || hasPassed(element.totalDeadlineMs)
 
@@ -245,7 +252,8 @@ private[async] final class CallDriver[IN, OUT](
     metrics.errorCount += 1
     tellGaveUp(element)
     var rows: util.Collection[OUT] = util.Collections.emptyList[OUT]()
-    // The slot is freed even if the policy throws, as in Flink: whoever waits for room must not wait for ever.
+    // The slot is freed even if the policy throws, as in Flink: what waits for room must not wait for
+    // ever.
     try rows = rowsInstead(element, error)
     finally {
       element.setResults(rows)
@@ -298,8 +306,9 @@ private[async] final class CallDriver[IN, OUT](
   }
 
   /**
-   * The function decides what becomes of the element, through the future of the attempt under way: so an answer that
-   * comes first wins, and one that comes later is dropped. Between attempts there is none, and it gets a fresh one.
+   * The function decides what becomes of the element, through the future of the attempt under way: so an
+   * answer that comes first wins, and one that comes later is dropped. Between attempts there is none, and it
+   * gets a fresh one.
    */
   private def onTotalTimeout(element: InFlightElement[IN, OUT]): Unit = {
     val wasRunning = element.phase == Running

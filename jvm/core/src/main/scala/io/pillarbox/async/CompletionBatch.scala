@@ -11,8 +11,8 @@ import io.pillarbox.api.ResultFuture
  * `flush`. For one thread at a time; may be reused after `flush`.
  */
 private[pillarbox] final class CompletionBatch[OUT] private[async] (inbox: CompletionInbox) {
-  private[this] var newest: CallAttempt[_, _] = _
-  private[this] var oldest: CallAttempt[_, _] = _
+  private var newest: CallAttempt[_, _] = _
+  private var oldest: CallAttempt[_, _] = _
 
   /** As [[ResultFuture.complete]]. */
   def complete(future: ResultFuture[OUT], results: util.Collection[OUT]): Unit = {

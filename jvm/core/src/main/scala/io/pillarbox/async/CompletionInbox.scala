@@ -10,9 +10,10 @@ import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
 /**
  * Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
  *
- * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or an
- * attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one is under way
- * however many attempts complete, also while it runs. A queue of the JDK doesn't tell who has to send it.
+ * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or
+ * an attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one
+ * is under way however many attempts complete, also while it runs. A queue of the JDK doesn't tell who has to
+ * send it.
  *
  * @param handler
  *   what the mail runs; it is to call `takeAll`, and `handled` at its end

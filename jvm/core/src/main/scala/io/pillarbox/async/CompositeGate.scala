@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 /** Needs a permit of `first` and then one of `second`; holds the first while it waits for the second. */
 private[async] final class CompositeGate(first: CallGate, second: CallGate) extends CallGate {
-  private[this] val waiting: util.Map[Runnable, Passage] = new ConcurrentHashMap
+  private val waiting: util.Map[Runnable, Passage] = new ConcurrentHashMap
 
   override def tryAcquire(waiter: Runnable): Boolean = {
     val passage = new Passage(waiter)
@@ -25,9 +25,12 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
     first.release()
   }
 
-  /** One waiter on its way through both gates. Whoever sets `over` first, the arrival or the cancellation, decides. */
+  /**
+   * One waiter on its way through both gates. The side that sets `over` first, the arrival or the
+   * cancellation, decides.
+   */
   private final class Passage(waiter: Runnable) extends Runnable {
-    private[this] var over = false
+    private var over = false
 
     val secondWaiter: Runnable = () => arrive()
 
@@ -51,8 +54,8 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
     }
 
     /**
-     * Leaves whichever line it stands in. If it stands in none it is between the two, or about to arrive, and gives
-     * back there what it holds.
+     * Leaves whichever line it stands in. If it stands in none it is between the two, or about to arrive, and
+     * gives back there what it holds.
      */
     def abandon(): Boolean = {
       val abandoned = finish()

@@ -3,16 +3,17 @@ package io.pillarbox.async
 import java.util
 
 /**
- * At most `max` permits are out at a time. Waiters are served in the order they came, and nobody overtakes them.
+ * At most `max` permits are out at a time. Waiters are served in the order they came, and nobody overtakes
+ * them.
  *
- * An operator has one waiter in line at a time however many of its elements wait, so the line is fair over operators:
- * each gets a permit in turn.
+ * An operator has one waiter in line at a time however many of its elements wait, so the line is fair over
+ * operators: each gets a permit in turn.
  */
 private[pillarbox] final class ConcurrencyGate(max: Int) extends CallGate {
   require(max > 0, s"The maximum of concurrent calls must be positive, not $max")
 
-  private[this] val waiters = new util.ArrayDeque[Runnable]
-  private[this] var free = max
+  private val waiters = new util.ArrayDeque[Runnable]
+  private var free = max
 
   override def tryAcquire(waiter: Runnable): Boolean = synchronized {
     val granted = free > 0 && waiters.isEmpty

@@ -6,7 +6,8 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService, ProcessingTimer}
 
 /**
- * Gathers elements that are called together, and lets each group wait for its one permit. Mailbox thread only.
+ * Gathers elements that are called together, and lets each group wait for its one permit. Mailbox thread
+ * only.
  *
  * An element that is decided while it waits is not called, and a group of such takes no permit.
  *
@@ -25,9 +26,9 @@ private[async] final class GroupLine[IN, OUT](
 ) {
   private type Group = util.ArrayList[InFlightElement[IN, OUT]]
 
-  private[this] val permits = new PermitLine[Group](gate, executor, isGone(_), group => startOf(group))
-  private[this] var gathering = new Group
-  private[this] val waited = new ProcessingTimer {
+  private val permits = new PermitLine[Group](gate, executor, isGone(_), group => startOf(group))
+  private var gathering = new Group
+  private val waited = new ProcessingTimer {
     override def onProcessingTime(timestampMs: Long): Unit = send()
   }
 

@@ -20,10 +20,10 @@ private[async] final class InFlightElement[IN, OUT](
   var current: CallAttempt[IN, OUT] = _
 
   /** Written once, before the first future is handed out unless it was handed out ahead. */
-  private[this] var firstStartNanos: Long = 0L
+  private var firstStartNanos: Long = 0L
 
   /** Made when first needed: most elements wait for nothing but their answer. */
-  private[this] var deadlines: Deadlines = _
+  private var deadlines: Deadlines = _
 
   def elapsedMs: Long = if (attempts == 0) 0L else (calls.nanoTime - firstStartNanos) / 1000000L
 
@@ -48,7 +48,10 @@ private[async] final class InFlightElement[IN, OUT](
     deadlines
   }
 
-  /** The one timer of the element, for whichever of its deadlines comes first; null as long as it has had none. */
+  /**
+   * The one timer of the element, for whichever of its deadlines comes first; null as long as it has had
+   * none.
+   */
   def timerOrNull: ProcessingTimer = deadlines
 
   private final class Deadlines extends ProcessingTimer {

@@ -7,7 +7,7 @@ private[pillarbox] final class OrderedStreamElementQueue[IN, OUT](val capacity: 
     extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
-  private[this] val entries = new util.ArrayDeque[StreamElementQueueEntry[IN, OUT]]
+  private val entries = new util.ArrayDeque[StreamElementQueueEntry[IN, OUT]]
 
   override def size: Int = entries.size
 

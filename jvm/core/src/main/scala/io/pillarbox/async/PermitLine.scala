@@ -7,8 +7,8 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.mailbox.MailboxExecutor
 
 /**
- * The calls of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however many
- * calls wait, and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
+ * The calls of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however
+ * many calls wait, and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
  *
  * @param isGone
  *   whether a call is no longer wanted
@@ -23,8 +23,8 @@ private[async] final class PermitLine[CALL](
 ) {
   import PermitLine._
 
-  private[this] val line = new util.ArrayDeque[CALL]
-  private[this] val ticket = new Ticket
+  private val line = new util.ArrayDeque[CALL]
+  private val ticket = new Ticket
 
   /** Starts the call now, or when its turn has come and there is a permit. */
   def enter(call: CALL): Unit = {
@@ -32,7 +32,10 @@ private[async] final class PermitLine[CALL](
     if (ticket.get == Idle) advance()
   }
 
-  /** A call in line may be gone. With the last one the line leaves the gate, so that no permit is spent on nothing. */
+  /**
+   * A call in line may be gone. With the last one the line leaves the gate, so that no permit is spent on
+   * nothing.
+   */
   def prune(): Unit = if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
 
   private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
@@ -53,11 +56,15 @@ private[async] final class PermitLine[CALL](
     line.clear()
     val state = ticket.getAndSet(Closed)
     if (state == Granted) gate.release()
-    // If it has left the line, a permit is on its way to the ticket, which finds the line closed and sends it back.
+    // If it has left the line, a permit is on its way to the ticket, which finds the line closed and sends it
+    // back.
     else if (state == InLine) CallDriver.ignore(gate.cancel(ticket))
   }
 
-  /** The waiter at the gate. Its state tells who owns a permit that arrives: a closed line sends it straight back. */
+  /**
+   * The waiter at the gate. Its state tells who owns a permit that arrives: a closed line sends it straight
+   * back.
+   */
   private final class Ticket extends AtomicInteger(Idle) with Runnable {
 
     def acquire(): Boolean = {

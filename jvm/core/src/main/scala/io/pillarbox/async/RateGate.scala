@@ -7,8 +7,8 @@ import java.util.concurrent.TimeUnit
  * At most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at most
  * `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in order.
  *
- * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate Algorithm,
- * ITU-T Recommendation I.371.
+ * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate
+ * Algorithm, ITU-T Recommendation I.371.
  *
  * @param burst
  *   calls that may start at once after a pause; more than 1 also makes up for wake-ups that come late
@@ -20,11 +20,11 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
   require(burst > 0, s"The burst of the rate limit must be positive, not $burst")
 
   /** Rounded up: rather one call in a billion too late than one too early. */
-  private[this] val spacing = (intervalNanos + permits - 1) / permits
-  private[this] val tolerance = spacing * (burst - 1)
-  private[this] val waiters = new util.ArrayDeque[Runnable]
-  private[this] var fullAt = clock.nanoTime
-  private[this] var armed = false
+  private val spacing = (intervalNanos + permits - 1) / permits
+  private val tolerance = spacing * (burst - 1)
+  private val waiters = new util.ArrayDeque[Runnable]
+  private var fullAt = clock.nanoTime
+  private var armed = false
 
   /** After so long without a call it lets through just as much as a new one. */
   def fillNanos: Long = tolerance + spacing

@@ -4,8 +4,8 @@ package io.pillarbox.async
  * The elements in flight, and the rule by which they may leave. Mailbox thread only.
  *
  * Capacity counts all that has not been emitted: records that are done too, and watermarks. (As in Flink. A
- * watermark takes a place since a stream of watermarks behind one slow call would otherwise grow without bound.)
- * No watermark overtakes a record before it, no record a watermark before it.
+ * watermark takes a place since a stream of watermarks behind one slow call would otherwise grow without
+ * bound.) No watermark overtakes a record before it, no record a watermark before it.
  */
 private[pillarbox] trait StreamElementQueue[IN, OUT] {
 

@@ -16,8 +16,8 @@ private[pillarbox] class StreamElementQueueEntry[IN, OUT](
   import StreamElementQueueEntry._
 
   /** A collection of rows or the row itself, as `kind` says: one field, since there are many entries. */
-  private[this] var answer: AnyRef = _
-  private[this] var kind: Byte = if (isWatermarkEntry) Watermark else Open
+  private var answer: AnyRef = _
+  private var kind: Byte = if (isWatermarkEntry) Watermark else Open
 
   private[async] final var previous: StreamElementQueueEntry[IN, OUT] = _
   private[async] final var next: StreamElementQueueEntry[IN, OUT] = _

@@ -3,20 +3,20 @@ package io.pillarbox.async
 /**
  * Elements leave as soon as they are done, but none passes a watermark.
  *
- * Watermarks cut the elements into segments. Inside a segment the order is that of completion; a segment's watermark
- * leaves when all its records have left, and only then may records of the next segment leave. Every operation takes
- * constant time and allocates nothing, but for a segment a watermark: the entries are linked in the order they were
- * put, which is that of a snapshot, and a second time in the order they were done.
+ * Watermarks cut the elements into segments. Inside a segment the order is that of completion; a segment's
+ * watermark leaves when all its records have left, and only then may records of the next segment leave. Every
+ * operation takes constant time and allocates nothing, but for a segment a watermark: the entries are linked
+ * in the order they were put, which is that of a snapshot, and a second time in the order they were done.
  */
 private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
     extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
-  private[this] var oldest: StreamElementQueueEntry[IN, OUT] = _
-  private[this] var newest: StreamElementQueueEntry[IN, OUT] = _
-  private[this] var firstSegment = new UnorderedSegment[IN, OUT]
-  private[this] var lastSegment = firstSegment
-  private[this] var count = 0
+  private var oldest: StreamElementQueueEntry[IN, OUT] = _
+  private var newest: StreamElementQueueEntry[IN, OUT] = _
+  private var firstSegment = new UnorderedSegment[IN, OUT]
+  private var lastSegment = firstSegment
+  private var count = 0
 
   override def size: Int = count
 
@@ -79,9 +79,9 @@ private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity
 
 /** The records between two watermarks, with the watermark that ends them once it has come. */
 private[async] final class UnorderedSegment[IN, OUT] {
-  private[this] var records = 0
-  private[this] var firstCompleted: StreamElementQueueEntry[IN, OUT] = _
-  private[this] var lastCompleted: StreamElementQueueEntry[IN, OUT] = _
+  private var records = 0
+  private var firstCompleted: StreamElementQueueEntry[IN, OUT] = _
+  private var lastCompleted: StreamElementQueueEntry[IN, OUT] = _
 
   var watermark: StreamElementQueueEntry[IN, OUT] = _
   var next: UnorderedSegment[IN, OUT] = _

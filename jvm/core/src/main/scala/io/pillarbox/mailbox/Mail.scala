@@ -3,7 +3,8 @@ package io.pillarbox.mailbox
 import java.util.concurrent.Future
 
 /**
- * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the queue.
+ * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the
+ * queue.
  *
  * @param command
  *   what to run; if it is a `Future` too, dropping the mail cancels it

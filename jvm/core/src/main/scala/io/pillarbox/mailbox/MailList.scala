@@ -1,13 +1,13 @@
 package io.pillarbox.mailbox
 
 /**
- * First-in-first-out list of mail that links the mails themselves. For the mailbox thread only.
- * The JDK's lists would take a node or a place in an array for each, and mail is put millions of times a second.
+ * First-in-first-out list of mail that links the mails themselves. For the mailbox thread only. The JDK's
+ * lists would take a node or a place in an array for each, and mail is put millions of times a second.
  */
 private[mailbox] final class MailList {
-  private[this] var head: Mail = _
-  private[this] var tail: Mail = _
-  private[this] var count: Int = 0
+  private var head: Mail = _
+  private var tail: Mail = _
+  private var count: Int = 0
 
   def isEmpty: Boolean = head eq null
 

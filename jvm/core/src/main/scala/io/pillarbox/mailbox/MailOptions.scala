@@ -6,7 +6,7 @@ package io.pillarbox.mailbox
  * @param urgent
  *   it runs before all ordinary mail that is not yet in a batch; for control mail only
  * @param deferrable
- *   it has the lowest priority whoever sent it, so that no operator's yield takes it
+ *   it has the lowest priority from any sender, so that no operator's yield takes it
  */
 private[pillarbox] final class MailOptions private (val urgent: Boolean, val deferrable: Boolean) {
   override def toString: String =

@@ -5,14 +5,15 @@ import java.util.concurrent.locks.LockSupport
 /**
  * Puts a thread to sleep until mail comes to any of the mailboxes that it watches.
  *
- * First [[watch]] each of them as its mailbox thread, then [[sleep]], which forgets them all. Mail that comes between
- * the two ends the sleep at once. A mailbox that another thread takes over meanwhile is no longer watched.
+ * First [[watch]] each of them as its mailbox thread, then [[sleep]], which forgets them all. Mail that comes
+ * between the two ends the sleep at once. A mailbox that another thread takes over meanwhile is no longer
+ * watched.
  *
  * @param thread
  *   that sleeps; everything here is for it alone
  */
 private[pillarbox] final class MailSleeper(thread: Thread) {
-  private[this] val watched = new java.util.ArrayList[MailboxInbox]
+  private val watched = new java.util.ArrayList[MailboxInbox]
 
   /** False if the mailbox has mail, or may have. */
   def watch(mailbox: TaskMailbox): Boolean = mailbox.watchedBy(this)

@@ -1,13 +1,13 @@
 package io.pillarbox.mailbox
 
 /**
- * The timers of one task in a heap, and the mail that fires those that are due. Subclasses keep the clock, and see
- * to it that `wake` is called when the earliest timer is due.
+ * The timers of one task in a heap, and the mail that fires those that are due. Subclasses keep the clock,
+ * and see to it that `wake` is called when the earliest timer is due.
  */
 private[pillarbox] abstract class MailTimers private[mailbox] (executor: MailboxExecutor)
     extends ProcessingTimeService {
-  private[this] val heap = new TimerHeap
-  @volatile private[this] var closed = false
+  private val heap = new TimerHeap
+  @volatile private var closed = false
 
   override final def schedule(timer: ProcessingTimer, timestampMs: Long): Unit = if (!closed) {
     heap.schedule(timer, timestampMs)

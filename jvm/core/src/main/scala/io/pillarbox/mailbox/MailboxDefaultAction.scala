@@ -36,8 +36,8 @@ private[pillarbox] object MailboxDefaultAction {
   trait Suspension {
 
     /**
-     * Lets the default action run again. Any thread, any number of times: only the first call has an effect, and a
-     * suspension that is not the current one has none. Ignored once the mailbox is closed.
+     * Lets the default action run again. Any thread, any number of times: only the first call has an effect,
+     * and a suspension that is not the current one has none. Ignored once the mailbox is closed.
      */
     def resume(): Unit
   }

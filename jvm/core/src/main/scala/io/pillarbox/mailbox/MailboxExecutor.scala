@@ -3,8 +3,8 @@ package io.pillarbox.mailbox
 import java.util.concurrent.{Callable, CompletableFuture, Executor}
 
 /**
- * The only thing that others see of a mailbox: it sends mail with one priority, and yields to mail of at least
- * that priority. So an operator that waits for room can't re-enter work upstream of it.
+ * The only thing that others see of a mailbox: it sends mail with one priority, and yields to mail of at
+ * least that priority. So an operator that waits for room can't re-enter work upstream of it.
  *
  * Sending may be done by any thread, everything else by the mailbox thread only.
  */
@@ -27,7 +27,8 @@ private[pillarbox] trait MailboxExecutor extends Executor {
     execute(() => command.run(), MailOptions.Default, command.toString)
 
   /**
-   * Sends an action whose result or exception goes to the future only. Cancelled if the mailbox is closed before.
+   * Sends an action whose result or exception goes to the future only. Cancelled if the mailbox is closed
+   * before.
    *
    * @throws java.util.concurrent.RejectedExecutionException if the mailbox no longer accepts mail
    */

@@ -51,7 +51,8 @@ private[pillarbox] final class MailboxExecutorImpl(
   override def isIdle: Boolean = {
     if (processor eq null)
       throw new IllegalStateException(
-        s"This executor of priority $priority has no MailboxProcessor to ask: get it from MailboxProcessor.mailboxExecutor."
+        s"This executor of priority $priority has no MailboxProcessor to ask: get it from " +
+          "MailboxProcessor.mailboxExecutor."
       )
     !processor.isDefaultActionAvailable && !mailbox.hasMail && mailbox.state.acceptsMail
   }

@@ -8,16 +8,17 @@ import scala.annotation.tailrec
 import io.pillarbox.mailbox.MailboxInbox._
 
 /**
- * The put side of a mailbox: a lock-free stack of mail, newest first, that many threads push and one takes whole.
+ * The put side of a mailbox: a lock-free stack of mail, newest first, that many threads push and one takes
+ * whole.
  *
  * The one word of this reference is all there is to the state: null (open and empty), a [[Mail]] (open, the
- * newest), a [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an [[Exclusive]]
- * section that hides one of these. So the check of the state and the put are one compare-and-set, and only the push
- * that replaces a sleeper pays for a wake-up. The JDK's queues know neither: mail could be put into a closed one between
- * check and put.
+ * newest), a [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an
+ * [[Exclusive]] section that hides one of these. So the check of the state and the put are one
+ * compare-and-set, and only the push that replaces a sleeper pays for a wake-up. The JDK's queues know
+ * neither: mail could be put into a closed one between check and put.
  */
 private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
-  private[this] val sections = new ReentrantLock
+  private val sections = new ReentrantLock
 
   /** Any thread. @throws MailboxClosedException if the state is not OPEN */
   @tailrec def push(mail: Mail): Unit = {
@@ -27,7 +28,7 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
       if (!compareAndSet(seen, mail)) push(mail)
     } else if (seen.isInstanceOf[MailSleeper]) {
       link(mail, null)
-      // The reader is woken by whoever takes away its mark, hence once a sleep however many push.
+      // The reader is woken by the thread that takes away its mark, hence once a sleep however many push.
       if (compareAndSet(seen, mail)) seen.asInstanceOf[MailSleeper].wake() else push(mail)
     } else if (!pushSlowly(mail, seen)) push(mail)
   }
@@ -95,8 +96,8 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
   }
 
   /**
-   * Mailbox thread: from now on the next mail wakes `sleeper`; false if there is something to look at. The mark of a
-   * reader that has left gives way.
+   * Mailbox thread: from now on the next mail wakes `sleeper`; false if there is something to look at. The
+   * mark of a reader that has left gives way.
    */
   @tailrec def mark(sleeper: MailSleeper): Boolean = {
     val seen = get()
@@ -145,7 +146,9 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
     sections.unlock()
   }
 
-  /** Moves to `Quiesced` or `Closed`, never backwards. Returns the mail that was in the inbox, newest first. */
+  /**
+   * Moves to `Quiesced` or `Closed`, never backwards. Returns the mail that was in the inbox, newest first.
+   */
   def seal(mark: AnyRef): Mail = {
     var taken: Mail = null
     exclusively { () =>

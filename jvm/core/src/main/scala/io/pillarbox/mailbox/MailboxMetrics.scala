@@ -4,7 +4,7 @@ import com.codahale.metrics.{Histogram, UniformReservoir}
 
 /** What a mailbox measures. Written by the mailbox thread; any thread may read, and gets recent values. */
 private[pillarbox] final class MailboxMetrics {
-  private[this] var mails = 0L
+  private var mails = 0L
 
   /** Time without input: the default action was suspended for want of it, and no mail ran. */
   val idleTime: PeriodTimer = new PeriodTimer

@@ -7,11 +7,11 @@ import org.slf4j.LoggerFactory
 /**
  * The loop of a task: it runs the mail that is due, then the default action once, and so on.
  *
- * An exception in a mail or in the default action leaves the loop; it is never swallowed. Everything here is for the
- * mailbox thread, except `suspend`, `allActionsCompleted`, `reportThrowable` and making executors.
+ * An exception in a mail or in the default action leaves the loop; it is never swallowed. Everything here is
+ * for the mailbox thread, except `suspend`, `allActionsCompleted`, `reportThrowable` and making executors.
  *
- * Several processors may share one mailbox, one for each operator of a chain on the same thread: each has its own
- * default action and suspension, and whichever of them is being driven runs the mail of all.
+ * Several processors may share one mailbox, one for each operator of a chain on the same thread: each has its
+ * own default action and suspension, and whichever of them is being driven runs the mail of all.
  *
  * @param defaultAction
  *   what to do when no mail is due
@@ -29,15 +29,15 @@ private[pillarbox] final class MailboxProcessor(
     runner: TaskActionExecutor
 ) extends AutoCloseable {
 
-  private[this] var loopRunning = true
-  private[this] var loopSuspended = false
-  private[this] var suspension: DefaultActionSuspension = _
+  private var loopRunning = true
+  private var loopSuspended = false
+  private var suspension: DefaultActionSuspension = _
 
   /** The loop is to end or the default action is suspended: one field to read in each turn. */
-  private[this] var halted = false
-  private[this] val controller = new Controller
+  private var halted = false
+  private val controller = new Controller
 
-  /** With a mailbox of its own, bound to the calling thread. */
+  /** With a new mailbox, bound to the calling thread. */
   def this(defaultAction: MailboxDefaultAction) =
     this(defaultAction, new TaskMailbox(Thread.currentThread()), true, TaskActionExecutor.Immediate)
 
@@ -57,8 +57,8 @@ private[pillarbox] final class MailboxProcessor(
   def isMailboxLoopRunning: Boolean = loopRunning
 
   /**
-   * Runs until the loop is suspended or all actions are completed. While the default action is suspended it sleeps
-   * on the mailbox. After `allActionsCompleted` it returns at once.
+   * Runs until the loop is suspended or all actions are completed. While the default action is suspended it
+   * sleeps on the mailbox. After `allActionsCompleted` it returns at once.
    */
   @throws[Exception]
   def runMailboxLoop(): Unit = {
@@ -82,7 +82,8 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * One step without blocking: the mail that is due, as one batch, then the default action once if it is available.
+   * One step without blocking: the mail that is due, as one batch, then the default action once if it is
+   * available.
    *
    * @return whether there was any work
    */
@@ -114,7 +115,8 @@ private[pillarbox] final class MailboxProcessor(
   private def enterLoop(): Unit = {
     if (!mailbox.isMailboxThread)
       throw new IllegalStateException(
-        s"The mailbox loop runs on its mailbox thread only, but this is thread '${Thread.currentThread().getName}'."
+        "The mailbox loop runs on its mailbox thread only, but this is thread " +
+          s"'${Thread.currentThread().getName}'."
       )
     suspendLoop(!loopRunning)
   }
@@ -165,8 +167,8 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * Ends the current `runMailboxLoop`; a later call goes on, with the mail that is left. Takes effect after the
-   * running mail when called by the mailbox thread, otherwise after the running batch. Any thread.
+   * Ends the current `runMailboxLoop`; a later call goes on, with the mail that is left. Takes effect after
+   * the running mail when called by the mailbox thread, otherwise after the running batch. Any thread.
    */
   def suspend(): Unit = control(() => suspendLoop(true), "suspend the loop")
 
@@ -202,7 +204,10 @@ private[pillarbox] final class MailboxProcessor(
   @throws[Exception]
   def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
 
-  /** Runs all mail to its end, deferrable mail and mail sent by mail included: at the end of input none is lost. */
+  /**
+   * Runs all mail to its end, deferrable mail and mail sent by mail included: at the end of input none is
+   * lost.
+   */
   @throws[Exception]
   def finish(): Unit = while (mailbox.createBatch()) {
     var mail = mailbox.tryTakeFromBatch()
@@ -216,8 +221,9 @@ private[pillarbox] final class MailboxProcessor(
   def prepareClose(): Unit = if (ownsMailbox) mailbox.quiesce()
 
   /**
-   * Closes the mailbox and cancels the futures whose mail is left. If some of that fails it goes on, and throws the
-   * first exception with the others suppressed. Without effect if the mailbox belongs to another processor.
+   * Closes the mailbox and cancels the futures whose mail is left. If some of that fails it goes on, and
+   * throws the first exception with the others suppressed. Without effect if the mailbox belongs to another
+   * processor.
    */
   override def close(): Unit = if (ownsMailbox) {
     val dropped = mailbox.close()
@@ -256,7 +262,7 @@ private[pillarbox] final class MailboxProcessor(
 
   private final class DefaultActionSuspension(val timer: PeriodTimer)
       extends MailboxDefaultAction.Suspension {
-    private[this] val asked = new AtomicBoolean
+    private val asked = new AtomicBoolean
 
     override def resume(): Unit =
       if (mailbox.isMailboxThread) lift()

@@ -2,9 +2,9 @@ package io.pillarbox.mailbox
 
 /** Sums up periods of time. Marked by the mailbox thread; `totalNanos` may be read by any. */
 private[pillarbox] final class PeriodTimer {
-  @volatile private[this] var total = 0L
-  private[this] var since = 0L
-  private[this] var running = false
+  @volatile private var total = 0L
+  private var since = 0L
+  private var running = false
 
   /** Starts a period; without effect inside one. */
   def markStart(): Unit = if (!running) {

@@ -1,9 +1,8 @@
 package io.pillarbox.mailbox
 
 /**
- * The processing time of a task, and timers on it. Timers fire as mail, so never on the thread that keeps the time,
- * in the order of their times. Mailbox thread only, except the clocks and
- * `close`.
+ * The processing time of a task, and timers on it. Timers fire as mail, so never on the thread that keeps the
+ * time, in the order of their times. Mailbox thread only, except the clocks and `close`.
  */
 private[pillarbox] trait ProcessingTimeService {
 
@@ -13,16 +12,22 @@ private[pillarbox] trait ProcessingTimeService {
   /** Nanoseconds of the same clock from an arbitrary origin, to measure with. Any thread. */
   def nanoTime: Long
 
-  /** The processing time at a moment of `nanoTime`, so that one reading of the clock serves for both. Any thread. */
+  /**
+   * The processing time at a moment of `nanoTime`, so that one reading of the clock serves for both. Any
+   * thread.
+   */
   def processingTimeAt(nanos: Long): Long
 
   /**
-   * The first millisecond that begins at or after a moment of `nanoTime`: a wait that is counted from there is never
-   * too short. Any thread.
+   * The first millisecond that begins at or after a moment of `nanoTime`: a wait that is counted from there
+   * is never too short. Any thread.
    */
   final def roundedUp(nanos: Long): Long = processingTimeAt(nanos + 999999L)
 
-  /** Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new time. */
+  /**
+   * Lets `timer` fire at `timestampMs`, at once if that has passed. A scheduled timer is moved to the new
+   * time.
+   */
   def schedule(timer: ProcessingTimer, timestampMs: Long): Unit
 
   /** The timer won't fire; false if it had fired already or was never scheduled. */

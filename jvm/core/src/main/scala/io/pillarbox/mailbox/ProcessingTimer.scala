@@ -10,8 +10,8 @@ private[pillarbox] abstract class ProcessingTimer {
   private[mailbox] var dueMs: Long = 0L
 
   /**
-   * Runs on the mailbox thread, once each time the timer was scheduled, not before its time. What it throws fails
-   * the task.
+   * Runs on the mailbox thread, once each time the timer was scheduled, not before its time. What it throws
+   * fails the task.
    *
    * @param timestampMs
    *   the time it was scheduled for

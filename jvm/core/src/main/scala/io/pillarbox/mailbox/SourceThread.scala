@@ -4,14 +4,14 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 import java.util.concurrent.{ArrayBlockingQueue, RejectedExecutionException}
 
 /**
- * Reads an input that may block for long on a thread of its own, and hands its rows to the mailbox thread through a
- * bounded exchange. So mail runs while the input blocks.
+ * Reads an input that may block for long on another thread, and hands its rows to the mailbox thread
+ * through a bounded exchange. So mail runs while the input blocks.
  *
- * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread after the
- * rows before it. `close`, or an interrupt of either side, ends both.
+ * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
+ * after the rows before it. `close`, or an interrupt of either side, ends both.
  *
- * @param input
- *   read on the source thread only. A row must stay valid after the next is read: copy it if the input reuses it
+ * @param input read on the source thread only. A row must stay valid after the next is read: copy it if the
+ *   input reuses it
  * @param capacity
  *   rows that may lie in the exchange; when it is full the source thread waits
  * @param executor
@@ -28,11 +28,11 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
 ) extends AutoCloseable {
   require(capacity > 0, s"The capacity of a source thread must be positive, not $capacity")
 
-  private[this] val exchange = new ArrayBlockingQueue[T](capacity)
-  private[this] val ended = new AtomicReference[SourceThread.End]
-  private[this] val wanted = new AtomicBoolean
-  private[this] val thread = new Thread(() => read(), name)
-  @volatile private[this] var closed = false
+  private val exchange = new ArrayBlockingQueue[T](capacity)
+  private val ended = new AtomicReference[SourceThread.End]
+  private val wanted = new AtomicBoolean
+  private val thread = new Thread(() => read(), name)
+  @volatile private var closed = false
 
   /**
    * Starts reading. Once.
@@ -55,8 +55,8 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
   }
 
   /**
-   * Asks to be told first, and looks once more then: a row put between the two is either seen here or told of. The
-   * end is read before that look, as rows are put before it is set.
+   * Asks to be told first, and looks once more then: a row put between the two is either seen here or told
+   * of. The end is read before that look, as rows are put before it is set.
    */
   private def pollAgain(): T = {
     wanted.set(true)

@@ -3,19 +3,20 @@ package io.pillarbox.mailbox
 import java.util.concurrent.{Future, RejectedExecutionException, ScheduledThreadPoolExecutor, TimeUnit}
 
 /**
- * Processing time by the clock of the machine: the wall clock when the service was made, from there on the monotonic
- * one, so a clock that is set back neither delays nor repeats a timer.
+ * Processing time by the clock of the machine: the wall clock when the service was made, from there on the
+ * monotonic one, so a clock that is set back neither delays nor repeats a timer.
  *
- * However many timers a task has, one wake-up is armed, on a scheduler thread that all tasks of this JVM share.
+ * However many timers a task has, one wake-up is armed, on a scheduler thread that all tasks of this JVM
+ * share.
  */
 private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExecutor)
     extends MailTimers(executor) {
   import SystemProcessingTimeService._
 
-  private[this] val originNanos = System.nanoTime()
-  private[this] val originMs = System.currentTimeMillis()
-  @volatile private[this] var armed: Future[_] = _
-  private[this] var armedForMs = Long.MaxValue
+  private val originNanos = System.nanoTime()
+  private val originMs = System.currentTimeMillis()
+  @volatile private var armed: Future[_] = _
+  private var armedForMs = Long.MaxValue
 
   override def nanoTime: Long = System.nanoTime()
 
@@ -23,8 +24,8 @@ private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExec
     originMs + TimeUnit.NANOSECONDS.toMillis(nanos - originNanos)
 
   /**
-   * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer that is set
-   * and cancelled again, as the deadline of most calls is, costs the scheduler nothing.
+   * A wake-up that is armed for an earlier time stays: it finds nothing due and arms the next. So a timer
+   * that is set and cancelled again, as the deadline of most calls is, costs the scheduler nothing.
    */
   override private[mailbox] def wakeAt(timestampMs: Long): Unit = if (timestampMs < armedForMs) {
     disarm()
@@ -39,7 +40,7 @@ private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExec
     else math.max(0L, originNanos + TimeUnit.MILLISECONDS.toNanos(sinceOriginMs) - System.nanoTime())
   }
 
-  private[this] val wakeUp: Runnable = () =>
+  private val wakeUp: Runnable = () =>
     try wake()
     catch {
       // The task has ended; its timers end with it.

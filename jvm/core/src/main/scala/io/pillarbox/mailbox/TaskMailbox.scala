@@ -11,13 +11,13 @@ import scala.annotation.tailrec
  *   - Mail of one sending thread is handed out in the order it was put; urgent mail before ordinary mail.
  *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
  *     the mail it passes over keeps its place.
- *   - A batch, once created, is handed out as it is. Urgent mail of other threads waits for its end, and urgent
- *     mail of the mailbox thread goes to its head at most [[TaskMailbox.UrgentBurst]] times; so urgent mail can't
- *     starve ordinary mail. (Flink's, FLINK-39898, can.)
+ *   - A batch, once created, is handed out as it is. Urgent mail of other threads waits for its end, and
+ *     urgent mail of the mailbox thread goes to its head at most [[TaskMailbox.UrgentBurst]] times; so urgent
+ *     mail can't starve ordinary mail. (Flink's, FLINK-39898, can.)
  *   - A put that returns was put while the mailbox was OPEN; otherwise it throws [[MailboxClosedException]].
  *
- * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the mailbox
- * thread only, and throws `IllegalStateException` on another.
+ * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the
+ * mailbox thread only, and throws `IllegalStateException` on another.
  *
  * @param firstThread
  *   the thread that takes, until another one takes over
@@ -25,38 +25,41 @@ import scala.annotation.tailrec
 private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   import TaskMailbox._
 
-  private[this] val inbox = new MailboxInbox
-  private[this] val batch = new MailList
-  private[this] val urgent = new MailList
-  private[this] val ordinary = new MailList
+  private val inbox = new MailboxInbox
+  private val batch = new MailList
+  private val urgent = new MailList
+  private val ordinary = new MailList
 
   /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
-  @volatile private[this] var closed = false
-  @volatile private[this] var sampleWanted = true
+  @volatile private var closed = false
+  @volatile private var sampleWanted = true
 
   /**
-   * Set after each put of urgent mail into the inbox. As long as it is not, a taker leaves the inbox alone while it
-   * has mail at hand, and so does not fight the senders for it at every take.
+   * Set after each put of urgent mail into the inbox. As long as it is not, a taker leaves the inbox alone
+   * while it has mail at hand, and so does not fight the senders for it at every take.
    */
-  @volatile private[this] var urgentPut = false
+  @volatile private var urgentPut = false
 
-  /** False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them. */
-  private[this] var atHand = false
-  private[this] var overtakes = 0
-  private[this] var urgentInARow = 0
+  /**
+   * False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them.
+   */
+  private var atHand = false
+  private var overtakes = 0
+  private var urgentInARow = 0
 
   /** What this mailbox measured so far. */
   val metrics: MailboxMetrics = new MailboxMetrics
 
   /** Volatile for threads that only ask whether they are the one. */
-  @volatile private[this] var mailboxThread = firstThread
-  private[this] var sleeper = new MailSleeper(firstThread)
+  @volatile private var mailboxThread = firstThread
+  private var sleeper = new MailSleeper(firstThread)
 
   def isMailboxThread: Boolean = Thread.currentThread() eq mailboxThread
 
   /**
-   * Makes the calling thread the mailbox thread; mail that waits stays. The caller sees to it that the former one is
-   * not using the mailbox, never comes back before it takes over again, and that what it did is visible here.
+   * Makes the calling thread the mailbox thread; mail that waits stays. The caller sees to it that the former
+   * one is not using the mailbox, never comes back before it takes over again, and that what it did is
+   * visible here.
    */
   def takeOver(): Unit = if (!isMailboxThread) {
     val thread = Thread.currentThread()
@@ -107,8 +110,8 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    * The oldest mail of at least `priority`; sleeps until there is one.
    *
    * @throws InterruptedException if interrupted before or during the sleep; no mail is lost
-   * @throws MailboxClosedException if CLOSED, also by another thread during the sleep, or if QUIESCED and without
-   *   such mail, since none can arrive
+   * @throws MailboxClosedException if CLOSED, also by another thread during the sleep, or if QUIESCED and
+   *   without such mail, since none can arrive
    */
   @throws[InterruptedException]
   def take(priority: Int): Mail = {
@@ -189,7 +192,10 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     createBatchHere()
   }
 
-  /** As `createBatch`, for the loop, which has checked its thread. Without mail two fields are read, one volatile. */
+  /**
+   * As `createBatch`, for the loop, which has checked its thread. Without mail two fields are read, one
+   * volatile.
+   */
   private[mailbox] def createBatchHere(): Boolean = (atHand || inbox.mayHaveMail) && gatherBatch()
 
   private def gatherBatch(): Boolean =
@@ -246,9 +252,9 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   /**
    * Refuses puts and takes from now on, and wakes the mailbox thread if it waits in `take`.
    *
-   * Called by the mailbox thread it returns all mail that is left, in order, a second time none. Called by another
-   * thread it returns the mail that the mailbox thread had not taken over; a later call by the mailbox thread
-   * returns the rest. So each mail is returned once.
+   * Called by the mailbox thread it returns all mail that is left, in order, a second time none. Called by
+   * another thread it returns the mail that the mailbox thread had not taken over; a later call by the
+   * mailbox thread returns the rest. So each mail is returned once.
    */
   def close(): util.List[Mail] = {
     closed = true
@@ -260,8 +266,8 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   }
 
   /**
-   * Runs `action` while no other thread can put mail or change the state, so that a check of the state and a put
-   * are one step. Other threads' puts wait: keep it short.
+   * Runs `action` while no other thread can put mail or change the state, so that a check of the state and a
+   * put are one step. Other threads' puts wait: keep it short.
    */
   def runExclusively(action: Runnable): Unit = inbox.exclusively(action)
 

@@ -9,8 +9,8 @@ import java.util
  * J. W. J. Williams, "Algorithm 232: Heapsort", CACM 7 (1964).
  */
 private[mailbox] final class TimerHeap {
-  private[this] var heap = new Array[ProcessingTimer](16)
-  private[this] var count = 0
+  private var heap = new Array[ProcessingTimer](16)
+  private var count = 0
 
   def isEmpty: Boolean = count == 0
 

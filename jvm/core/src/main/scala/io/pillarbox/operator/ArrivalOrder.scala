@@ -5,8 +5,8 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{DueTimers, Timer}
 
 /**
- * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one. What a key
- * sees depends on how the input was cut. Mailbox thread only.
+ * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one.
+ * What a key sees depends on how the input was cut. Mailbox thread only.
  */
 private[pillarbox] final class ArrivalOrder[K, R](
     rows: Rows[R],

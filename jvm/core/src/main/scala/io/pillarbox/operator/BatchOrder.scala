@@ -7,12 +7,13 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
 /**
- * The rows of static data, which are sorted by key: one key after the other, each followed by its timers, those that it
- * started with among them. Keys that started with timers and have no rows come last. Mailbox thread only.
+ * The rows of static data, which are sorted by key: one key after the other, each followed by its timers,
+ * those that it started with among them. Keys that started with timers and have no rows come last. Mailbox
+ * thread only.
  *
- * Rows see no watermark, and a timer its own time. With `ties` the rows of a key are sorted by time, and rows and timers
- * run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, for a key that keeps
- * registering would never end.
+ * Rows see no watermark, and a timer its own time. With `ties` the rows of a key are sorted by time, and rows
+ * and timers run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, for a
+ * key that keeps registering would never end.
  *
  * @param keyOf
  *   the key of a row, valid as long as the row
@@ -108,7 +109,9 @@ private[pillarbox] final class BatchOrder[K, R](
     } else Refused
   }
 
-  /** After the rows of the last time come the timers up to it, as after those of any other; then the key ends. */
+  /**
+   * After the rows of the last time come the timers up to it, as after those of any other; then the key ends.
+   */
   private def leaveRows(): Step = {
     val due = if (tieOrder == null) null else nextEventTime(clock.reached)
     if (due != null) offer(due)

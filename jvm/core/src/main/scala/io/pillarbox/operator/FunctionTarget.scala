@@ -6,8 +6,8 @@ import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Calls a keyed process function with the right key, timestamp and output, at once. It never refuses. The contexts and
- * the collector are made once, not for every row. Mailbox thread only.
+ * Calls a keyed process function with the right key, timestamp and output, at once. It never refuses. The
+ * contexts and the collector are made once, not for every row. Mailbox thread only.
  *
  * @param states
  *   that the function got when it was opened

@@ -3,16 +3,20 @@ package io.pillarbox.operator
 import io.pillarbox.operator.KeyedSchedule._
 
 /**
- * The order in which a key's rows and timers run, and the watermark that each of them sees. Mailbox thread only.
+ * The order in which a key's rows and timers run, and the watermark that each of them sees. Mailbox thread
+ * only.
  *
- * There are three: [[ArrivalOrder]] and [[TimeSortedOrder]] in streams, [[BatchOrder]] for static data. In all of them
- *   - a key's timers of a kind fire in the order of their times, also those that are registered by what fires;
+ * There are three: [[ArrivalOrder]] and [[TimeSortedOrder]] in streams, [[BatchOrder]] for static data. In
+ * all of them
+ *   - a key's timers of a kind fire in the order of their times, also those that are registered by what
+ *     fires;
  *   - a timer that was deleted before its turn does not fire, and one that was registered again fires once;
- *   - event-time timers that are due come before processing-time timers, and after those again, until none is due;
+ *   - event-time timers that are due come before processing-time timers, and after those again, until none is
+ *     due;
  *   - processing-time timers see the watermark as it stands;
  *   - the watermark that a key sees never falls.
  *
- * Whoever owns it steps it: one event a step, given to the target, which may refuse it.
+ * Its owner steps it: one event a step, given to the target, which may refuse it.
  */
 private[pillarbox] trait KeyedSchedule {
   def step(): Step

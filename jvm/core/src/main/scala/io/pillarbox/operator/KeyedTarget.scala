@@ -3,17 +3,19 @@ package io.pillarbox.operator
 import io.pillarbox.timer.Timer
 
 /**
- * What a [[KeyedSchedule]] gives rows and timers to, in the order in which each key has to see them: a function, or
- * frames for a function elsewhere. Mailbox thread only.
+ * What a [[KeyedSchedule]] gives rows and timers to, in the order in which each key has to see them: a
+ * function, or frames for a function elsewhere. Mailbox thread only.
  *
- * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by mail: it takes
- * what there is room for and refuses the rest, which is offered again. Order is promised for each key, not between keys.
+ * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by
+ * mail: it takes what there is room for and refuses the rest, which is offered again. Order is promised for
+ * each key, not between keys.
  */
 private[pillarbox] trait KeyedTarget[K, R] {
 
   /**
-   * Whether it fires timers of its own accord: those that are set by what it has been given, up to the horizon, between
-   * the rows of their key if keys have a time each; and all that a key of a batch has, at its end.
+   * Whether it fires timers by itself: those that are set by what it has been given, up to the
+   * horizon, between the rows of their key if keys have a time each; and all that a key of a batch has, at
+   * its end.
    */
   def firesWithin: Boolean
 
@@ -25,14 +27,17 @@ private[pillarbox] trait KeyedTarget[K, R] {
    */
   def tryRow(row: R, time: Long): Boolean
 
-  /** Takes a row of a key that the order had to know. The key is valid as long as the row; in a batch, until its end. */
+  /**
+   * Takes a row of a key that the order had to know. The key is valid as long as the row; in a batch, until
+   * its end.
+   */
   def tryRow(key: K, row: R, time: Long): Boolean
 
   /**
    * Takes a timer, which is no longer registered.
    *
-   * @param horizon
-   *   no event up to this time is still to come, so timers that are set meanwhile and are due by then can fire
+   * @param horizon no event up to this time is still to come, so timers that are set meanwhile and are due by
+   *   then can fire
    */
   def tryTimer(timer: Timer[K], horizon: Long): Boolean
 

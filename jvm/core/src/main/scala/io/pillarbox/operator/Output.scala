@@ -9,10 +9,10 @@ private[pillarbox] trait Output[OUT] {
   /** @param timestamp in milliseconds since 1970, [[Output.NoTimestamp]] if the row has none */
   def collect(value: OUT, timestamp: Long): Unit
 
-  /** A row for a side output; whoever does not know the tag drops it. */
+  /** A row for a side output; an owner that does not know the tag drops it. */
   def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit
 
-  /** A timer is about to fire: for whoever counts them. */
+  /** A timer is about to fire: for owners that count them. */
   def fired(kind: TimeDomain): Unit = ()
 
   /** No row with a timestamp up to `timestamp` follows, except those of late rows. */

@@ -5,8 +5,8 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{DueTimers, Timer}
 
 /**
- * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they are all done
- * with, the watermark moves, and the timers that are due fire, until none is.
+ * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they
+ * are all done with, the watermark moves, and the timers that are due fire, until none is.
  */
 private[pillarbox] abstract class StreamOrder[K, R](
     protected val timers: DueTimers[K],

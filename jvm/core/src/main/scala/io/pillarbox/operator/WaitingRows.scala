@@ -8,11 +8,11 @@ import io.pillarbox.state.{KeyedStateBackend, Namespace}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Rows that wait in keyed state for the watermark: a list for each key and time, and a timer that stands for it.
- * Mailbox thread only.
+ * Rows that wait in keyed state for the watermark: a list for each key and time, and a timer that stands for
+ * it. Mailbox thread only.
  *
- * @param order
- *   of rows of one key and time; if it goes by what they contain, the result does not depend on how the input was cut
+ * @param order of rows of one key and time; if it goes by what they contain, the result does not depend on
+ *   how the input was cut
  */
 private[pillarbox] final class WaitingRows[K, R](
     backend: KeyedStateBackend[K],

@@ -5,8 +5,8 @@ import java.util.Comparator
 /**
  * The queue of a batch whose input is sorted by key: it only ever holds elements of one key.
  *
- * So it has no key groups, and stays as small as the biggest key. Set semantics by `equals`. Nothing is snapshot
- * in a batch, hence `subsetForKeyGroup` throws `UnsupportedOperationException`.
+ * So it has no key groups, and stays as small as the biggest key. Set semantics by `equals`. Nothing is
+ * snapshot in a batch, hence `subsetForKeyGroup` throws `UnsupportedOperationException`.
  */
 private[pillarbox] final class BatchExecutionInternalPriorityQueueSet[T >: Null <: Prioritized](
     tieBreak: Comparator[_ >: T] = null,

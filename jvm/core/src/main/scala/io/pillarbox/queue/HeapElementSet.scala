@@ -5,14 +5,15 @@ import java.util.{Arrays, Comparator}
 import IndexedHeap.NoHandle
 
 /**
- * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common. A `HashSet` beside the heap
- * would take an object an element, and doesn't lead from an equal element to the handle.
+ * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common. A `HashSet`
+ * beside the heap would take an object an element, and doesn't lead from an equal element to the handle.
  *
- * Beside the heap stands an open-addressing table with linear probing, at most half full. A slot is one `Int`, 0 if
- * empty: the handle + 1 takes as many low bits as a slot's number has, and the bits above are those of the hash that
- * did not choose the slot. So a probe that misses reads one cache line and calls no `equals`. The whole hash is kept by
- * handle: the table grows, closes its gaps and lets the first element go without looking at an element. Removal
- * moves later entries of a run back instead of leaving tombstones (Knuth, TAOCP vol. 3, 6.4, algorithm R).
+ * Beside the heap stands an open-addressing table with linear probing, at most half full. A slot is one
+ * `Int`, 0 if empty: the handle + 1 takes as many low bits as a slot's number has, and the bits above are
+ * those of the hash that did not choose the slot. So a probe that misses reads one cache line and calls no
+ * `equals`. The whole hash is kept by handle: the table grows, closes its gaps and lets the first element go
+ * without looking at an element. Removal moves later entries of a run back instead of leaving tombstones
+ * (Knuth, TAOCP vol. 3, 6.4, algorithm R).
  */
 private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     tieBreak: Comparator[_ >: T],
@@ -206,7 +207,10 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
 
 private[queue] object HeapElementSet {
 
-  /** A bulk load smaller than this fraction of the queue is added one by one, since the other way costs O(queue). */
+  /**
+   * A bulk load smaller than this fraction of the queue is added one by one, since the other way costs
+   * O(queue).
+   */
   private final val BulkFraction = 8
 
   /** A queue that was drained gives its arrays back if they hold more than this many elements. */

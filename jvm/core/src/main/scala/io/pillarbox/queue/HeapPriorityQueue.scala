@@ -8,8 +8,9 @@ import IndexedHeap.NoHandle
 /**
  * A heap whose elements know their place, so that any of them is removed in O(log n).
  *
- * No set semantics: an equal element is another element. `remove` takes out the very object, and nothing if it is
- * not in this queue. Equal priorities leave in the order of `tieBreak`, or in any order if it is `null`.
+ * No set semantics: an equal element is another element. `remove` takes out the very object, and nothing if
+ * it is not in this queue. Equal priorities leave in the order of `tieBreak`, or in any order if it is
+ * `null`.
  */
 private[pillarbox] final class HeapPriorityQueue[T >: Null <: HeapPriorityQueueElement](
     tieBreak: Comparator[_ >: T] = null,

@@ -1,7 +1,8 @@
 package io.pillarbox.queue
 
 /**
- * An element of a [[HeapPriorityQueue]]: it keeps the place the queue gave it, so it is found without a search.
+ * An element of a [[HeapPriorityQueue]]: it keeps the place the queue gave it, so it is found without a
+ * search.
  *
  * An element may be in at most one heap queue at a time. Only the queue writes `internalIndex`.
  */

@@ -7,11 +7,12 @@ import io.pillarbox.state.KeyGroupRange
 /**
  * A heap of the elements of several key groups with set semantics by `equals`.
  *
- * One heap and one table serve all key groups; an element is asked for its own. A duplicate add returns false and
- * changes nothing. Equal priorities leave in the order of `tieBreak`, which must agree with
- * `equals`, or in any order if it is `null`.
+ * One heap and one table serve all key groups; an element is asked for its own. A duplicate add returns false
+ * and changes nothing. Equal priorities leave in the order of `tieBreak`, which must agree with `equals`, or
+ * in any order if it is `null`.
  *
- * @throws IllegalArgumentException from `add` and `addAll`, if an element's key group is outside `keyGroupRange`
+ * @throws IllegalArgumentException from `add` and `addAll`, if an element's key group is outside
+ *   `keyGroupRange`
  */
 private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     keyGroupRange: KeyGroupRange,

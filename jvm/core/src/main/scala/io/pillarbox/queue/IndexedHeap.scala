@@ -7,14 +7,14 @@ import java.util.Arrays
  *
  * The JDK's `PriorityQueue` keeps objects, and looks through all of them for one that is to be removed.
  *
- * A handle is a small number that stays the same from `insert` to `removeHandle`, and is then given out again;
- * subclasses keep what belongs to an entry in arrays indexed by it. Moving an entry writes two primitives and
- * its position: no element is touched, and no reference store reaches the garbage collector.
+ * A handle is a small number that stays the same from `insert` to `removeHandle`, and is then given out
+ * again; subclasses keep what belongs to an entry in arrays indexed by it. Moving an entry writes two
+ * primitives and its position: no element is touched, and no reference store reaches the garbage collector.
  *
  * Children of index `i` are `4i-2 .. 4i+1`, so that with Java's 16-byte array header four siblings share one
- * 32-byte block. Four children a node halve the depth (Johnson, "Priority queues with update and finding minimum
- * spanning trees", 1975). Removal of the top moves the hole to a leaf first and lifts the last entry from there
- * (Wegener, "Bottom-up heapsort", 1993): it comes from the bottom and almost always stays near it.
+ * 32-byte block. Four children a node halve the depth (Johnson, "Priority queues with update and finding
+ * minimum spanning trees", 1975). Removal of the top moves the hole to a leaf first and lifts the last entry
+ * from there (Wegener, "Bottom-up heapsort", 1993): it comes from the bottom and almost always stays near it.
  */
 private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boolean) {
   import IndexedHeap._
@@ -169,9 +169,9 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   /**
    * [[sinkHole]], down to the first node that has fewer than four children or that ties decide.
    *
-   * Nothing is called in the loop, and no branch depends on which child is smallest: that can't be predicted, and a wrong
-   * guess a level costs more than all the rest. The JIT makes conditional moves of choices between two constants, and
-   * branches of `math.min` and of choices between two variables.
+   * Nothing is called in the loop, and no branch depends on which child is smallest: that can't be predicted,
+   * and a wrong guess a level costs more than all the rest. The JIT makes conditional moves of choices
+   * between two constants, and branches of `math.min` and of choices between two variables.
    */
   private def sinkThroughFull(from: Int): Int = {
     val p = priorities
@@ -233,7 +233,9 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 private[queue] object IndexedHeap {
   final val NoHandle = -1
 
-  /** Free handles are a list threaded through the positions: the next one, negated and moved off -1, 0 and up. */
+  /**
+   * Free handles are a list threaded through the positions: the next one, negated and moved off -1, 0 and up.
+   */
   private final val FreeOffset = 2
   private final val MinCapacity = 8
   private final val RetainedCapacity = 1 << 16

@@ -5,19 +5,23 @@ package io.pillarbox.queue
  *
  * All methods run on the mailbox thread of the task that owns the queue. `null` is never an element.
  *
- * `add` and `remove` do not tell whether an element was added or removed: they tell whether the head changed, or
- * may have changed, so that a caller who waits for the head knows when to look again. `false` is a promise that the
- * head is the one it was.
+ * `add` and `remove` do not tell whether an element was added or removed: they tell whether the head changed,
+ * or may have changed, so that a caller who waits for the head knows when to look again. `false` is a promise
+ * that the head is the one it was.
  */
 private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
 
-  /** Removes and returns the first element, or `null` if there is none. The object that the last `peek` gave. */
+  /**
+   * Removes and returns the first element, or `null` if there is none. The object that the last `peek` gave.
+   */
   def poll(): T
 
   /** The first element, or `null` if there is none. */
   def peek(): T
 
-  /** Adds `element`, unless the queue is a set and holds it already. True if the head changed, or may have. */
+  /**
+   * Adds `element`, unless the queue is a set and holds it already. True if the head changed, or may have.
+   */
   def add(element: T): Boolean
 
   /** Removes `element` if it is there. True if the head changed, or may have. */
@@ -28,12 +32,18 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** How many elements there are. A queue over a byte store may have to count them. */
   def size: Int
 
-  /** Adds all; cheaper than one by one where the queue can build its order in bulk. `null` is an empty collection. */
+  /**
+   * Adds all; cheaper than one by one where the queue can build its order in bulk. `null` is an empty
+   * collection.
+   */
   def addAll(elements: Iterable[T]): Unit
 
   /** Every element once, in no order. An element that comes or goes meanwhile may or may not be seen. */
   def iterator: CloseableIterator[T]
 
-  /** Writes whatever the queue holds back to the storage below it: call it before a checkpoint of that storage. */
+  /**
+   * Writes whatever the queue holds back to the storage below it: call it before a checkpoint of that
+   * storage.
+   */
   def flush(): Unit = ()
 }

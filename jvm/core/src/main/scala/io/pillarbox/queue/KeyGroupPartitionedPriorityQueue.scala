@@ -7,8 +7,8 @@ import io.pillarbox.state.KeyGroupRange
 /**
  * Joins one queue a key group to one queue: a heap of queues, ordered by their heads.
  *
- * The global order is the elements' order. Equal priorities at the heads of two key groups leave in the order of
- * the key groups. Every call that may change the head of a sub-queue moves that sub-queue.
+ * The global order is the elements' order. Equal priorities at the heads of two key groups leave in the order
+ * of the key groups. Every call that may change the head of a sub-queue moves that sub-queue.
  *
  * @param subQueueFor makes the queue of a key group; it may hold elements already
  */
@@ -126,7 +126,10 @@ private object KeyGroupPartitionedPriorityQueue {
     }
   }
 
-  /** Among equal heads: an empty queue after one whose head has the greatest priority there is; then key groups. */
+  /**
+   * Among equal heads: an empty queue after one whose head has the greatest priority there is; then key
+   * groups.
+   */
   private object HeadOrder extends Comparator[SubQueue[_]] {
     override def compare(one: SubQueue[_], other: SubQueue[_]): Int =
       if (one.hasHead != other.hasHead) { if (one.hasHead) -1 else 1 }

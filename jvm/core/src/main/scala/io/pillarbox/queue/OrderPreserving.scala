@@ -2,7 +2,10 @@ package io.pillarbox.queue
 
 import io.pillarbox.api.{Bytes, InputView, OutputView}
 
-/** Numbers as bytes that sort, unsigned and lexicographically, as the numbers do: big-endian, the sign bit flipped. */
+/**
+ * Numbers as bytes that sort, unsigned and lexicographically, as the numbers do: big-endian, the sign bit
+ * flipped.
+ */
 private[pillarbox] object OrderPreserving {
 
   def writeLong(value: Long, out: OutputView): Unit = out.writeLong(value ^ Long.MinValue)
@@ -18,8 +21,8 @@ private[pillarbox] object OrderPreserving {
     if (width == 1) out.writeByte(keyGroup) else out.writeShort(keyGroup)
 
   /**
-   * How many bytes a key group takes in a key: 1 for up to 128 key groups, else 2. By their number, not by the one
-   * at hand, so that all keys of a state agree.
+   * How many bytes a key group takes in a key: 1 for up to 128 key groups, else 2. By their number, not by
+   * the one at hand, so that all keys of a state agree.
    */
   def keyGroupWidth(maxKeyGroups: Int): Int = if (maxKeyGroups <= 128) 1 else 2
 
@@ -31,8 +34,8 @@ private[pillarbox] object OrderPreserving {
   }
 
   /**
-   * The first eight bytes from `offset` on as a number that compares, signed, as they do; a shorter key is filled up with
-   * zeros, so where two numbers are equal, the bytes decide.
+   * The first eight bytes from `offset` on as a number that compares, signed, as they do; a shorter key is
+   * filled up with zeros, so where two numbers are equal, the bytes decide.
    */
   private[queue] def leadOf(key: Array[Byte], offset: Int): Long =
     if (key.length >= offset + 8) Bytes.getLong(key, offset) ^ Long.MinValue

@@ -1,10 +1,11 @@
 package io.pillarbox.queue
 
 /**
- * A set of byte strings in unsigned lexicographic order: what a queue needs of RocksDB, and of anything like it.
+ * A set of byte strings in unsigned lexicographic order: what a queue needs of RocksDB, and of anything like
+ * it.
  *
- * Writes may be held back until `flush`; a `scan` sees every write made before it. Keys that are passed in must
- * not be changed afterwards. Used by one thread. A storage that fails throws
+ * Writes may be held back until `flush`; a `scan` sees every write made before it. Keys that are passed in
+ * must not be changed afterwards. Used by one thread. A storage that fails throws
  * [[io.pillarbox.state.StateBackendException]].
  */
 private[pillarbox] trait OrderedByteStore {

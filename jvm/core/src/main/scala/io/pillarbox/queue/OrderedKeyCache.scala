@@ -3,12 +3,12 @@ package io.pillarbox.queue
 import java.util.Arrays
 
 /**
- * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too. A `TreeMap` would take
- * an object a key and compare whole keys all the way down.
+ * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too. A
+ * `TreeMap` would take an object a key and compare whole keys all the way down.
  *
- * Beside every key stands its first eight bytes after the key group as a number that compares as they do, so that
- * a search reads one primitive array, and keys only where those are equal. The keys sit in the middle of the
- * arrays: taking the first is a step of an index, and an insert moves the shorter side.
+ * Beside every key stands its first eight bytes after the key group as a number that compares as they do, so
+ * that a search reads one primitive array, and keys only where those are equal. The keys sit in the middle of
+ * the arrays: taking the first is a step of an index, and an insert moves the shorter side.
  *
  * @param limit how many keys it may hold; one more for the moment between an insert and `removeLast`
  * @param keyOffset how many bytes all keys have in common at their start

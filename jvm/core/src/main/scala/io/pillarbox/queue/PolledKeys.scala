@@ -5,9 +5,9 @@ import java.util.Arrays
 /**
  * Keys that were polled and must still be deleted from the store.
  *
- * Polling goes upwards, and nothing alive stands in the store between two keys that were polled one after the other.
- * So a few are deleted one by one, and many as one range: a stream that fires a thousand timers of a key group writes
- * one delete for them, not a thousand.
+ * Polling goes upwards, and nothing alive stands in the store between two keys that were polled one after the
+ * other. So a few are deleted one by one, and many as one range: a stream that fires a thousand timers of a
+ * key group writes one delete for them, not a thousand.
  *
  * For that to stay so, [[deleteFrom]] must come before a key is written at or below the greatest polled one.
  */

@@ -5,17 +5,19 @@ import io.pillarbox.api.{InputView, OutputView}
 /**
  * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.
  *
- * A key in the store is the key group, then the element's order-preserving bytes; a duplicate is an element with
- * the same bytes. The one invariant that everything rests on: '''the cache holds exactly the elements below
- * `coverageEnd`'''. So
- *   - an add or remove below it needs no read to know whether the element is there, and one above it can't change
- *     the head while the cache is not empty;
- *   - `coverageEnd` is also where reading goes on, past the tombstones of all that was polled: it only moves up
- *     when the store was read, and comes down when the cache evicts, so no element is ever below it unseen;
+ * A key in the store is the key group, then the element's order-preserving bytes; a duplicate is an element
+ * with the same bytes. The one invariant that everything rests on: '''the cache holds exactly the elements
+ * below `coverageEnd`'''. So
+ *   - an add or remove below it needs no read to know whether the element is there, and one above it can't
+ *     change the head while the cache is not empty;
+ *   - `coverageEnd` is also where reading goes on, past the tombstones of all that was polled: it only moves
+ *     up when the store was read, and comes down when the cache evicts, so no element is ever below it
+ *     unseen;
  *   - the store is read only when the cache is empty and does not cover everything.
  *
- * Elements that come and go within the cache never reach the store: what it lacks is written when evicted, and by
- * [[flush]], which must come before a checkpoint of the store; so are the deletes of what was polled. Writes are batched by the store.
+ * Elements that come and go within the cache never reach the store: what it lacks is written when evicted,
+ * and by [[flush]], which must come before a checkpoint of the store; so are the deletes of what was polled.
+ * Writes are batched by the store.
  *
  * Elements handed out are read from bytes: they share nothing with the objects that were added.
  *

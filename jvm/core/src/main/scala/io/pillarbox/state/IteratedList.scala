@@ -9,7 +9,10 @@ import io.pillarbox.api.ListState
 /** A list whose elements are Scala's collections inside, and Java's outside. */
 private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
-  /** The elements, empty if there are none; fails with ConcurrentModificationException once the list is changed. */
+  /**
+   * The elements, empty if there are none; fails with ConcurrentModificationException once the list is
+   * changed.
+   */
   def elements: Iterator[T]
 
   /** Adds all or, if one is null, none. */
@@ -26,7 +29,7 @@ private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
   /** The elements at this moment, for the first iteration. */
   private final class Found extends java.lang.Iterable[T] {
-    private[this] var first = elements
+    private var first = elements
 
     override def iterator(): util.Iterator[T] = {
       val taken = if (first != null) first else elements

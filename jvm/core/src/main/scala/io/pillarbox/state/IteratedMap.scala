@@ -28,9 +28,9 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   }
 
   private abstract class Walk[A](protected val at: StampedCursor[UK, UV]) extends util.Iterator[A] {
-    private[this] var isAhead = false
-    private[this] var isOver = false
-    private[this] var hasLast = false
+    private var isAhead = false
+    private var isOver = false
+    private var hasLast = false
 
     protected def made: A
 

@@ -6,8 +6,8 @@ private[pillarbox] object KeyGroups {
   /**
    * The key group of a key whose stable hash is `hash`, among `maxKeyGroups`.
    *
-   * The hash is mixed with MurmurHash3's 32-bit finaliser (Austin Appleby, public domain), since the hashes of
-   * small integers differ in their low bits only.
+   * The hash is mixed with MurmurHash3's 32-bit finaliser (Austin Appleby, public domain), since the hashes
+   * of small integers differ in their low bits only.
    */
   def keyGroupOf(hash: Int, maxKeyGroups: Int): Int = {
     var h = hash

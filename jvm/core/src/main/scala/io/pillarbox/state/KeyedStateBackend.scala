@@ -9,9 +9,9 @@ import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
 /**
  * Holds all keyed state of one partition: handles by descriptor, the current key, commits and snapshots.
  *
- * Every method is for the owner thread (the creating one, until [[takeOwnership]]), except where it says otherwise.
- * State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and the logs after it,
- * in order, into a new backend of either kind gives the state of the last log's commit.
+ * Every method is for the owner thread (the creating one, until [[takeOwnership]]), except where it says
+ * otherwise. State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and
+ * the logs after it, in order, into a new backend of either kind gives the state of the last log's commit.
  *
  * @param maxKeyGroups how many key groups there are in all; fixed for the life of the state
  * @param keyGroupRange those that this partition owns
@@ -27,18 +27,18 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     s"Key groups $keyGroupRange don't fit into $maxKeyGroups (at most ${KeyedStateBackend.MaxKeyGroups})"
   )
 
-  private[this] var owner: Thread = Thread.currentThread
-  private[this] var key: K = _
-  private[this] var keySet = false
-  private[this] var group = -1
+  private var owner: Thread = Thread.currentThread
+  private var key: K = _
+  private var keySet = false
+  private var group = -1
   private[state] var keyHash = 0
   private[state] var namespace: Namespace = Namespace.Void
 
   /** Changes whenever key or namespace do, so that a handle knows when a position it kept is stale. */
   private[state] var contextVersion = 0L
-  private[this] var start = StateClock.Unknown
-  private[this] val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
-  private[this] var everyRecord: Array[() => Unit] = Array.empty
+  private var start = StateClock.Unknown
+  private val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
+  private var everyRecord: Array[() => Unit] = Array.empty
 
   /**
    * Makes `key` the one that handles act on, in the void namespace.
@@ -78,8 +78,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   }
 
   /**
-   * The first watermark that was ever known, [[StateClock.Unknown]] before it: event-time state that was written without any
-   * time lives from then on. Part of commits and snapshots.
+   * The first watermark that was ever known, [[StateClock.Unknown]] before it: event-time state that was
+   * written without any time lives from then on. Part of commits and snapshots.
    */
   final def firstWatermark: Long = start
 
@@ -87,8 +87,9 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   final def noteWatermark(watermark: Long): Unit = if (start == StateClock.Unknown) start = watermark
 
   /**
-   * Tells that the clock's processing time won't be before this any more, in milliseconds: clean-up by the machine's clock
-   * must not get ahead of it. To be told at the start of every batch, if time stands still in one.
+   * Tells that the clock's processing time won't be before this any more, in milliseconds: clean-up by the
+   * machine's clock must not get ahead of it. To be told at the start of every batch, if time stands still in
+   * one.
    */
   def timeIs(processingTime: Long): Unit = ()
 
@@ -98,8 +99,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /**
    * The handle of `descriptor`, created at the first call.
    *
-   * @throws StateRegistrationException if the name is taken by another type, or what was restored under it can't be
-   *   read with this descriptor; nothing is changed then
+   * @throws StateRegistrationException if the name is taken by another type, or what was restored under it
+   *   can't be read with this descriptor; nothing is changed then
    */
   final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S =
     registered(descriptor).handle.asInstanceOf[S]
@@ -114,7 +115,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private[pillarbox] final def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
     registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
 
-  private[this] def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
+  private def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
     checkThread()
     states.get(descriptor.name) match {
       case Some(found) =>
@@ -140,8 +141,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /**
    * Writes every entry changed since the last commit (or restore) and makes this the new version.
    *
-   * The cost is proportional to the change. If it throws, the version stays and the entries remain changed. The stream is
-   * flushed, not closed.
+   * The cost is proportional to the change. If it throws, the version stays and the entries remain changed.
+   * The stream is flushed, not closed.
    *
    * @throws UnsupportedOperationException if the backend was made without a change log
    */
@@ -153,19 +154,20 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /**
    * Writes all state, committed or not, in the portable format. The stream is flushed, not closed.
    *
-   * Synchronous: nothing else can use the state until it is written, so the pause grows with the state. Commits are what
-   * a frequent checkpoint is for; RocksDB's `checkpoint` of its files is quick as well.
+   * Synchronous: nothing else can use the state until it is written, so the pause grows with the state.
+   * Commits are what a frequent checkpoint is for; RocksDB's `checkpoint` of its files is quick as well.
    */
   def snapshot(out: OutputStream): CommitSummary
 
   /**
    * Reads a snapshot, or a log that follows what was read so far. Before the first state is registered.
    *
-   * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of their
-   * number) may be read one after the other.
+   * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of
+   * their number) may be read one after the other.
    *
    * @param source names the file in errors
-   * @throws StateRestoreException if it is damaged, of a newer format, or doesn't follow; close the backend then
+   * @throws StateRestoreException if it is damaged, of a newer format, or doesn't follow; close the backend
+   *   then
    */
   final def restore(in: InputStream, source: String): Unit = {
     checkThread()
@@ -178,7 +180,9 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   protected def doRestore(in: InputStream, source: String): Unit
 
-  /** The states that were restored and not registered since. Their entries are kept, and go into snapshots. */
+  /**
+   * The states that were restored and not registered since. Their entries are kept, and go into snapshots.
+   */
   def unclaimedStates: Seq[String]
 
   /** The number of commits that led to this state. */
@@ -193,7 +197,9 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /** Rough, cheap figures. May be called from any thread. */
   def metrics: StateMetrics
 
-  /** Makes the calling thread the owner. Call it between micro-batches, when no other thread uses the backend. */
+  /**
+   * Makes the calling thread the owner. Call it between micro-batches, when no other thread uses the backend.
+   */
   final def takeOwnership(): Unit = owner = Thread.currentThread
 
   /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
@@ -239,7 +245,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     }
   }
 
-  private[this] def moveTo(key: K, hash: Int, keyGroup: Int): Unit = {
+  private def moveTo(key: K, hash: Int, keyGroup: Int): Unit = {
     this.key = key
     keySet = true
     keyHash = hash
@@ -248,7 +254,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     contextVersion += 1
   }
 
-  private[this] def runEveryRecord(): Unit = {
+  private def runEveryRecord(): Unit = {
     var i = 0
     while (i < everyRecord.length) {
       everyRecord(i)()

@@ -5,7 +5,7 @@ import java.util
 /**
  * Divides the state of one key, for instance by window. Immutable; equal by its bytes.
  *
- * The bytes are written to disk as they are, so whoever makes them keeps them stable.
+ * The bytes are written to disk as they are, so their maker keeps them stable.
  */
 private[pillarbox] final class Namespace private (private[state] val bytes: Array[Byte]) {
 

@@ -3,12 +3,12 @@ package io.pillarbox.state
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 
 /**
- * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the epoch. Nothing is
- * judged by it here: whatever is stored is there. For the TTL layer, and for an operator that judges TTL outside of this
- * process.
+ * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the
+ * epoch. Nothing is judged by it here: whatever is stored is there. For the TTL layer, and for an operator
+ * that judges TTL outside of this process.
  *
- * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and stamps that are given are
- * ignored.
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and stamps that
+ * are given are ignored.
  */
 private[pillarbox] sealed trait Stamped extends State {
   def descriptor: StateDescriptor[_]
@@ -17,16 +17,19 @@ private[pillarbox] sealed trait Stamped extends State {
   def sweeps: Boolean
 
   /**
-   * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or map, which may be
-   * iterated over. Those that [[Stamped.isUpTo]] are removed, and then told to `gone`; the others get the stamp `first` if
-   * they have none.
+   * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
+   * map, which may be iterated over. Those that [[Stamped.isUpTo]] are removed, and then told to `gone`; the
+   * others get the stamp `first` if they have none.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
 
 private[pillarbox] object Stamped {
 
-  /** Whether an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that is known. */
+  /**
+   * Whether an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that
+   * is known.
+   */
   def isUpTo(stamp: Long, upTo: Long, first: Long): Boolean =
     stamp <= upTo && {
       val life = if (stamp == StateClock.Unknown) first else stamp
@@ -53,8 +56,8 @@ private[pillarbox] trait StampedValue[T] extends ValueState[T] with Stamped {
 }
 
 /**
- * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each looked for
- * again.
+ * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each
+ * looked for again.
  */
 private[pillarbox] trait AddressedValue {
 
@@ -77,8 +80,9 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
   def addAll(values: Iterable[T], stamp: Long): Unit
 
   /**
-   * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp `first` if they
-   * have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown, for nothing. Gives what stays.
+   * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp
+   * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown,
+   * for nothing. Gives what stays.
    */
   def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 
@@ -134,7 +138,10 @@ private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Sta
     if (value == null) throw StateErrors.nullValue(descriptor.name, "a map value")
 }
 
-/** A walk over the entries of a map. It ends with a ConcurrentModificationException as an iterator of [[io.pillarbox.api.MapState]] does. */
+/**
+ * A walk over the entries of a map. It ends with a ConcurrentModificationException as an iterator of
+ * [[io.pillarbox.api.MapState]] does.
+ */
 private[pillarbox] trait StampedCursor[UK, UV] {
 
   /** Moves to the next entry; false at the end. */

@@ -1,7 +1,8 @@
 package io.pillarbox.state
 
 /**
- * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an access.
+ * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an
+ * access.
  *
  * The time of event-time state is the watermark, so a replay of the same data gives the same answer.
  */
@@ -13,7 +14,10 @@ private[pillarbox] trait StateClock {
   /** The current watermark, [[StateClock.Unknown]] before the first one. */
   def watermark: Long
 
-  /** No access still to come, of whichever key, sees a watermark before it: what is expired by it, nobody will see. */
+  /**
+   * No access still to come, of whichever key, sees a watermark before it: what is expired by it, nobody will
+   * see.
+   */
   def cleanupWatermark: Long = watermark
 
   /** The timestamp of the record or timer being processed, [[StateClock.Unknown]] if it has none. */

@@ -3,10 +3,11 @@ package io.pillarbox.state
 /**
  * What a backend tells of itself. Counts are since it was opened; -1 where the backend can't know.
  *
- * @param entries values, list elements and map entries held as of the last commit (RocksDB: what compaction dropped
- *   still counts)
+ * @param entries values, list elements and map entries held as of the last commit (RocksDB: what compaction
+ *   dropped still counts)
  * @param fileBytes what they take in files, 0 on the heap
- * @param memoryBytes of write buffers and the write-back cache (the block cache is the process's), -1 on the heap
+ * @param memoryBytes of write buffers and the write-back cache (the block cache is the process's), -1 on the
+ *   heap
  * @param cacheHits reads answered without a file: the write-back cache and the block cache
  * @param cacheMisses reads that went further
  * @param compactionBytes read and written by compaction

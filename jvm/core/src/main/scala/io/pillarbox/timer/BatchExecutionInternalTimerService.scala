@@ -5,8 +5,8 @@ import io.pillarbox.queue.BatchExecutionInternalPriorityQueueSet
 import io.pillarbox.state.Namespace
 
 /**
- * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and [[dropKey]].
- * Mailbox thread only.
+ * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and
+ * [[dropKey]]. Mailbox thread only.
  *
  * What is registered before, for whichever key is the current one, waits for its key to start.
  */
@@ -42,7 +42,10 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
     if (peekDue(kind, time) != null) of(kind).queue.poll() else null
 
-  /** From now on the timers are those of `key`, which must not change: at first, what was registered for it before. */
+  /**
+   * From now on the timers are those of `key`, which must not change: at first, what was registered for it
+   * before.
+   */
   def startKey(key: K): Unit = {
     this.key = key
     hasKey = true

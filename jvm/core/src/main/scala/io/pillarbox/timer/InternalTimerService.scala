@@ -6,9 +6,10 @@ import io.pillarbox.state.Namespace
 /**
  * Timers of the current key. Mailbox thread only; all times in milliseconds since 1970.
  *
- * A timer is registered once however often it is asked for. Timers fire in the order of their times, those of one
- * time in a fixed order (see [[TimerOrder]]); one whose time has passed fires the next time that timers fire, which
- * is in the same round if it was registered by a timer. State may be used in a namespace other than the void one.
+ * A timer is registered once however often it is asked for. Timers fire in the order of their times, those of
+ * one time in a fixed order (see [[TimerOrder]]); one whose time has passed fires the next time that timers
+ * fire, which is in the same round if it was registered by a timer. State may be used in a namespace other
+ * than the void one.
  */
 private[pillarbox] trait InternalTimerService[K] {
 

@@ -7,8 +7,8 @@ import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Keeps the timers of one partition, in queues that can be written and restored. None fires by itself: whoever owns it
- * polls those that are due. Mailbox thread only.
+ * Keeps the timers of one partition, in queues that can be written and restored. None fires by itself:
+ * the owner polls those that are due. Mailbox thread only.
  *
  * @param maxKeyGroups
  *   fixed for the life of the timers, as that of the state beside them
@@ -70,11 +70,14 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     finally timers.close()
   }
 
-  /** Writes all timers in the portable format, key group by key group. Flushes the stream, doesn't close it. */
+  /**
+   * Writes all timers in the portable format, key group by key group. Flushes the stream, doesn't close it.
+   */
   def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
 
   /**
-   * Writes the timers registered and gone since the last commit or restore. If it throws, they stay uncommitted.
+   * Writes the timers registered and gone since the last commit or restore. If it throws, they stay
+   * uncommitted.
    *
    * @throws UnsupportedOperationException
    *   if the service was made without tracking changes

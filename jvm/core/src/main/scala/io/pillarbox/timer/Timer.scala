@@ -5,10 +5,11 @@ import io.pillarbox.queue.Prioritized
 import io.pillarbox.state.Namespace
 
 /**
- * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where keys are equal
- * as their serializer has it.
+ * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where keys
+ * are equal as their serializer has it.
  *
- * Almost all timers are in the void namespace, so it takes no field: an object of theirs is 32 bytes, half a cache line.
+ * Almost all timers are in the void namespace, so it takes no field: an object of theirs is 32 bytes, half a
+ * cache line.
  *
  * @param timestamp
  *   in milliseconds since 1970

@@ -6,8 +6,8 @@ import io.pillarbox.api.OutputView
 import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
 
 /**
- * The timers of one kind that were registered and that went since the last commit: of each what happened last. Mailbox thread
- * only.
+ * The timers of one kind that were registered and that went since the last commit: of each what happened
+ * last. Mailbox thread only.
  */
 private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends AutoCloseable {
   private val serializer = new TimerSerializer(timerType)
@@ -53,8 +53,8 @@ private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends 
 }
 
 /**
- * In the directory of a database, as soon as they are more than fit into `limitBytes`; so the memory for a commit is bounded
- * however many change. Close it before the database.
+ * In the directory of a database, as soon as they are more than fit into `limitBytes`; so the memory for a
+ * commit is bounded however many change. Close it before the database.
  */
 private[timer] final class StoredTimerChanges[K](
     timerType: TimerType[K],

@@ -7,8 +7,9 @@ import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapsho
 import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
 
 /**
- * Timers on a stream: a header (magic, format version, number of key groups, key type), a record for each timer
- * (what happened to it, its bytes), an end mark, the number of records and a CRC-32C of everything before.
+ * Timers on a stream: a header (magic, format version, number of key groups, key type), a record for each
+ * timer (what happened to it, its bytes), an end mark, the number of records and a CRC-32C of everything
+ * before.
  *
  * A snapshot is a log that only adds. Heap and RocksDB queues write and read the same bytes.
  */

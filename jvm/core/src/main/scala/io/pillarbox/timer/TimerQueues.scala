@@ -30,8 +30,8 @@ private[pillarbox] object TimerQueues {
   }
 
   /**
-   * In a database, a column family for each kind of timer, which it may have already; its directory also takes the changes
-   * that are too many for memory.
+   * In a database, a column family for each kind of timer, which it may have already; its directory also
+   * takes the changes that are too many for memory.
    *
    * @param cacheCapacity
    *   how many timers a key group keeps in memory

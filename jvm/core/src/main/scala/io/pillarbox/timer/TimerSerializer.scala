@@ -7,7 +7,8 @@ import io.pillarbox.state.Namespace
 /**
  * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end.
  *
- * The hash stands there so that heap queues break ties by it without serialising keys, and still in this order.
+ * The hash stands there so that heap queues break ties by it without serialising keys, and still in this
+ * order.
  */
 private[timer] final class TimerSerializer[K](timerType: TimerType[K])
     extends OrderPreservingSerializer[Timer[K]] {

@@ -4,8 +4,8 @@ import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * The timers of one kind: their queue, and beside it what is only kept on demand (changes since the last commit, an
- * index by key).
+ * The timers of one kind: their queue, and beside it what is only kept on demand (changes since the last
+ * commit, an index by key).
  */
 private[timer] final class TimerStore[K](
     val timerType: TimerType[K],
@@ -36,7 +36,9 @@ private[timer] final class TimerStore[K](
     timer
   }
 
-  /** True if it is the first now, or may be. The key is copied if it is mutable: its owner may use it again. */
+  /**
+   * True if it is the first now, or may be. The key is copied if it is mutable: its owner may use it again.
+   */
   def add(key: K, namespace: Namespace, timestamp: Long): Boolean =
     add(timerType.newTimer(timerType.keySerializer.copy(key), namespace, timestamp))
 

@@ -68,9 +68,8 @@ private[pillarbox] object PythonBridge {
    *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
    * @param specJson
    *   a [[KeyedSpec]] as JSON
-   * @param initial
-   *   the state that the query starts with: the key columns, a column for each entry of the spec's `initial`, and one that
-   *   rows are sorted by; null for none
+   * @param initial the state that the query starts with: the key columns, a column for each entry of the
+   *   spec's `initial`, and one that rows are sorted by; null for none
    */
   def processKeyed(df: DataFrame, function: AnyRef, specJson: String, initial: DataFrame): DataFrame = {
     val spec = KeyedSpec.fromJson(specJson)

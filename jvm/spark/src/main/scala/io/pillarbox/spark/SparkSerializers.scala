@@ -6,8 +6,9 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Encoder, Row}
 
 /**
- * Serializers of what Spark has a schema for, to be used in an [[io.pillarbox.api.StateDescriptor]]. `pb.read_state` shows such
- * state with its columns. A later version of a function may add nullable fields and widen numbers.
+ * Serializers of what Spark has a schema for, to be used in an [[io.pillarbox.api.StateDescriptor]].
+ * `pb.read_state` shows such state with its columns. A later version of a function may add nullable fields
+ * and widen numbers.
  */
 object SparkSerializers {
 
@@ -21,6 +22,9 @@ object SparkSerializers {
   /** Rows of a schema. */
   def rows(schema: StructType): TypeSerializer[Row] = new RowSerializer(schema)
 
-  /** Beans (`Encoders.bean(Visit.class)`), case classes (`Encoders.product[Visit]`), and whatever else has an encoder. */
+  /**
+   * Beans (`Encoders.bean(Visit.class)`), case classes (`Encoders.product[Visit]`), and whatever else has an
+   * encoder.
+   */
   def of[T](encoder: Encoder[T]): TypeSerializer[T] = ObjectSerializer.of(encoder)
 }

@@ -31,7 +31,7 @@ final class ListSerializer[T](element: TypeSerializer[T]) extends TypeSerializer
           Compatibility.incompatible(s"its elements changed: ${refused.reason}")
       }
 
-  private[this] def read(in: InputView, one: InputView => T): Seq[T] = {
+  private def read(in: InputView, one: InputView => T): Seq[T] = {
     val builder = Vector.newBuilder[T]
     var left = in.readVarInt()
     while (left > 0) {

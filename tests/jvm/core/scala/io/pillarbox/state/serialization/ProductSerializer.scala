@@ -15,8 +15,8 @@ import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapsho
  */
 final class ProductSerializer[T <: Product](fields: Seq[TypeSerializer[_]], make: Array[Any] => T)
     extends TypeSerializer[T] {
-  private[this] val parts = fields.map(_.asInstanceOf[TypeSerializer[Any]]).toArray
-  private[this] val maskBytes = (parts.length + 7) / 8
+  private val parts = fields.map(_.asInstanceOf[TypeSerializer[Any]]).toArray
+  private val maskBytes = (parts.length + 7) / 8
 
   override val snapshot: SerializerSnapshot =
     new SerializerSnapshot("product", 1, "", fields.map(_.snapshot).asJava)
@@ -73,7 +73,7 @@ final class ProductSerializer[T <: Product](fields: Seq[TypeSerializer[_]], make
       )
     else migration(written.nested.asScala.toSeq)
 
-  private[this] def migration(old: Seq[SerializerSnapshot]): Compatibility[T] = {
+  private def migration(old: Seq[SerializerSnapshot]): Compatibility[T] = {
     val each = old.indices.map(i => parts(i).compatibilityWith(old(i)))
     each.indices.collectFirst { case i if each(i).isInstanceOf[Incompatible[_]] => (i, each(i)) } match {
       case Some((i, refused: Incompatible[_])) =>
@@ -93,7 +93,7 @@ final class ProductSerializer[T <: Product](fields: Seq[TypeSerializer[_]], make
     }
   }
 
-  private[this] def read(in: InputView, count: Int, field: Int => Any): T = {
+  private def read(in: InputView, count: Int, field: Int => Any): T = {
     val mask = in.readBytes((count + 7) / 8)
     val values = new Array[Any](parts.length)
     var i = 0

@@ -5,9 +5,13 @@ import io.pillarbox.api.{
   Bytes,
   InputView,
   OutputView,
+  ReduceFunction,
+  ReducingState,
   ScalaSerializers,
   SerializerSnapshot,
   Serializers,
+  StateDescriptor,
+  StateTtlConfig,
   TypeSerializer
 }
 import org.scalacheck.{Arbitrary, Gen}
@@ -137,6 +141,21 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
     val serializer = read.asInstanceOf[TypeSerializer[Long]]
     assert(serializer.snapshot == ScalaSerializers.long.snapshot && serializer.copy(7L) == 7L)
+  }
+
+  test("a descriptor travels to another JVM, with what it holds") {
+    val fold: ReduceFunction[Long] = (left, right) => left + right
+    val descriptor = StateDescriptor
+      .reducing("sum", ScalaSerializers.long, fold)
+      .withTtl(StateTtlConfig.ofMillis(5))
+      .withExpiryListener((_, _, _) => ())
+    val bytes = new java.io.ByteArrayOutputStream
+    new java.io.ObjectOutputStream(bytes).writeObject(descriptor)
+    val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
+    val arrived = read.asInstanceOf[StateDescriptor[ReducingState[Long]]]
+    assert(
+      arrived.ttl == descriptor.ttl && arrived.folding.asInstanceOf[ReduceFunction[Long]].reduce(2L, 3L) == 5L
+    )
   }
 
   test("sized regions of every length are read back, nested too") {

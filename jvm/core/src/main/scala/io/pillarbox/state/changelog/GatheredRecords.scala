@@ -5,21 +5,22 @@ import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat.BlockSize
 
 /**
- * Serialised records by key group, each in a buffer of its own. Not thread-safe.
+ * Serialised records by key group, each in its buffer. Not thread-safe.
  *
- * So a table can be written in the order of its memory, which the processor fetches ahead, though the stream wants
- * key groups together; visiting the entries key group by key group is a miss of all caches for each key and value.
+ * So a table can be written in the order of its memory, which the processor fetches ahead, though the stream
+ * wants key groups together; visiting the entries key group by key group is a miss of all caches for each key
+ * and value.
  *
  * @param expected how many records will come, about
  */
 private[changelog] final class GatheredRecords(val range: KeyGroupRange, expected: Int) {
-  private[this] val initialCapacity = math.min(
+  private val initialCapacity = math.min(
     expected.toLong * GatheredRecords.RecordBytes / range.size + GatheredRecords.RecordBytes,
     GatheredRecords.Limit / range.size * 5L / 4
   )
-  private[this] val counts = new Array[Int](range.size)
-  private[this] var group = 0
-  private[this] var from = 0
+  private val counts = new Array[Int](range.size)
+  private var group = 0
+  private var from = 0
 
   /** By key group, from the first of the range; null where there never was a record. */
   val views: Array[OutputView] = new Array[OutputView](range.size)

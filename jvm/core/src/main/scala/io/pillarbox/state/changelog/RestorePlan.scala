@@ -6,7 +6,8 @@ import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDesc
 import io.pillarbox.state._
 
 /**
- * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or off.
+ * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or
+ * off.
  *
  * @param sameBytes whether entries need no rewriting at all
  */
@@ -51,7 +52,10 @@ private[state] object RestorePlan {
     new RestorePlan(meta, descriptor, value._1, userKey._1, value._2 && userKey._2 && sameTtl, now)
   }
 
-  /** Entries of maps are found by the bytes of their keys, so a wider type would not find them: only the same is read. */
+  /**
+   * Entries of maps are found by the bytes of their keys, so a wider type would not find them: only the same
+   * is read.
+   */
   private def sameKeys[UK](serializer: TypeSerializer[_], meta: StateMeta): (InputView => UK, Boolean) = {
     if (!meta.userKey.exists(serializer.compatibilityWith(_).isInstanceOf[Compatibility.AsIs[_]])) {
       val found = meta.userKey.fold("none")(_.toString)

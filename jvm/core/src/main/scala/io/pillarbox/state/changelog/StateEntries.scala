@@ -6,7 +6,7 @@ import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDom
 import io.pillarbox.state.StateClock
 
 /**
- * What a snapshot or log says of one state, for whoever reads it without the program that wrote it.
+ * What a snapshot or log says of one state, to be read without the program that wrote it.
  *
  * @param value
  *   the serializer of the value, element or accumulator
@@ -24,8 +24,8 @@ private[pillarbox] final case class StoredState(
 )
 
 /**
- * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until the next
- * entry is asked for, and hold exactly what they are named for.
+ * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until
+ * the next entry is asked for, and hold exactly what they are named for.
  */
 private[pillarbox] final class StoredEntry private[changelog] {
   val key = new InputView
@@ -36,8 +36,8 @@ private[pillarbox] final class StoredEntry private[changelog] {
   var namespace: Array[Byte] = Array.emptyByteArray
 
   /**
-   * When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL, and in event time before
-   * the first watermark.
+   * When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL, and in
+   * event time before the first watermark.
    */
   var timestamp: Long = StateClock.Unknown
 }
@@ -58,8 +58,8 @@ private[pillarbox] object StateEntries {
   }
 
   /**
-   * All entries of one state, key after key, a list's in their order; expired ones included. What is passed over by the
-   * end was never there.
+   * All entries of one state, key after key, a list's in their order; expired ones included. What is passed
+   * over by the end was never there.
    *
    * @throws io.pillarbox.state.StateRestoreException
    *   from the iterator too, if the snapshot is damaged
@@ -89,14 +89,14 @@ private[pillarbox] object StateEntries {
  * Takes records apart; remembers when the list at hand was read last.
  *
  * @param startOfUntimed
- *   when the life of what has no timestamp of its own began
+ *   when the life of what has no timestamp began
  */
 private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   val entry = new StoredEntry
-  private[this] val whole = new InputView
-  private[this] var list = Array.emptyByteArray
-  private[this] var readAt = StateClock.Unknown
-  private[this] var readBelow = Long.MinValue
+  private val whole = new InputView
+  private var list = Array.emptyByteArray
+  private var readAt = StateClock.Unknown
+  private var readBelow = Long.MinValue
 
   /** Whether the record is an entry, which `entry` shows then. */
   def read(cursor: RecordCursor): Boolean = {
@@ -115,13 +115,13 @@ private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
     }
   }
 
-  private[this] def ownTimestamp(): Long = {
+  private def ownTimestamp(): Long = {
     val written = if (meta.hasTimestamps) entry.value.readLong() else StateClock.Unknown
     if (written == StateClock.Unknown) startOfUntimed else written
   }
 
   /** The record without a number comes before those of the elements, and holds when the list was read. */
-  private[this] def readElement(cursor: RecordCursor, prefix: Int): Boolean =
+  private def readElement(cursor: RecordCursor, prefix: Int): Boolean =
     if (cursor.keyLength == prefix) {
       list = java.util.Arrays.copyOfRange(cursor.array, cursor.keyOffset, cursor.keyOffset + prefix)
       readAt = entry.value.readLong()
@@ -135,7 +135,7 @@ private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
       true
     }
 
-  private[this] def isSameList(cursor: RecordCursor, prefix: Int): Boolean = {
+  private def isSameList(cursor: RecordCursor, prefix: Int): Boolean = {
     val from = cursor.keyOffset
     java.util.Arrays.equals(list, 0, list.length, cursor.array, from, from + prefix)
   }

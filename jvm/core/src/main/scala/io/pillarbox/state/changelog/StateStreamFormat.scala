@@ -3,7 +3,8 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
- * The bytes of a snapshot or log, version 2. All numbers are big-endian. In version 1 the header had no first watermark.
+ * The bytes of a snapshot or log, version 2. All numbers are big-endian. In version 1 the header had no first
+ * watermark.
  *
  * {{{
  * stream  = "PILLARBX" version:int block(header) block(records)* block(end)
@@ -16,9 +17,9 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  * sized   = length:varint bytes
  * }}}
  *
- * The user key is empty for values and aggregates, the key of a map entry, the number (long) of a list's element. A
- * list's record without user key is its access time and a number (longs): all elements below the number were read then, which
- * under OnReadAndWrite renewed them.
+ * The user key is empty for values and aggregates, the key of a map entry, the number (long) of a list's
+ * element. A list's record without user key is its access time and a number (longs): all elements below the
+ * number were read then, which under OnReadAndWrite renewed them.
  */
 private[state] object StateStreamFormat {
   val Magic: Array[Byte] = "PILLARBX".getBytes("US-ASCII")
@@ -39,17 +40,20 @@ private[state] object StateStreamFormat {
 
   def newer(source: String, version: Int): StateException = new StateRestoreException(
     "STATE_FORMAT_NEWER",
-    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that wrote it, or newer"
+    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that " +
+      "wrote it, or newer"
   )
 
   def doesNotFollow(source: String, found: Long, at: Long): StateException = new StateRestoreException(
     "STATE_LOG_OUT_OF_ORDER",
-    s"$source leads to version $found, but the state read so far is of version $at: logs must be read in order, none left out"
+    s"$source leads to version $found, but the state read so far is of version $at: logs must be read in " +
+      "order, none left out"
   )
 
   def mismatch(source: String, what: String, found: Any, wanted: Any): StateException =
     new StateRestoreException(
       "STATE_FILE_MISMATCH",
-      s"$source was written with $what $found, this backend has $wanted: open the backend as it was when the state began"
+      s"$source was written with $what $found, this backend has $wanted: open the backend as it was when " +
+        "the state began"
     )
 }

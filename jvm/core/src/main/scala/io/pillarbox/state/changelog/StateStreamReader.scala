@@ -14,10 +14,10 @@ import io.pillarbox.state.{KeyGroupRange, StateException}
  * @param source names the file in errors
  */
 private[state] final class StateStreamReader(in: InputStream, source: String) {
-  private[this] val checksum = new CRC32C
-  private[this] val view = new InputView
-  private[this] var entries = 0L
-  private[this] var blocks = 0
+  private val checksum = new CRC32C
+  private val view = new InputView
+  private var entries = 0L
+  private var blocks = 0
 
   /**
    * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
@@ -36,7 +36,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
     Iterator.continually(checked(nextBlock())).takeWhile(_ != null)
   }
 
-  private[this] def checked[T](reading: => T): T =
+  private def checked[T](reading: => T): T =
     try reading
     catch {
       case e: StateException => throw e
@@ -45,7 +45,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
         throw corrupt(source, s"it has a malformed block (${e.getMessage})", e)
     }
 
-  private[this] def readPrelude(): Int = {
+  private def readPrelude(): Int = {
     val prelude = readFully(Magic.length + 4)
     if (!util.Arrays.equals(Magic, util.Arrays.copyOf(prelude, Magic.length)))
       throw corrupt(source, "it doesn't begin as a Pillarbox state file does")
@@ -55,7 +55,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
     version
   }
 
-  private[this] def readHeader(version: Int): StreamHeader = {
+  private def readHeader(version: Int): StreamHeader = {
     val block = readBlock()
     view.wrap(block, 0, block.length)
     if (view.readByte() != Header) throw corrupt(source, "its header is missing")
@@ -63,7 +63,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   }
 
   /** Null after the last one, whose counts are compared. */
-  private[this] def nextBlock(): RecordBlock = {
+  private def nextBlock(): RecordBlock = {
     val block = readBlock()
     if (block(0) == Records) {
       val records = recordBlock(block)
@@ -76,21 +76,21 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
     }
   }
 
-  private[this] def checkEnd(block: Array[Byte]): Unit = {
+  private def checkEnd(block: Array[Byte]): Unit = {
     view.wrap(block, 0, block.length)
     if (view.readByte() != End || view.readLong() != entries || view.readInt() != blocks)
       throw corrupt(source, s"its end doesn't fit the $blocks blocks and $entries entries before it")
     if (in.read() != -1) throw corrupt(source, "there are bytes behind its end")
   }
 
-  private[this] def recordBlock(block: Array[Byte]): RecordBlock = {
+  private def recordBlock(block: Array[Byte]): RecordBlock = {
     view.wrap(block, 1, block.length - 1)
     val (state, lowest, highest) = (view.readVarInt(), view.readShort(), view.readShort())
     val count = view.readVarInt()
     new RecordBlock(state, lowest, highest, count, block, view.position)
   }
 
-  private[this] def readBlock(): Array[Byte] = {
+  private def readBlock(): Array[Byte] = {
     val frame = readFully(8)
     view.wrap(frame, 0, 8)
     val (length, expected) = (view.readInt(), view.readInt())
@@ -104,7 +104,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   }
 
   /** Grows as bytes arrive, so that a damaged length costs no memory. */
-  private[this] def readFully(length: Int): Array[Byte] = {
+  private def readFully(length: Int): Array[Byte] = {
     val content = in.readNBytes(length)
     if (content.length < length) throw new EOFException(s"$length bytes wanted, ${content.length} found")
     content
@@ -125,10 +125,12 @@ private[state] final class RecordBlock(
   def cursor: RecordCursor = new RecordCursor(content, from, count)
 }
 
-/** Walks through the records of a block: after a [[next]] that is true, the fields describe the current one. */
+/**
+ * Walks through the records of a block: after a [[next]] that is true, the fields describe the current one.
+ */
 private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
-  private[this] val in = new InputView().wrap(content, from, content.length - from)
-  private[this] var left = count
+  private val in = new InputView().wrap(content, from, content.length - from)
+  private var left = count
 
   /** Keys and values are regions of this array. */
   def array: Array[Byte] = content

@@ -11,29 +11,30 @@ import io.pillarbox.state.changelog.StateStreamFormat._
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
  *
- * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the value into
- * `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is what a crash needs.
+ * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the
+ * value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is
+ * what a crash needs.
  *
- * Who writes much in no order of key groups does so between [[beginGathering]] and [[endGathering]]: then each block
- * holds few of them, and a reader of some key groups passes over most of it.
+ * Who writes much in no order of key groups does so between [[beginGathering]] and [[endGathering]]: then
+ * each block holds few of them, and a reader of some key groups passes over most of it.
  */
 private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
-  private[this] val prelude = new OutputView(256)
-  private[this] val frame = new OutputView(16)
-  private[this] val checksum = new CRC32C
-  private[this] var state = -1
-  private[this] var lowest = 0
-  private[this] var highest = 0
-  private[this] var count = 0
-  private[this] var region = 0
-  private[this] var entries = 0L
-  private[this] var removals = 0L
-  private[this] var blocks = 0
-  private[this] var written = 0L
+  private val prelude = new OutputView(256)
+  private val frame = new OutputView(16)
+  private val checksum = new CRC32C
+  private var state = -1
+  private var lowest = 0
+  private var highest = 0
+  private var count = 0
+  private var region = 0
+  private var entries = 0L
+  private var removals = 0L
+  private var blocks = 0
+  private var written = 0L
 
-  private[this] val block = Array(new OutputView(BlockSize + (BlockSize >> 2)))
-  private[this] var gathered: GatheredRecords = null
-  private[this] var target = block(0)
+  private val block = Array(new OutputView(BlockSize + (BlockSize >> 2)))
+  private var gathered: GatheredRecords = null
+  private var target = block(0)
 
   /** Where the key and the value of the record go that was begun. */
   def out: OutputView = target
@@ -111,21 +112,21 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     CommitSummary(header.version, entries, written, removals)
   }
 
-  private[this] def begin(put: Int, keyGroup: Int): Unit = {
+  private def begin(put: Int, keyGroup: Int): Unit = {
     if (gathered != null) target = gathered.begin(keyGroup)
     else widen(keyGroup)
     target.writeByte(put)
     region = target.beginSized()
   }
 
-  private[this] def widen(keyGroup: Int): Unit =
+  private def widen(keyGroup: Int): Unit =
     if (count == 0) {
       lowest = keyGroup
       highest = keyGroup
     } else if (keyGroup < lowest) lowest = keyGroup
     else if (keyGroup > highest) highest = keyGroup
 
-  private[this] def end(): Unit =
+  private def end(): Unit =
     if (gathered == null) {
       count += 1
       if (target.length >= BlockSize) flushBlock()
@@ -134,7 +135,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
       if (gathered.bytes >= GatheredRecords.Limit) writeGathered()
     }
 
-  private[this] def writeGathered(): Unit = {
+  private def writeGathered(): Unit = {
     flushBlock()
     gathered.forEachBlock { (from, until) =>
       lowest = gathered.range.start + from
@@ -145,7 +146,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     gathered.clear()
   }
 
-  private[this] def writeHeader(): Unit = {
+  private def writeHeader(): Unit = {
     prelude.writeBytes(Magic)
     prelude.writeInt(Version)
     stream.write(prelude.array, 0, prelude.length)
@@ -156,13 +157,13 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     writeBlock(prelude, block, 0, 0)
   }
 
-  private[this] def flushBlock(): Unit = if (count > 0) {
+  private def flushBlock(): Unit = if (count > 0) {
     writeRecords(block, 0, 1)
     block(0).clear()
     block(0).shrinkTo(BlockSize * 16)
   }
 
-  private[this] def writeRecords(views: Array[OutputView], from: Int, until: Int): Unit = {
+  private def writeRecords(views: Array[OutputView], from: Int, until: Int): Unit = {
     prelude.clear()
     prelude.writeByte(Records)
     prelude.writeVarInt(state)
@@ -176,7 +177,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   }
 
   /** A block of several pieces; views that are null are passed over. */
-  private[this] def writeBlock(first: OutputView, more: Array[OutputView], from: Int, until: Int): Unit = {
+  private def writeBlock(first: OutputView, more: Array[OutputView], from: Int, until: Int): Unit = {
     var length = first.length
     for (i <- from until until if more(i) != null) length += more(i).length
     frame.clear()

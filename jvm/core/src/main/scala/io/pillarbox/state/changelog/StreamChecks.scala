@@ -8,7 +8,8 @@ private[state] object StreamChecks {
   /**
    * The version that the state has after this stream.
    *
-   * @throws StateRestoreException if its keys or key groups differ, or a log doesn't follow the version read so far
+   * @throws StateRestoreException if its keys or key groups differ, or a log doesn't follow the version read
+   *   so far
    */
   def version(
       header: StreamHeader,

@@ -3,11 +3,12 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take two objects an
- * entry, and has no position that stays, by which the sweep and commits go.
+ * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take
+ * two objects an entry, and has no position that stays, by which the sweep and commits go.
  *
- * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the table tracks
- * changes, an entry that a commit has seen stays as a tombstone until the next commit has told of its removal.
+ * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the
+ * table tracks changes, an entry that a commit has seen stays as a tombstone until the next commit has told
+ * of its removal.
  *
  * @param hasTimestamps whether there is a column of them; Long.MaxValue where nothing may expire
  * @param tracksChanges whether [[touch]] notes entries for the next commit
@@ -18,8 +19,8 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   /**
    * Hash in the upper half, then two flags, then position + 1; 0 is free. At most half full.
    *
-   * The flags are here because whoever changes an entry has just read this word: in a column of their own they were one
-   * more miss of the processor's caches for every write.
+   * The flags are here because a change of an entry has just read this word: in a separate column
+   * they were one more miss of the processor's caches for every write.
    */
   protected var index: Array[Long] = new Array[Long](InitialIndex)
   protected var shift: Int = 32 - Integer.numberOfTrailingZeros(InitialIndex)
@@ -31,8 +32,8 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   protected var hashes: Array[Int] = new Array[Int](InitialEntries)
 
   final var timestamps: Array[Long] = if (hasTimestamps) filled(InitialEntries) else null
-  private[this] var firstFree = -1
-  private[this] var indexed = 0
+  private var firstFree = -1
+  private var indexed = 0
 
   /** All positions are below this. */
   final var highWater = 0
@@ -40,9 +41,9 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   /** Changes with every removal: positions kept elsewhere must be looked up again. */
   final var removals = 0
 
-  private[this] var dirty: Array[Int] = if (tracksChanges) new Array[Int](InitialEntries) else null
-  private[this] var dirtyCount = 0
-  private[this] var cursor = 0
+  private var dirty: Array[Int] = if (tracksChanges) new Array[Int](InitialEntries) else null
+  private var dirtyCount = 0
+  private var cursor = 0
 
   /** Enlarges the subclass's columns. */
   protected def growColumns(capacity: Int): Unit
@@ -127,8 +128,8 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   }
 
   /**
-   * Looks at the next `count` positions, round and round, and hands those with a timestamp up to `limit` to `expire`,
-   * which may free them.
+   * Looks at the next `count` positions, round and round, and hands those with a timestamp up to `limit` to
+   * `expire`, which may free them.
    */
   final def sweep(count: Int, limit: Long, expire: PositionAction): Unit = {
     val all = math.min(count, highWater)
@@ -140,7 +141,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   }
 
   /** Counts first, as there mostly is nothing: a loop without a branch or a call on what it finds. */
-  private[this] def sweepRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
+  private def sweepRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
     val stamps = timestamps
     var found = 0
     var at = from
@@ -151,7 +152,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     if (found > 0) expireRange(from, until, limit, expire)
   }
 
-  private[this] def expireRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
+  private def expireRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
     var at = from
     while (at < until) {
       if (timestamps(at) <= limit) expire(at)
@@ -159,7 +160,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     }
   }
 
-  private[this] def takePosition(): Int =
+  private def takePosition(): Int =
     if (firstFree >= 0) {
       val entry = firstFree
       firstFree = hashes(entry) >> 1
@@ -170,7 +171,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
       highWater - 1
     }
 
-  private[this] def enter(hash: Int, entry: Int, flags: Long): Unit = {
+  private def enter(hash: Int, entry: Int, flags: Long): Unit = {
     val mask = index.length - 1
     var slot = firstSlot(hash)
     while (index(slot) != 0L) slot = (slot + 1) & mask
@@ -183,7 +184,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
    *
    * @throws IllegalStateException if the entry is not in the index
    */
-  private[this] def slotOf(entry: Int): Int = {
+  private def slotOf(entry: Int): Int = {
     if (positionAt(index(lastSlot)) != entry) {
       val mask = index.length - 1
       var slot = firstSlot(hashes(entry))
@@ -197,7 +198,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   }
 
   /** Backward-shift deletion. */
-  private[this] def leaveIndex(slot: Int): Unit = {
+  private def leaveIndex(slot: Int): Unit = {
     val mask = index.length - 1
     var hole = slot
     var next = (hole + 1) & mask
@@ -212,7 +213,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     index(hole) = 0L
   }
 
-  private[this] def enlargeIndex(): Unit = {
+  private def enlargeIndex(): Unit = {
     val old = index
     index = new Array[Long](old.length * 2)
     shift -= 1
@@ -229,7 +230,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     }
   }
 
-  private[this] def enlargeColumns(): Unit = {
+  private def enlargeColumns(): Unit = {
     val old = hashes.length
     val capacity = old + math.max(old >> 1, InitialEntries)
     hashes = util.Arrays.copyOf(hashes, capacity)
@@ -241,7 +242,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   }
 }
 
-/** What is done with a position; a class of its own, so that calling it boxes nothing. */
+/** What is done with a position; not a function type, so that calling it boxes nothing. */
 private[heap] trait PositionAction {
   def apply(entry: Int): Unit
 }

@@ -12,12 +12,12 @@ import io.pillarbox.state.ttl.TtlStates
 /**
  * Keeps state as objects on the heap. The fastest backend; state must fit into memory.
  *
- * Values are the caller's objects, not copies: one that is changed after it was handed over changes state without the
- * next commit knowing.
+ * Values are the caller's objects, not copies: one that is changed after it was handed over changes state
+ * without the next commit knowing.
  *
  * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
- * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys have a time
- *   each, as in a batch
+ * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys
+ *   have a time each, as in a batch
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
@@ -27,11 +27,11 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     val tracksChanges: Boolean = true,
     private[heap] val sweeps: Boolean = true
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
-  private[this] val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
-  private[this] val unclaimed = mutable.LinkedHashMap.empty[String, RawState]
-  private[this] var nextId = 0
-  private[this] var currentVersion = 0L
-  private[this] var closed = false
+  private val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
+  private val unclaimed = mutable.LinkedHashMap.empty[String, RawState]
+  private var nextId = 0
+  private var currentVersion = 0L
+  private var closed = false
 
   override def version: Long = currentVersion
 
@@ -48,7 +48,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     state
   }
 
-  private[this] def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor.kind match {
+  private def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor.kind match {
     case StateDescriptor.Kind.LIST => new HeapListState[K, AnyRef](this, descriptor, nextId)
     case StateDescriptor.Kind.MAP => new HeapMapState[K, AnyRef, AnyRef](this, descriptor, nextId)
     case _ => new HeapValueState[K, AnyRef](this, descriptor, nextId)
@@ -58,7 +58,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
 
   override def numEntries(stateName: String): Long = find(stateName).numEntries
 
-  private[this] def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
+  private def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
@@ -91,7 +91,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     writer.finish()
   }
 
-  private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {
+  private def header(isSnapshot: Boolean, version: Long): StreamHeader = {
     val own = states.values.map(state => StateMeta.of(state.id, state.descriptor, state.nextSequence))
     val others = unclaimed.values.zipWithIndex.map { case (raw, i) => raw.meta.copy(id = nextId + i) }
     StreamHeader(
@@ -115,7 +115,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     } { block => metas.get(block.state).foreach(meta => unclaimed(meta.name).add(meta, block)) }
   }
 
-  private[this] def describe(meta: StateMeta): Unit = {
+  private def describe(meta: StateMeta): Unit = {
     val raw = unclaimed.getOrElseUpdate(meta.name, new RawState)
     val sequence = if (raw.meta == null) 0L else raw.meta.nextSequence
     raw.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))

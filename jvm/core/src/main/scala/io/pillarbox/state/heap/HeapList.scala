@@ -3,29 +3,35 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not thread-safe. An
- * `ArrayList` would take an object for the three, and moves all that lies behind a removed element.
+ * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not
+ * thread-safe. An `ArrayList` would take an object for the three, and moves all that lies behind a removed
+ * element.
  *
- * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
- * moves the others.
+ * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal
+ * never moves the others.
  */
 private[heap] final class HeapList {
   import HeapList._
 
-  private[this] var elements = new Array[AnyRef](Initial)
+  private var elements = new Array[AnyRef](Initial)
 
-  /** Null as long as the numbers are consecutive, which those of elements added together are: then `firstNumber` + position. */
-  private[this] var numbers: Array[Long] = null
-  private[this] var firstNumber = 0L
+  /**
+   * Null as long as the numbers are consecutive, which those of elements added together are: then
+   * `firstNumber` + position.
+   */
+  private var numbers: Array[Long] = null
+  private var firstNumber = 0L
 
-  /** Null as long as all are the same, as those of elements added in one micro-batch are: then `commonStamp`. */
-  private[this] var stamps: Array[Long] = null
-  private[this] var commonStamp = 0L
-  private[this] var begin = 0
-  private[this] var holes = 0
+  /**
+   * Null as long as all are the same, as those of elements added in one micro-batch are: then `commonStamp`.
+   */
+  private var stamps: Array[Long] = null
+  private var commonStamp = 0L
+  private var begin = 0
+  private var holes = 0
 
   /** No timestamp is below that of an element before it. */
-  private[this] var isMonotone = true
+  private var isMonotone = true
 
   /** Positions are from [[start]] to below this. */
   var end = 0
@@ -34,7 +40,7 @@ private[heap] final class HeapList {
   var changes = 0
 
   /** Null as long as no read has renewed the list and no commit must write elements again. */
-  private[this] var renewals: ListRenewals = null
+  private var renewals: ListRenewals = null
 
   def start: Int = begin
 
@@ -58,7 +64,10 @@ private[heap] final class HeapList {
     if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
     else ownTimestamp(at)
 
-  /** When the list was read last under OnReadAndWrite: elements below [[accessedBelow]] count as stamped then, at least. */
+  /**
+   * When the list was read last under OnReadAndWrite: elements below [[accessedBelow]] count as stamped then,
+   * at least.
+   */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 
   def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below
@@ -68,7 +77,9 @@ private[heap] final class HeapList {
   /** Whether the last commit has a record of the access time. */
   def accessTimeCommitted: Boolean = renewals != null && renewals.committed
 
-  /** Elements from this number on are written by the next commit, though their number may be in the last one. */
+  /**
+   * Elements from this number on are written by the next commit, though their number may be in the last one.
+   */
   def rewriteFrom: Long = if (renewals == null) Long.MaxValue else renewals.rewriteFrom
 
   def rewriteFrom_=(number: Long): Unit = ownRenewals.rewriteFrom = number
@@ -131,7 +142,10 @@ private[heap] final class HeapList {
     dropHolesAtFront()
   }
 
-  /** Calls `action` for each run of consecutive elements with a number below `limit`: its first number and its length. */
+  /**
+   * Calls `action` for each run of consecutive elements with a number below `limit`: its first number and its
+   * length.
+   */
   def forEachRunBelow(limit: Long)(action: (Long, Int) => Unit): Unit = {
     val until = if (begin == end) end else firstFrom(limit)
     if (numbers == null && holes == 0) {
@@ -190,7 +204,7 @@ private[heap] final class HeapList {
   }
 
   /** Of the element that comes to stand at [[end]]. */
-  private[this] def setNumber(number: Long): Unit =
+  private def setNumber(number: Long): Unit =
     if (numbers != null) numbers(end) = number
     else if (begin == end) firstNumber = number - end
     else if (number != firstNumber + end) {
@@ -199,7 +213,7 @@ private[heap] final class HeapList {
     }
 
   /** Of the element that comes to stand at [[end]]. */
-  private[this] def setStamp(timestamp: Long): Unit = {
+  private def setStamp(timestamp: Long): Unit = {
     if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
     if (stamps != null) stamps(end) = timestamp
     else if (begin == end) commonStamp = timestamp
@@ -209,12 +223,12 @@ private[heap] final class HeapList {
     }
   }
 
-  private[this] def spellStamps(): Unit = {
+  private def spellStamps(): Unit = {
     stamps = new Array[Long](elements.length)
     util.Arrays.fill(stamps, begin, end, commonStamp)
   }
 
-  private[this] def spellNumbers(): Unit = {
+  private def spellNumbers(): Unit = {
     numbers = new Array[Long](elements.length)
     var i = begin
     while (i < end) {
@@ -223,7 +237,7 @@ private[heap] final class HeapList {
     }
   }
 
-  private[this] def dropHolesAtFront(): Unit = {
+  private def dropHolesAtFront(): Unit = {
     while (begin < end && elements(begin) == null) {
       begin += 1
       holes -= 1
@@ -231,7 +245,7 @@ private[heap] final class HeapList {
   }
 
   /** Closes the gaps if they are at least half of all, or else takes larger arrays. */
-  private[this] def makeRoom(): Unit = {
+  private def makeRoom(): Unit = {
     if (size * 2 > elements.length) {
       val capacity = end * 2 + Initial
       elements = util.Arrays.copyOf(elements, capacity)
@@ -240,7 +254,7 @@ private[heap] final class HeapList {
     } else squeeze()
   }
 
-  private[this] def squeeze(): Unit = {
+  private def squeeze(): Unit = {
     if (numbers == null && holes > 0) spellNumbers()
     firstNumber += begin
     var to = 0

@@ -7,19 +7,22 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
-/** A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few lists. */
+/**
+ * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches
+ * few lists.
+ */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
     with StampedList[T] {
-  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[T]]
-  private[this] var sequence = 0L
+  private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[T]]
+  private var sequence = 0L
 
   /** Elements with a lower number are in the last commit. */
-  private[this] var committedBelow = 0L
-  private[this] val removed = new RemovedElements
+  private var committedBelow = 0L
+  private val removed = new RemovedElements
 
   override def add(value: T, stamp: Long): Unit = {
     requireValue(value)
@@ -43,11 +46,12 @@ private[heap] final class HeapListState[K, T](
   }
 
   /**
-   * Gives up a list whose removals are noted; what follows it begins in new memory. Its place stays until the next commit.
+   * Gives up a list whose removals are noted; what follows it begins in new memory. Its place stays until the
+   * next commit.
    *
    * A list that no commit knows of isn't even looked at: that is a miss of the processor's caches less.
    */
-  private[this] def drop(at: Int): Unit =
+  private def drop(at: Int): Unit =
     if (backend.tracksChanges) {
       if (table.isCommitted(at)) {
         if (list(at).accessTimeCommitted) removed.add(at, RemovedElements.AccessTime, 1)
@@ -60,7 +64,7 @@ private[heap] final class HeapListState[K, T](
 
   override def elements: Iterator[T] = elementsOf(entry())
 
-  private[this] def elementsOf(at: Int): Iterator[T] =
+  private def elementsOf(at: Int): Iterator[T] =
     if (at < 0 || list(at) == null || list(at).isEmpty) Iterator.empty else new Elements(at)
 
   override def stamps: Iterator[Long] = {
@@ -75,14 +79,14 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  private[this] def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
+  private def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
-  private[this] def ownList(at: Int): HeapList = {
+  private def ownList(at: Int): HeapList = {
     if (table.value(at) == null) table.setValue(at, new HeapList)
     list(at)
   }
 
-  private[this] def append(at: Int, value: T, stamp: Long): Unit = {
+  private def append(at: Int, value: T, stamp: Long): Unit = {
     if (!hasStamps) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
     else {
       ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
@@ -102,7 +106,7 @@ private[heap] final class HeapListState[K, T](
   }
 
   /** One write for all elements; but a late record raises only those that no later one has raised. */
-  private[this] def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
+  private def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
     if (stamp >= alive.accessTime) {
       if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
         alive.accessed(stamp)
@@ -122,7 +126,7 @@ private[heap] final class HeapListState[K, T](
     if (at != current) purge(at, upTo, first, gone)
 
   /** Removes what is up to `upTo` from one list, and stamps what has no stamp. */
-  private[this] def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
+  private def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
       val expired = Vector.newBuilder[AnyRef]
@@ -137,15 +141,15 @@ private[heap] final class HeapListState[K, T](
       expired.result().foreach(gone.onExpire(key, namespace, null, _))
     }
 
-  /** A new timestamp of its own is a change of the element: its record is written again under its number. */
-  private[this] def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
+  /** A new timestamp is a change of the element: its record is written again under its number. */
+  private def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
     elements.restamp(i, stamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
     table.touch(at)
   }
 
   /** Brings the table in line with a list that lost elements. */
-  private[this] def settle(at: Int): Unit =
+  private def settle(at: Int): Unit =
     if (list(at).isEmpty) drop(at)
     else {
       table.timestamps(at) = list(at).earliest
@@ -177,7 +181,7 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  private[this] def writeRemoval(at: Int, number: Long, writer: StateStreamWriter): Unit = {
+  private def writeRemoval(at: Int, number: Long, writer: StateStreamWriter): Unit = {
     val keyGroup = keyGroupOf(at)
     writer.beginRemove(keyGroup)
     writePrefix(at, keyGroup, writer)
@@ -203,7 +207,7 @@ private[heap] final class HeapListState[K, T](
     writeElements(at, Long.MinValue, keyGroup, cut, writer)
   }
 
-  private[this] def writeAccessTime(
+  private def writeAccessTime(
       at: Int,
       elements: HeapList,
       keyGroup: Int,
@@ -217,7 +221,7 @@ private[heap] final class HeapListState[K, T](
     writer.endValue()
   }
 
-  private[this] def writeElements(
+  private def writeElements(
       at: Int,
       from: Long,
       keyGroup: Int,
@@ -262,7 +266,7 @@ private[heap] final class HeapListState[K, T](
     if (elements.isEmpty && !elements.accessTimeCommitted) table.free(at)
   }
 
-  private[this] def loadAccessTime(
+  private def loadAccessTime(
       elements: HeapList,
       isPut: Boolean,
       value: InputView,
@@ -276,7 +280,7 @@ private[heap] final class HeapListState[K, T](
     renewals.changed = isPut && !plan.keepsTimestamps
   }
 
-  private[this] def loadElement(
+  private def loadElement(
       at: Int,
       elements: HeapList,
       number: Long,
@@ -291,18 +295,18 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  private[this] def loadRemoval(elements: HeapList, number: Long): Unit = {
+  private def loadRemoval(elements: HeapList, number: Long): Unit = {
     val i = elements.firstFrom(number)
     if (i < elements.end && elements.number(i) == number && elements.element(i) != null)
       elements.remove(i)
   }
 
   private final class Elements(place: Int) extends Iterator[T] {
-    private[this] val elements = list(place)
-    private[this] val context = backend.contextVersion
-    private[this] val changes = elements.changes
-    private[this] var at = elements.firstElement(elements.start)
-    private[this] val end = elements.end
+    private val elements = list(place)
+    private val context = backend.contextVersion
+    private val changes = elements.changes
+    private var at = elements.firstElement(elements.start)
+    private val end = elements.end
 
     override def hasNext: Boolean = at < end || {
       check()
@@ -318,13 +322,13 @@ private[heap] final class HeapListState[K, T](
       element.asInstanceOf[T]
     }
 
-    private[this] def check(): Unit =
+    private def check(): Unit =
       if (
         context != backend.contextVersion || (table.value(place) ne elements) || changes != elements.changes
       )
         throw disturbed()
 
-    private[this] def disturbed(): ConcurrentModificationException =
+    private def disturbed(): ConcurrentModificationException =
       new ConcurrentModificationException(
         s"List state '${descriptor.name}' or its key changed while it was read"
       )

@@ -6,8 +6,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A stamp belongs to one
- * entry, so expiry and clean-up never copy or scan a map.
+ * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A stamp belongs to
+ * one entry, so expiry and clean-up never copy or scan a map.
  */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
@@ -15,16 +15,16 @@ private[heap] final class HeapMapState[K, UK, UV](
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = false, tableTracksChanges = false)
     with StampedMap[UK, UV] {
-  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[UV]]
-  private[this] val userKeySerializer =
+  private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[UV]]
+  private val userKeySerializer =
     descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
-  private[this] val slots = new MapTable[UK](userKeySerializer, hasStamps, backend.tracksChanges)
+  private val slots = new MapTable[UK](userKeySerializer, hasStamps, backend.tracksChanges)
 
   /** Grows with every entry of the current key that is added or removed. */
-  private[this] var changes = 0
+  private var changes = 0
 
   /** Where the last look-up ended. */
-  private[this] var found = -1
+  private var found = -1
 
   override def get(key: UK): UV = {
     val at = locate(key)
@@ -33,7 +33,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def find(key: UK): Boolean = locate(key) >= 0 && slots.values(found) != null
 
-  private[this] def locate(key: UK): Int = {
+  private def locate(key: UK): Int = {
     requireKey(key)
     val owner = entry()
     found = if (owner < 0) -1 else slots.find(owner, key)
@@ -46,7 +46,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def restamp(stamp: Long): Unit = restamp(found, stamp)
 
-  private[this] def restamp(at: Int, stamp: Long): Unit = {
+  private def restamp(at: Int, stamp: Long): Unit = {
     slots.timestamps(at) = stamp
     slots.touch(at)
   }
@@ -65,7 +65,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     written(place(owner, key, value.asInstanceOf[AnyRef]), stamp)
   }
 
-  private[this] def written(at: Int, stamp: Long): Unit = {
+  private def written(at: Int, stamp: Long): Unit = {
     if (hasStamps) slots.timestamps(at) = stamp
     slots.touch(at)
   }
@@ -91,9 +91,9 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def cursor(few: Boolean): StampedCursor[UK, UV] = new Cursor
 
-  private[this] def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
+  private def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
-  private[this] def place(owner: Int, key: UK, value: AnyRef): Int = {
+  private def place(owner: Int, key: UK, value: AnyRef): Int = {
     val at = slots.find(owner, key)
     if (at < 0) {
       changes += 1
@@ -107,14 +107,14 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private[this] def dropEntry(at: Int): Unit = {
+  private def dropEntry(at: Int): Unit = {
     val owner = slots.owner(at)
     slots.remove(chain(owner), at)
     changes += 1
     releaseIfEmpty(owner)
   }
 
-  private[this] def releaseIfEmpty(owner: Int): Unit =
+  private def releaseIfEmpty(owner: Int): Unit =
     if (chain(owner).size == 0 && chain(owner).tombstones == 0) table.free(owner)
 
   override protected def swept: DenseTable = slots
@@ -170,12 +170,12 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private[this] def writeKey(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
+  private def writeKey(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
     writePrefix(slots.owner(at), keyGroup, writer)
     userKeySerializer.serialize(slots.userKey(at), writer.out)
   }
 
-  private[this] def writeOne(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
+  private def writeOne(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
     writer.beginPut(keyGroup)
     writeKey(at, keyGroup, writer)
     writer.endKey()
@@ -209,12 +209,12 @@ private[heap] final class HeapMapState[K, UK, UV](
   }
 
   private final class Cursor extends StampedCursor[UK, UV] {
-    private[this] val context = backend.contextVersion
-    private[this] var seenChanges = changes
-    private[this] var ahead = { val owner = entry(); if (owner < 0) -1 else chain(owner).head }
-    private[this] var at = -1
-    private[this] var taken = -1
-    private[this] var userKey: UK = _
+    private val context = backend.contextVersion
+    private var seenChanges = changes
+    private var ahead = { val owner = entry(); if (owner < 0) -1 else chain(owner).head }
+    private var at = -1
+    private var taken = -1
+    private var userKey: UK = _
 
     override def next(): Boolean = {
       check()

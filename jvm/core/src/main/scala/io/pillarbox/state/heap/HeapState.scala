@@ -6,7 +6,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
 
 /**
- * What the heap's handles share: the key table, the position of the current key, the sweep, and writing to streams.
+ * What the heap's handles share: the key table, the position of the current key, the sweep, and writing to
+ * streams.
  *
  * @param id of the state in streams
  */
@@ -21,9 +22,9 @@ private[heap] abstract class HeapState[K](
   protected final val table: KeyTable[K] =
     new KeyTable[K](backend.keySerializer, tableHasStamps && hasStamps, tableTracksChanges)
 
-  private[this] var knownContext = -1L
-  private[this] var knownRemovals = 0
-  private[this] var known = -1
+  private var knownContext = -1L
+  private var knownRemovals = 0
+  private var known = -1
 
   /** The position of the list or map that a sweep leaves alone, whose iterators may be in use. */
   protected final var current: Int = -1
@@ -60,7 +61,7 @@ private[heap] abstract class HeapState[K](
     }
   }
 
-  private[this] def locate(): Int = {
+  private def locate(): Int = {
     known = table.find(backend.currentKey, backend.keyHash, backend.namespace)
     knownContext = backend.contextVersion
     knownRemovals = table.removals

@@ -5,14 +5,16 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
-/** One object a key, its stamp in the column beside it: values, and the aggregates of the appending states. */
+/**
+ * One object a key, its stamp in the column beside it: values, and the aggregates of the appending states.
+ */
 private[heap] final class HeapValueState[K, V](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
     with StampedValue[V] {
-  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
+  private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
 
   override def value(): V = {
     val at = entry()
@@ -37,9 +39,9 @@ private[heap] final class HeapValueState[K, V](
     if (isThere(at)) table.remove(at)
   }
 
-  private[this] def isThere(at: Int): Boolean = at >= 0 && table.value(at) != null
+  private def isThere(at: Int): Boolean = at >= 0 && table.value(at) != null
 
-  private[this] def restamp(at: Int, stamp: Long): Unit = {
+  private def restamp(at: Int, stamp: Long): Unit = {
     table.timestamps(at) = stamp
     table.touch(at)
   }

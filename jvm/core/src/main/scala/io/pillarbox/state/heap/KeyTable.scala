@@ -17,10 +17,10 @@ private[heap] final class KeyTable[K](
 ) extends DenseTable(hasTimestamps, tracksChanges) {
 
   /** Key and object of an entry beside each other: who looks at one looks at the other. */
-  private[this] var slots = new Array[AnyRef](2 * DenseTable.InitialEntries)
+  private var slots = new Array[AnyRef](2 * DenseTable.InitialEntries)
 
   /** Null as long as all are void. */
-  private[this] var namespaces: Array[Namespace] = null
+  private var namespaces: Array[Namespace] = null
 
   def key(entry: Int): K = slots(2 * entry).asInstanceOf[K]
 
@@ -55,7 +55,9 @@ private[heap] final class KeyTable[K](
     found
   }
 
-  /** Adds an entry for a key that [[find]] did not find; its object is still null. A mutable key is copied. */
+  /**
+   * Adds an entry for a key that [[find]] did not find; its object is still null. A mutable key is copied.
+   */
   def insert(key: K, keyHash: Int, namespace: Namespace): Int = {
     val entry = allocate(KeyTable.hash(keyHash, namespace))
     slots(2 * entry) = serializer.copy(key).asInstanceOf[AnyRef]
@@ -76,7 +78,7 @@ private[heap] final class KeyTable[K](
       removals += 1
     } else free(entry)
 
-  private[this] def matches(entry: Int, key: K, namespace: Namespace): Boolean = {
+  private def matches(entry: Int, key: K, namespace: Namespace): Boolean = {
     val own = slots(2 * entry)
     ((own eq key.asInstanceOf[AnyRef]) || serializer.equal(own.asInstanceOf[K], key)) &&
     (if (namespaces == null) namespace.isVoid else namespaces(entry) == namespace)

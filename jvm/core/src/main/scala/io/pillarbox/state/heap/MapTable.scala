@@ -5,11 +5,11 @@ import java.util
 import io.pillarbox.api.TypeSerializer
 
 /**
- * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's key in its
- * [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
+ * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's
+ * key in its [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
  *
- * The entries of one owner are a doubly linked chain in order of insertion. A value of null is a tombstone, which is no
- * longer in the chain.
+ * The entries of one owner are a doubly linked chain in order of insertion. A value of null is a tombstone,
+ * which is no longer in the chain.
  */
 private[heap] final class MapTable[UK](
     serializer: TypeSerializer[UK],
@@ -18,10 +18,10 @@ private[heap] final class MapTable[UK](
 ) extends DenseTable(hasTimestamps, tracksChanges) {
   import DenseTable.InitialEntries
 
-  private[this] var owners = new Array[Int](InitialEntries)
-  private[this] var userKeys = new Array[AnyRef](InitialEntries)
-  private[this] var nexts = new Array[Int](InitialEntries)
-  private[this] var previous = new Array[Int](InitialEntries)
+  private var owners = new Array[Int](InitialEntries)
+  private var userKeys = new Array[AnyRef](InitialEntries)
+  private var nexts = new Array[Int](InitialEntries)
+  private var previous = new Array[Int](InitialEntries)
 
   var values: Array[AnyRef] = new Array[AnyRef](InitialEntries)
 
@@ -85,7 +85,7 @@ private[heap] final class MapTable[UK](
     free(entry)
   }
 
-  private[this] def link(chain: MapChain, entry: Int, value: AnyRef): Unit = {
+  private def link(chain: MapChain, entry: Int, value: AnyRef): Unit = {
     values(entry) = value
     nexts(entry) = -1
     previous(entry) = chain.tail
@@ -94,14 +94,14 @@ private[heap] final class MapTable[UK](
     chain.size += 1
   }
 
-  private[this] def unlink(chain: MapChain, entry: Int): Unit = {
+  private def unlink(chain: MapChain, entry: Int): Unit = {
     val (before, after) = (previous(entry), nexts(entry))
     if (before >= 0) nexts(before) = after else chain.head = after
     if (after >= 0) previous(after) = before else chain.tail = before
     chain.size -= 1
   }
 
-  private[this] def matches(entry: Int, owner: Int, userKey: UK): Boolean =
+  private def matches(entry: Int, owner: Int, userKey: UK): Boolean =
     owners(entry) == owner && {
       val own = userKeys(entry)
       (own eq userKey.asInstanceOf[AnyRef]) || serializer.equal(own.asInstanceOf[UK], userKey)
@@ -131,6 +131,9 @@ private[heap] final class MapChain {
   var tail: Int = -1
   var size = 0
 
-  /** Entries out of the chain that the next commit must tell of; while there are any, the key stays in its table. */
+  /**
+   * Entries out of the chain that the next commit must tell of; while there are any, the key stays in its
+   * table.
+   */
   var tombstones = 0
 }

@@ -10,20 +10,24 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Restored records of a state that the program hasn't registered yet, as they were read. They are decoded once its
- * descriptor is known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
+ * Restored records of a state that the program hasn't registered yet, as they were read. They are decoded
+ * once its descriptor is known, and written to snapshots as they are until then, so state that one run
+ * doesn't use isn't lost.
  */
 private[heap] final class RawState {
-  private[this] val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
+  private val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
 
-  /** As the last stream described it: it holds for every entry that is left, for a change of type rewrites all. */
+  /**
+   * As the last stream described it: it holds for every entry that is left, for a change of type rewrites
+   * all.
+   */
   var meta: StateMeta = _
 
   def add(written: StateMeta, block: RecordBlock): Unit = blocks += ((written, block))
 
   /**
-   * Goes through all records in order, those outside the range left out. `planFor` is asked before the first record, so that it
-   * can refuse.
+   * Goes through all records in order, those outside the range left out. `planFor` is asked before the first
+   * record, so that it can refuse.
    */
   def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
     val plans = (meta +: blocks.map(_._1).toSeq).distinct.map(m => m -> planFor(m)).toMap
@@ -65,10 +69,13 @@ private object RawState {
       )
 }
 
-/** Takes records apart. The views are reused from record to record and hold exactly one key, user key or value. */
+/**
+ * Takes records apart. The views are reused from record to record and hold exactly one key, user key or
+ * value.
+ */
 private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
-  private[this] val whole = new InputView
-  private[this] val part = new InputView
+  private val whole = new InputView
+  private val part = new InputView
   val userKey = new InputView
   val value = new InputView
   var namespace: Namespace = Namespace.Void

@@ -3,17 +3,19 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of lists that the last commit knows and that were removed since, as runs of numbers. Not thread-safe.
+ * The elements of lists that the last commit knows and that were removed since, as runs of numbers. Not
+ * thread-safe.
  *
- * It stands apart from the lists, so that a cleared list is nothing but garbage and what follows it begins in new memory.
+ * It stands apart from the lists, so that a cleared list is nothing but garbage and what follows it begins in
+ * new memory.
  */
 private[heap] final class RemovedElements {
   import RemovedElements._
 
-  private[this] var owners = new Array[Int](Initial)
-  private[this] var starts = new Array[Long](Initial)
-  private[this] var counts = new Array[Int](Initial)
-  private[this] var size = 0
+  private var owners = new Array[Int](Initial)
+  private var starts = new Array[Long](Initial)
+  private var counts = new Array[Int](Initial)
+  private var size = 0
 
   /** @param owner the position of the list in its table, which stays the list's until the next commit */
   def add(owner: Int, from: Long, count: Int): Unit =
@@ -45,7 +47,7 @@ private[heap] final class RemovedElements {
     if (owners.length > MaxIdle) grow(Initial)
   }
 
-  private[this] def grow(capacity: Int): Unit = {
+  private def grow(capacity: Int): Unit = {
     owners = util.Arrays.copyOf(owners, capacity)
     starts = util.Arrays.copyOf(starts, capacity)
     counts = util.Arrays.copyOf(counts, capacity)

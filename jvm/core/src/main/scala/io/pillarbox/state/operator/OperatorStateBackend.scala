@@ -11,18 +11,19 @@ import io.pillarbox.state.changelog._
 /**
  * Lists of one partition, without keys: what an operator has in flight, for instance. On the heap.
  *
- * For the owner thread only. A snapshot has all elements in order; restoring several snapshots, one after the other, appends
- * them, so partitions can be merged.
+ * For the owner thread only. A snapshot has all elements in order; restoring several snapshots, one after the
+ * other, appends them, so partitions can be merged.
  */
 private[pillarbox] final class OperatorStateBackend {
-  private[this] val states = mutable.LinkedHashMap.empty[String, HeapOperatorList[_]]
-  private[this] val unclaimed =
+  private val states = mutable.LinkedHashMap.empty[String, HeapOperatorList[_]]
+  private val unclaimed =
     mutable.LinkedHashMap.empty[String, mutable.ArrayBuffer[(StateMeta, Array[Byte])]]
 
   /**
    * The list of this name, created at the first call, with the elements that were restored under the name.
    *
-   * @throws StateRegistrationException if the name is taken by another type, or the elements can't be read as this one
+   * @throws StateRegistrationException if the name is taken by another type, or the elements can't be read as
+   *   this one
    */
   def getListState[T](name: String, serializer: TypeSerializer[T]): OperatorListState[T] =
     states.get(name) match {
@@ -72,7 +73,8 @@ private[pillarbox] final class OperatorStateBackend {
   /**
    * Reads a snapshot, before the first list is asked for.
    *
-   * @throws StateRestoreException if it is damaged, of a newer format or not of operator state; `source` names it
+   * @throws StateRestoreException if it is damaged, of a newer format or not of operator state; `source`
+   *   names it
    */
   def restore(in: InputStream, source: String): Unit = {
     if (states.nonEmpty)
@@ -132,7 +134,7 @@ private object OperatorStateBackend {
 
 private final class HeapOperatorList[T](name: String, val serializer: TypeSerializer[T])
     extends OperatorListState[T] {
-  private[this] var held = Vector.empty[T]
+  private var held = Vector.empty[T]
 
   val descriptor: StateDescriptor[ListState[T]] = StateDescriptor.list(name, serializer)
 

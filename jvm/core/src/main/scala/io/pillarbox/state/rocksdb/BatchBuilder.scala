@@ -3,16 +3,17 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.api.OutputView
 
 /**
- * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that has become large is
- * written by itself, the rest with [[write]]. Not thread-safe.
+ * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that
+ * has become large is written by itself, the rest with [[write]]. Not thread-safe.
  *
- * The format is that of write_batch.cc, which is also that of the write-ahead log and so stable: sequence (8 bytes), count (4
- * bytes, little-endian), then records of a tag, the column family's number and length-prefixed key and value.
+ * The format is that of write_batch.cc, which is also that of the write-ahead log and so stable: sequence (8
+ * bytes), count (4 bytes, little-endian), then records of a tag, the column family's number and
+ * length-prefixed key and value.
  */
 private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
   import BatchBuilder._
-  private[this] val out = new OutputView(16 << 10)
-  private[this] var count = 0
+  private val out = new OutputView(16 << 10)
+  private var count = 0
   begin()
 
   def put(
@@ -39,7 +40,9 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     end(until, 0, until.length)
   }
 
-  /** Makes the entry what the change says; the end of a value is added to what is there, see [[RocksDBStore]]. */
+  /**
+   * Makes the entry what the change says; the end of a value is added to what is there, see [[RocksDBStore]].
+   */
   def add(family: Int, change: ChangeCursor): Unit =
     if (change.valueLength < 0) delete(family, change.bytes, change.keyOffset, change.keyLength)
     else {
@@ -56,7 +59,7 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     begin()
   }
 
-  private[this] def start(tag: Int, family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
+  private def start(tag: Int, family: Int, key: Array[Byte], keyOffset: Int, keyLength: Int): Unit = {
     out.writeByte(tag)
     out.writeVarInt(family)
     out.writeVarInt(keyLength)
@@ -64,15 +67,15 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     count += 1
   }
 
-  private[this] def end(value: Array[Byte], offset: Int, length: Int): Unit = {
+  private def end(value: Array[Byte], offset: Int, length: Int): Unit = {
     out.writeVarInt(length)
     out.writeBytes(value, offset, length)
     writeIfLarge()
   }
 
-  private[this] def writeIfLarge(): Unit = if (out.length > MaxBytes) write()
+  private def writeIfLarge(): Unit = if (out.length > MaxBytes) write()
 
-  private[this] def begin(): Unit = {
+  private def begin(): Unit = {
     out.clear()
     out.shrinkTo(2 * MaxBytes)
     out.writeLong(0L)

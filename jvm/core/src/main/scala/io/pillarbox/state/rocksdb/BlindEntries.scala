@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * Keys that are put and deleted and not looked at here, with a cache for themselves, where they push out nothing that is read.
- * They have no values. Not thread-safe.
+ * Keys that are put and deleted and not looked at here, with a cache for themselves, where they push out
+ * nothing that is read. They have no values. Not thread-safe.
  */
 private[pillarbox] final class BlindEntries private (
     database: RocksDBStore,
@@ -12,9 +12,9 @@ private[pillarbox] final class BlindEntries private (
     name: String,
     makeColumn: WriteBackCache => StateColumn
 ) extends AutoCloseable {
-  private[this] val cache = new WriteBackCache(limitBytes, CacheBudget.None)
-  private[this] val column = makeColumn(cache)
-  private[this] val dirty = new DirtyEntries(cache, Seq(column), database, s"$name.spill")
+  private val cache = new WriteBackCache(limitBytes, CacheBudget.None)
+  private val column = makeColumn(cache)
+  private val dirty = new DirtyEntries(cache, Seq(column), database, s"$name.spill")
 
   /** What waits in memory, in bytes. */
   def used: Long = cache.used
@@ -34,8 +34,8 @@ private[pillarbox] final class BlindEntries private (
   }
 
   /**
-   * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before all that waits,
-   * which has nothing any more then that it would have removed.
+   * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before
+   * all that waits, which has nothing any more then that it would have removed.
    */
   def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
     column.unwritten.forEach(from, until)(entry =>
@@ -62,7 +62,9 @@ private[pillarbox] final class BlindEntries private (
 
 private[pillarbox] object BlindEntries {
 
-  /** On their way to a column family, of which commits tell nothing; `keyGroupWidth` as in [[GroupedEntries]]. */
+  /**
+   * On their way to a column family, of which commits tell nothing; `keyGroupWidth` as in [[GroupedEntries]].
+   */
   def inFamily(
       database: RocksDBStore,
       family: ColumnFamilyHandle,

@@ -3,14 +3,15 @@ package io.pillarbox.state.rocksdb
 import java.util.concurrent.atomic.AtomicLong
 
 /**
- * Heap memory that the write-back caches of several backends share, beyond what each has of its own: state that fits into
- * it is neither read from nor written to RocksDB between commits. First come, first served; a cache gives back what it took
- * when it is full and empties itself, and when its backend is closed. Thread-safe.
+ * Heap memory that the write-back caches of several backends share, beyond what each has alone: state
+ * that fits into it is neither read from nor written to RocksDB between commits. First come, first served; a
+ * cache gives back what it took when it is full and empties itself, and when its backend is closed.
+ * Thread-safe.
  *
  * @param limit in bytes, for all caches together
  */
 private[pillarbox] final class CacheBudget(val limit: Long) {
-  private[this] val taken = new AtomicLong
+  private val taken = new AtomicLong
 
   /** Bytes that are taken. */
   def used: Long = taken.get

@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb
 /** The entries of a cache that were added to `order` and have `flag`, as changes. */
 private[rocksdb] final class CachedEntries(cache: WriteBackCache, order: EntryOrder, flag: Int)
     extends ChangeCursor {
-  private[this] var at = -1
+  private var at = -1
 
   override def bytes: Array[Byte] = cache.bytes
 
@@ -15,7 +15,7 @@ private[rocksdb] final class CachedEntries(cache: WriteBackCache, order: EntryOr
     found
   }
 
-  private[this] def show(entry: Int): Unit = {
+  private def show(entry: Int): Unit = {
     column = cache.column(entry)
     keyOffset = cache.keyOffset(entry)
     keyLength = cache.keyLength(entry)

@@ -16,8 +16,9 @@ import io.pillarbox.state.StateBackendException
  * Changes that the next commit must tell of and that memory had no room for: sorted runs, one a spill, in one
  * file beside the database, read once by the commit.
  *
- * RocksDB has the values too, but would be asked for each; here they are read in the order they lie in. Every block has a
- * checksum. Many runs are merged to one, so that a commit reads from few at a time. Not thread-safe.
+ * RocksDB has the values too, but would be asked for each; here they are read in the order they lie in. Every
+ * block has a checksum. Many runs are merged to one, so that a commit reads from few at a time. Not
+ * thread-safe.
  *
  * @param directory of the database, there when the first run is written
  * @param name of the file, which goes with [[close]]
@@ -25,13 +26,13 @@ import io.pillarbox.state.StateBackendException
 private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends AutoCloseable {
   import ChangeSpill._
 
-  private[this] val path = directory.resolve(name)
+  private val path = directory.resolve(name)
 
-  private[this] var file: FileChannel = _
-  private[this] var end = 0L
-  private[this] val runs = mutable.ArrayBuffer.empty[Run]
-  private[this] val block = new OutputView(4096)
-  private[this] val checksum = new CRC32C
+  private var file: FileChannel = _
+  private var end = 0L
+  private val runs = mutable.ArrayBuffer.empty[Run]
+  private val block = new OutputView(4096)
+  private val checksum = new CRC32C
 
   def isEmpty: Boolean = runs.isEmpty
 
@@ -57,7 +58,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     file = null
   }
 
-  private[this] def mergeNewest(): Unit = {
+  private def mergeNewest(): Unit = {
     val level = runs.last.level
     val newest = runs.takeRight(MaxRuns)
     val merged = new MergedChanges(newest.toSeq.map(new RunCursor(_)))
@@ -65,7 +66,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     runs.remove(runs.size - 1 - MaxRuns, MaxRuns)
   }
 
-  private[this] def addRun(records: ChangeCursor, level: Int): Unit = {
+  private def addRun(records: ChangeCursor, level: Int): Unit = {
     if (file == null) file = guarded("create")(FileChannel.open(path, Options: _*))
     val start = end
     try {
@@ -84,7 +85,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     }
   }
 
-  private[this] def write(record: ChangeCursor): Unit = {
+  private def write(record: ChangeCursor): Unit = {
     block.writeVarInt(record.column)
     block.writeVarInt(record.keyLength)
     block.writeBytes(record.bytes, record.keyOffset, record.keyLength)
@@ -92,7 +93,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     if (record.valueLength > 0) block.writeBytes(record.bytes, record.valueOffset, record.valueLength)
   }
 
-  private[this] def writeBlock(): Unit = {
+  private def writeBlock(): Unit = {
     checksum.reset()
     checksum.update(block.array, HeaderBytes, block.length - HeaderBytes)
     val buffer = ByteBuffer.wrap(block.array, 0, block.length)
@@ -103,7 +104,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     block.writeLong(0L)
   }
 
-  private[this] def guarded[A](what: String)(action: => A): A =
+  private def guarded[A](what: String)(action: => A): A =
     try action
     catch {
       case e: IOException =>
@@ -118,9 +119,9 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
   private final class Run(val start: Long, val end: Long, val level: Int)
 
   private final class RunCursor(run: Run) extends ChangeCursor {
-    private[this] var content = new Array[Byte](0)
-    private[this] val in = new InputView
-    private[this] var at = run.start
+    private var content = new Array[Byte](0)
+    private val in = new InputView
+    private var at = run.start
 
     override def bytes: Array[Byte] = content
 
@@ -137,7 +138,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
       true
     }
 
-    private[this] def readBlock(): Boolean = at < run.end && {
+    private def readBlock(): Boolean = at < run.end && {
       val header = read(HeaderBytes, new Array[Byte](HeaderBytes))
       val length = header.getInt(0)
       if (length <= 0 || length > run.end - at) throw damaged()
@@ -150,7 +151,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
       true
     }
 
-    private[this] def read(length: Int, into: Array[Byte]): ByteBuffer = {
+    private def read(length: Int, into: Array[Byte]): ByteBuffer = {
       val buffer = ByteBuffer.wrap(into, 0, length)
       while (buffer.hasRemaining) {
         val count = guarded("read")(file.read(buffer, at))
@@ -160,7 +161,7 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
       buffer
     }
 
-    private[this] def damaged(): StateBackendException = new StateBackendException(
+    private def damaged(): StateBackendException = new StateBackendException(
       "STATE_FILE_CORRUPT",
       s"${path}, where changes wait for the next commit, is damaged before byte $at: something else " +
         "wrote to it, or the disk is bad. Restore from a snapshot",
@@ -184,7 +185,10 @@ private object ChangeSpill {
   )
 }
 
-/** Walks over changed entries in the order of columns and keys. The fields describe the entry of the last [[advance]]. */
+/**
+ * Walks over changed entries in the order of columns and keys. The fields describe the entry of the last
+ * [[advance]].
+ */
 private[pillarbox] abstract class ChangeCursor {
   var column = 0
   var keyOffset = 0
@@ -216,20 +220,23 @@ private[pillarbox] abstract class ChangeCursor {
       )
 }
 
-/** Each entry of several cursors once, as the last of them has it, or the last few together if they are partial. */
+/**
+ * Each entry of several cursors once, as the last of them has it, or the last few together if they are
+ * partial.
+ */
 private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) extends ChangeCursor {
-  private[this] val order: java.util.Comparator[(ChangeCursor, Int)] = (one, other) => {
+  private val order: java.util.Comparator[(ChangeCursor, Int)] = (one, other) => {
     val byKey = one._1.compareTo(other._1)
     if (byKey != 0) byKey else Integer.compare(other._2, one._2)
   }
-  private[this] val waiting = new util.PriorityQueue[(ChangeCursor, Int)](16, order)
-  private[this] var current: (ChangeCursor, Int) = _
+  private val waiting = new util.PriorityQueue[(ChangeCursor, Int)](16, order)
+  private var current: (ChangeCursor, Int) = _
   oldestFirst.zipWithIndex.foreach(cursor => if (cursor._1.advance()) waiting.add(cursor))
 
   /** Those of the current entry that came before the last one, the newest first. */
-  private[this] val older = mutable.ArrayBuffer.empty[(ChangeCursor, Int)]
-  private[this] val joined = new OutputView(256)
-  private[this] var isJoined = false
+  private val older = mutable.ArrayBuffer.empty[(ChangeCursor, Int)]
+  private val joined = new OutputView(256)
+  private var isJoined = false
 
   override def bytes: Array[Byte] = if (isJoined) joined.array else current._1.bytes
 
@@ -248,7 +255,7 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
   }
 
   /** Puts the parts of the entry together, from the last one that is whole on. */
-  private[this] def join(): Unit = {
+  private def join(): Unit = {
     val whole = older.indexWhere(!_._1.isPartial)
     val parts =
       (if (whole < 0) older else older.take(whole + 1)).reverseIterator.map(_._1) ++ Iterator(current._1)
@@ -264,10 +271,10 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
     isPartial = whole < 0
   }
 
-  private[this] def moveOn(cursor: (ChangeCursor, Int)): Unit =
+  private def moveOn(cursor: (ChangeCursor, Int)): Unit =
     if (cursor._1.advance()) waiting.add(cursor): Unit
 
-  private[this] def show(entry: ChangeCursor): Unit = {
+  private def show(entry: ChangeCursor): Unit = {
     column = entry.column
     keyOffset = entry.keyOffset
     keyLength = entry.keyLength

@@ -9,10 +9,11 @@ import org.rocksdb.ColumnFamilyHandle
 private[rocksdb] object ColumnMigration {
 
   /**
-   * Does nothing but let compaction run where bytes and age fit; else moves all entries to a new column family. Entries whose
-   * bytes change count as changed, so the next commit tells of them.
+   * Does nothing but let compaction run where bytes and age fit; else moves all entries to a new column
+   * family. Entries whose bytes change count as changed, so the next commit tells of them.
    *
-   * @throws StateRegistrationException before anything is touched, if the descriptor can't read what was written
+   * @throws StateRegistrationException before anything is touched, if the descriptor can't read what was
+   *   written
    */
   def run(
       backend: RocksDBKeyedStateBackend[_],
@@ -81,9 +82,9 @@ private[rocksdb] object ColumnMigration {
 
 /** Writes values again, as the descriptor wants them. */
 private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestorePlan[AnyRef, AnyRef]) {
-  private[this] val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
-  private[this] val in = new InputView
-  private[this] val out = new OutputView
+  private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
+  private val in = new InputView
+  private val out = new OutputView
 
   /** Valid until the next call. */
   def rewritten(value: Array[Byte], offset: Int, length: Int): OutputView = {
@@ -103,10 +104,10 @@ private final class ListRewriter(
     descriptor: StateDescriptor[_],
     plan: RestorePlan[AnyRef, AnyRef]
 ) {
-  private[this] val values = new ValueRewriter(descriptor, plan)
-  private[this] val builder = new ListChunkBuilder
-  private[this] val parts = new KeyParts
-  private[this] val newKey = new OutputView
+  private val values = new ValueRewriter(descriptor, plan)
+  private val builder = new ListChunkBuilder
+  private val parts = new KeyParts
+  private val newKey = new OutputView
 
   def rewrite(key: Array[Byte], value: Array[Byte]): Unit = {
     val prefix = parts.open(key).prefixLength
@@ -126,7 +127,7 @@ private final class ListRewriter(
     entries.put(to, newKey, builder.finish())
   }
 
-  private[this] def setKey(key: Array[Byte], length: Int): Unit = {
+  private def setKey(key: Array[Byte], length: Int): Unit = {
     newKey.clear()
     newKey.writeBytes(key, 0, length)
   }

@@ -15,15 +15,15 @@ import io.pillarbox.state.{StateBackendException, StateRestoreException}
  * file = "PBX2":int format:int crc32c:int header
  * }}}
  *
- * It is written when all else is there, and taken away as soon as a backend works in the directory, so one that a crash left
- * behind has none.
+ * It is written when all else is there, and taken away as soon as a backend works in the directory, so one
+ * that a crash left behind has none.
  */
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
   /**
-   * Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their chunk's base, in 3
-   * the header had no first watermark.
+   * Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their
+   * chunk's base, in 3 the header had no first watermark.
    */
   final val Format = 4
   private final val OldestFormat = 3
@@ -46,7 +46,8 @@ private[rocksdb] object DirectoryHeader {
     else
       throw new StateRestoreException(
         "STATE_DIRECTORY_UNCLEAN",
-        s"${store.directory} holds a database that is no complete checkpoint, perhaps left by a crash: delete the " +
+        s"${store.directory} holds a database that is no complete checkpoint, perhaps left by a crash: " +
+          "delete the " +
           "directory, and restore from a snapshot"
       )
   }
@@ -77,13 +78,15 @@ private[rocksdb] object DirectoryHeader {
     if (format < OldestFormat)
       throw new StateRestoreException(
         "STATE_FORMAT_OLDER",
-        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a portable snapshot " +
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a " +
+          "portable snapshot " +
           "with the release that wrote it, and restore that"
       )
     else if (format > Format)
       throw new StateRestoreException(
         "STATE_FORMAT_NEWER",
-        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: use the release that " +
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: use the " +
+          "release that " +
           "wrote it, or newer"
       )
 

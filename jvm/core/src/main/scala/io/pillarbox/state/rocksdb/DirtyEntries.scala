@@ -3,9 +3,9 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.state.rocksdb.WriteBackCache.{Changed, Unwritten}
 
 /**
- * What a cache has and the database or the next commit lacks. Writes go to the database in the order of their keys, and only
- * where somebody is about to read them there: those of a key group, of all, or of all because the cache is full, when the
- * changed ones go to [[ChangeSpill]]. Not thread-safe.
+ * What a cache has and the database or the next commit lacks. Writes go to the database in the order of their
+ * keys, and only where somebody is about to read them there: those of a key group, of all, or of all because
+ * the cache is full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
  *
  * @param spillName of the file for changes, in the database's directory
  */
@@ -16,8 +16,8 @@ private[rocksdb] final class DirtyEntries(
     spillName: String
 ) extends AutoCloseable {
   import DirtyEntries._
-  private[this] val order = new EntryOrder(cache)
-  private[this] val spilled = new ChangeSpill(store.directory, spillName)
+  private val order = new EntryOrder(cache)
+  private val spilled = new ChangeSpill(store.directory, spillName)
 
   /** Whether changes wait on the disk. */
   def isSpilled: Boolean = !spilled.isEmpty
@@ -37,7 +37,9 @@ private[rocksdb] final class DirtyEntries(
   /** Gives the database all that it lacks. */
   def write(): Unit = columns.foreach(write(_, Start, null))
 
-  /** Gives it what a walk over keys from `from` (included) to `until` (excluded; null for no bound) may cross. */
+  /**
+   * Gives it what a walk over keys from `from` (included) to `until` (excluded; null for no bound) may cross.
+   */
   def write(column: StateColumn, from: Array[Byte], until: Array[Byte]): Unit = {
     order.clear()
     column.unwritten.addTo(order, from, until)
@@ -63,8 +65,8 @@ private[rocksdb] final class DirtyEntries(
   }
 
   /**
-   * Hands every entry that changed since the last [[forgetChanges]] to `action`, once, column by column; chunks of lists, and
-   * whatever has been spilled, in the order of their keys.
+   * Hands every entry that changed since the last [[forgetChanges]] to `action`, once, column by column;
+   * chunks of lists, and whatever has been spilled, in the order of their keys.
    */
   def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
     val isOrdered = isSpilled || columns.exists(column => column.isPacked && !column.changed.isEmpty)
@@ -91,7 +93,7 @@ private[rocksdb] final class DirtyEntries(
   override def close(): Unit = spilled.close()
 
   /** Writes the entries in `order` that the database lacks. */
-  private[this] def writeInOrder(): Unit = {
+  private def writeInOrder(): Unit = {
     val lacking = new CachedEntries(cache, order, Unwritten)
     while (lacking.advance()) {
       val column = columns(lacking.column)

@@ -6,14 +6,14 @@ import io.pillarbox.api.Bytes
 import io.pillarbox.state.rocksdb.EntryOrder._
 
 /**
- * Puts entries of a cache in the order of their keys, which is RocksDB's: what comes in order is several times cheaper to
- * insert into a memtable, and can be merged. Reusable; not thread-safe.
+ * Puts entries of a cache in the order of their keys, which is RocksDB's: what comes in order is several
+ * times cheaper to insert into a memtable, and can be merged. Reusable; not thread-safe.
  *
- * The JDK sorts numbers of four bytes of the key before the entry, then those that agree in them by the next four. By a
- * comparator it would sort objects, which takes about four times as long.
+ * The JDK sorts numbers of four bytes of the key before the entry, then those that agree in them by the next
+ * four. By a comparator it would sort objects, which takes about four times as long.
  */
 private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
-  private[this] var words = new Array[Long](512)
+  private var words = new Array[Long](512)
 
   var size = 0
 
@@ -34,7 +34,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
   /** Sorts what stands at place `from` and behind it, with keys that agree in their first `depth` bytes. */
   def sort(from: Int, depth: Int): Unit = sortFrom(from, size, depth)
 
-  private[this] def sortFrom(from: Int, until: Int, depth: Int): Unit = {
+  private def sortFrom(from: Int, until: Int, depth: Int): Unit = {
     var longest = 0
     var i = from
     while (i < until) {
@@ -56,7 +56,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
   }
 
   /** Four bytes of the key, which is filled up with zeros. */
-  private[this] def wordAt(entry: Int, offset: Int): Int = {
+  private def wordAt(entry: Int, offset: Int): Int = {
     val left = keys.keyLength(entry) - offset
     val at = keys.keyOffset(entry) + offset
     if (left >= 4) Bytes.getInt(keys.bytes, at)
@@ -72,13 +72,13 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
   }
 
   /** Of keys whose first bytes say nothing, or which differ only in how many zeros they end with. */
-  private[this] def sortByComparison(from: Int, until: Int): Unit = {
+  private def sortByComparison(from: Int, until: Int): Unit = {
     val entries = Array.tabulate(until - from)(i => Integer.valueOf(apply(from + i)))
     util.Arrays.sort(entries, (one: Integer, other: Integer) => compare(one, other))
     entries.indices.foreach(i => words(from + i) = entries(i).toLong)
   }
 
-  private[this] def compare(one: Int, other: Int): Int = {
+  private def compare(one: Int, other: Int): Int = {
     val (from, until) = (keys.keyOffset(one), keys.keyOffset(one) + keys.keyLength(one))
     val (otherFrom, otherUntil) = (keys.keyOffset(other), keys.keyOffset(other) + keys.keyLength(other))
     util.Arrays.compareUnsigned(keys.bytes, from, until, keys.bytes, otherFrom, otherUntil)

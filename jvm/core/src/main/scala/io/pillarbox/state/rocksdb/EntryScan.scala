@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
 /**
- * Walks over entries in the order of their keys, each as it is when it is come to, whatever was written since the walk began.
- * Holds no native object between two calls, so it needn't be closed.
+ * Walks over entries in the order of their keys, each as it is when it is come to, whatever was written since
+ * the walk began. Holds no native object between two calls, so it needn't be closed.
  */
 private[rocksdb] final class EntryScan(
     entries: EntryStore,
@@ -11,16 +11,16 @@ private[rocksdb] final class EntryScan(
     prefix: Array[Byte],
     pageSize: Int
 ) {
-  private[this] val until = EntryStore.successor(prefix)
-  private[this] var page: ScanPage = _
-  private[this] var at = -1
+  private val until = EntryStore.successor(prefix)
+  private var page: ScanPage = _
+  private var at = -1
 
   /** What [[EntryStore]] had counted when the page was read. */
-  private[this] var writes = 0L
-  private[this] var spills = 0L
+  private var writes = 0L
+  private var spills = 0L
 
   /** The entry's value, if it was looked for in the cache after the page was read. */
-  private[this] var newer: Array[Byte] = _
+  private var newer: Array[Byte] = _
 
   /** Moves to the next entry; false at the end. */
   def next(): Boolean = {
@@ -33,7 +33,7 @@ private[rocksdb] final class EntryScan(
 
   def value: Array[Byte] = if (newer != null) newer else page.value(at)
 
-  private[this] def advance(): Unit = {
+  private def advance(): Unit = {
     at += 1
     newer = null
     if (page == null) load(prefix)
@@ -42,13 +42,13 @@ private[rocksdb] final class EntryScan(
   }
 
   /** Whether the entry was removed after the page was read; if it was replaced, this takes its value. */
-  private[this] def isGone: Boolean = writes != entries.writes && {
+  private def isGone: Boolean = writes != entries.writes && {
     val cached = entries.cached(column, key)
     if (cached >= 0) newer = entries.valueOf(cached)
     cached >= 0 && newer == null
   }
 
-  private[this] def load(from: Array[Byte]): Unit = {
+  private def load(from: Array[Byte]): Unit = {
     entries.dirty.write(column, prefix, until)
     page = store.scan(column.family, from, until, pageSize)
     writes = entries.writes

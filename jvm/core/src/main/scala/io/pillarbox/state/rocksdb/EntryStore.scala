@@ -10,29 +10,29 @@ import io.pillarbox.state.rocksdb.WriteBackCache.{Absent, Known, Partial}
 import org.rocksdb.RocksDB
 
 /**
- * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed since the last
- * commit. Not thread-safe.
+ * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed
+ * since the last commit. Not thread-safe.
  *
- * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is bounded however much
- * changed.
+ * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is
+ * bounded however much changed.
  */
 private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConfig) {
-  private[this] val columns = mutable.ArrayBuffer.empty[StateColumn]
-  private[this] val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
+  private val columns = mutable.ArrayBuffer.empty[StateColumn]
+  private val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
 
   /** What the database or the next commit lacks. */
   val dirty = new DirtyEntries(cache, columns, store, "changes.spill")
-  private[this] val census = new WriteCensus
+  private val census = new WriteCensus
 
   /** Which appends look at what is there, so that no chunk grows without end. */
-  private[this] val sample = new Sample(6)
-  private[this] var scratch = new Array[Byte](4096)
+  private val sample = new Sample(6)
+  private var scratch = new Array[Byte](4096)
 
   /** A list's chunk of so many bytes takes no further element. */
   val listChunkBytes: Int = math.min(config.listChunkBytes, MaxCachedValue / 2)
 
   /** So much is added to the end of a list that nobody looked at. */
-  private[this] val unseenBytes = listChunkBytes / 8
+  private val unseenBytes = listChunkBytes / 8
 
   /** The value that [[get]] found; valid until the next call. */
   val value = new InputView
@@ -41,23 +41,27 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   @volatile var misses = 0L
 
   /**
-   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops, and for those
-   * written without being read first while the database may have them, which [[WriteCensus]] estimates.
+   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops,
+   * and for those written without being read first while the database may have them, which [[WriteCensus]]
+   * estimates.
    */
   @volatile var live = 0L
 
   /** What the cache takes on the heap, in bytes, as of the last commit or spill. */
   @volatile var cacheUsed = 0L
 
-  /** How often an entry was written, and how often the cache was emptied, which takes what is newer than a scan's page. */
+  /**
+   * How often an entry was written, and how often the cache was emptied, which takes what is newer than a
+   * scan's page.
+   */
   var writes = 0L
   var spills = 0L
-  private[this] var ownLive = 0L
-  private[this] var ownHits = 0L
-  private[this] var ownMisses = 0L
+  private var ownLive = 0L
+  private var ownHits = 0L
+  private var ownMisses = 0L
 
   /** The cache's entry that [[get]] found. */
-  private[this] var found = -1
+  private var found = -1
 
   /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
   def newColumn(isPacked: Boolean): StateColumn = {
@@ -75,8 +79,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /**
-   * Finds the value of a key to which `more` bytes are to be added. Mostly that is [[Unseen]] if it isn't in the cache, for the
-   * database is asked for a sample only, and if it is much; else [[Missing]], or [[Present]] and [[value]] is opened on it.
+   * Finds the value of a key to which `more` bytes are to be added. Mostly that is [[Unseen]] if it isn't in
+   * the cache, for the database is asked for a sample only, and if it is much; else [[Missing]], or
+   * [[Present]] and [[value]] is opened on it.
    */
   def look(column: StateColumn, key: OutputView, more: Int): Int = {
     val entry = find(column, key)
@@ -180,7 +185,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     dirty.close()
   }
 
-  private[this] def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
+  private def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
     if (cache.isPartial(entry)) complete(column, key, entry) else ownHits += 1
     found = entry
     val length = cache.valueLength(entry)
@@ -189,7 +194,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** Reads what lies before an entry's value, of which it has only the end. */
-  private[this] def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
+  private def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
     ownMisses += 1
     val length = read(column, key)
     if (length != RocksDB.NOT_FOUND) {
@@ -201,7 +206,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** The entry of this key, or -1. */
-  private[this] def find(column: StateColumn, key: OutputView): Int =
+  private def find(column: StateColumn, key: OutputView): Int =
     if (cache.isAt(column.recent, column.id, key.array, key.length)) column.recent
     else {
       val entry = cache.find(column.id, key.array, key.length)
@@ -210,12 +215,12 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     }
 
   /** Adds a key that is not there. */
-  private[this] def add(column: StateColumn, key: OutputView): Int = {
+  private def add(column: StateColumn, key: OutputView): Int = {
     column.recent = cache.add(column.id, key.array, key.length)
     column.recent
   }
 
-  private[this] def fetch(column: StateColumn, key: OutputView): Boolean = {
+  private def fetch(column: StateColumn, key: OutputView): Boolean = {
     ownMisses += 1
     if (cache.isFull) spill()
     val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
@@ -230,7 +235,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** Reads a value from the database into the scratch array. */
-  private[this] def read(column: StateColumn, key: OutputView): Int = {
+  private def read(column: StateColumn, key: OutputView): Int = {
     var length = store.get(column.family, key.array, key.length, scratch)
     if (length > scratch.length) {
       scratch = new Array[Byte](length)
@@ -240,7 +245,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     length
   }
 
-  private[this] def entryForWrite(column: StateColumn, key: OutputView): Int = {
+  private def entryForWrite(column: StateColumn, key: OutputView): Int = {
     if (cache.isFull) spill()
     val present = find(column, key)
     if (present >= 0) present
@@ -252,14 +257,14 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** How many entries this one stands for if it is absent, or present, as asked; 0 if it is not. */
-  private[this] def countIf(absent: Boolean, column: StateColumn, key: OutputView, entry: Int): Int =
+  private def countIf(absent: Boolean, column: StateColumn, key: OutputView, entry: Int): Int =
     if (cache.isKnown(entry)) { if ((cache.valueLength(entry) == Absent) == absent) 1 else 0 }
     else {
       val weight = census.weight()
       if (weight > 0 && store.mayHave(column.family, key.array, key.length) != absent) weight else 0
     }
 
-  private[this] def noteWrite(column: StateColumn, entry: Int): Unit = {
+  private def noteWrite(column: StateColumn, entry: Int): Unit = {
     writes += 1
     dirty.add(column, entry)
     cache.unmark(entry, Partial)
@@ -267,7 +272,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** Empties the cache. */
-  private[this] def spill(): Unit = {
+  private def spill(): Unit = {
     spills += 1
     dirty.spill()
     cache.clear()

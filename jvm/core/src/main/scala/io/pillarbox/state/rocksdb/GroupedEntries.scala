@@ -4,8 +4,8 @@ import java.util
 
 /** Entries in the order in which they were added. */
 private[rocksdb] final class EntryList {
-  private[this] var entries = new Array[Int](16)
-  private[this] var count = 0
+  private var entries = new Array[Int](16)
+  private var count = 0
 
   def isEmpty: Boolean = count == 0
 
@@ -27,13 +27,14 @@ private[rocksdb] final class EntryList {
 }
 
 /**
- * Entries by the key group that their keys begin with, so that those of one are found without a look at the others. Bounds of
- * keys are `from` (included) and `until` (excluded; null for none), and name the key groups that have keys between them.
+ * Entries by the key group that their keys begin with, so that those of one are found without a look at the
+ * others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and name the key groups
+ * that have keys between them.
  *
  * @param width how many bytes (1 or 2) of a key name its group; shorter keys are filled up with zeros
  */
 private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
-  private[this] var groups = new Array[EntryList](0)
+  private var groups = new Array[EntryList](0)
 
   def add(entry: Int): Unit = {
     val group = groupOf(keys.bytes, keys.keyOffset(entry), keys.keyLength(entry))
@@ -55,7 +56,7 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
   def forEach(from: Array[Byte], until: Array[Byte])(action: Int => Unit): Unit =
     forEachGroup(from, until)(_.foreach(action))
 
-  private[this] def forEachGroup(from: Array[Byte], until: Array[Byte])(action: EntryList => Unit): Unit = {
+  private def forEachGroup(from: Array[Byte], until: Array[Byte])(action: EntryList => Unit): Unit = {
     val last = if (until == null) groups.length - 1 else math.min(lastBefore(until), groups.length - 1)
     var group = groupOf(from, 0, from.length)
     while (group <= last) {
@@ -64,14 +65,14 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
     }
   }
 
-  private[this] def groupOf(key: Array[Byte], offset: Int, length: Int): Int = {
+  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int = {
     val first = if (length > 0) key(offset) & 0xff else 0
     if (width == 1) first
     else (first << 8) | (if (length > 1) key(offset + 1) & 0xff else 0)
   }
 
   /** What ends with a zero comes after a key that lacks it. */
-  private[this] def lastBefore(until: Array[Byte]): Int = {
+  private def lastBefore(until: Array[Byte]): Int = {
     val isStart = until.length <= width && (until.length == 0 || until.last != 0)
     if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)
   }

@@ -4,7 +4,7 @@ import io.pillarbox.api.InputView
 
 /** Takes a composite key apart. Reusable; the views are on the bytes given last. */
 private[rocksdb] final class KeyParts {
-  private[this] val whole = new InputView
+  private val whole = new InputView
 
   /** Exactly the serialised key. */
   val key = new InputView

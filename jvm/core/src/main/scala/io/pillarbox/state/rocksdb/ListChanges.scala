@@ -7,17 +7,22 @@ import io.pillarbox.state.changelog.StateStreamWriter
  * Tells a commit of single elements, from changed chunks and what is noted beside them ([[StateColumn.log]]):
  *
  *   - what was added since the last commit is in the changed chunks, with numbers that no commit has told of;
- *   - elements that were written again, and access times, are in the log as a commit has them, removed ones too;
- *   - elements that were removed together are in the log as a chunk of their numbers, see [[ListChanges.writeRemovedKey]].
+ *   - elements that were written again, and access times, are in the log as a commit has them, removed ones
+ *     too;
+ *   - elements that were removed together are in the log as a chunk of their numbers, see
+ *     [[ListChanges.writeRemovedKey]].
  */
 private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
-  private[this] val parts = new KeyParts
-  private[this] val chunk = new ListChunk
-  private[this] val key = new OutputView(128)
+  private val parts = new KeyParts
+  private val chunk = new ListChunk
+  private val key = new OutputView(128)
 
-  /** The head that came last: its elements come behind those of the list's other chunks, whose keys are behind its own. */
-  private[this] val headKey = new OutputView(128)
-  private[this] val head = new OutputView(256)
+  /**
+   * The head that came last: its elements come behind those of the list's other chunks, whose keys are behind
+   * its own.
+   */
+  private val headKey = new OutputView(128)
+  private val head = new OutputView(256)
 
   /** An entry as it is. */
   def write(change: ChangeCursor): Unit = writer.record(
@@ -53,7 +58,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     head.shrinkTo(RocksDBState.MaxIdleBuffer)
   }
 
-  private[this] def writeUntold(column: StateColumn): Unit =
+  private def writeUntold(column: StateColumn): Unit =
     while (chunk.next()) if (chunk.number >= column.toldBelow) {
       setNumber()
       writer.record(key.array, 0, key.length, chunk.array, chunk.valueOffset, chunk.valueLength)
@@ -71,13 +76,13 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     }
   }
 
-  private[this] def begin(change: ChangeCursor): Unit = {
+  private def begin(change: ChangeCursor): Unit = {
     parts.open(change.bytes, change.keyOffset, change.keyLength)
     key.clear()
     key.writeBytes(change.bytes, change.keyOffset, parts.prefixLength)
   }
 
-  private[this] def setNumber(): Unit = {
+  private def setNumber(): Unit = {
     key.truncate(parts.prefixLength)
     key.writeLong(chunk.number)
   }
@@ -87,8 +92,8 @@ private[rocksdb] object ListChanges {
   private final val RemovedLength = 2 * java.lang.Long.BYTES
 
   /**
-   * Ends the key of a chunk of removed elements: it sorts behind all elements of the list, so that a commit tells of it
-   * after them.
+   * Ends the key of a chunk of removed elements: it sorts behind all elements of the list, so that a commit
+   * tells of it after them.
    */
   def writeRemovedKey(key: OutputView, first: Long): Unit = {
     key.writeLong(-1L)

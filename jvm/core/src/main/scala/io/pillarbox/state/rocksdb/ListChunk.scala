@@ -2,7 +2,10 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView}
 
-/** When a list was read last under OnReadAndWrite, and which elements were there: those with a number below `below`. */
+/**
+ * When a list was read last under OnReadAndWrite, and which elements were there: those with a number below
+ * `below`.
+ */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {
   def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own
 }
@@ -22,14 +25,15 @@ private[rocksdb] object ListAccess {
  * flags   = 1: there are other chunks | 2: with access time | 128: always
  * }}}
  *
- * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one they are a
- * chunk without head, whose base is the number of the first. An element that a failed write, tried again, added twice counts once.
+ * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one
+ * they are a chunk without head, whose base is the number of the first. An element that a failed write, tried
+ * again, added twice counts once.
  *
  * A value is what a log has of the element: its timestamp if the state has TTL, then its bytes.
  */
 private[rocksdb] final class ListChunk {
-  private[this] val in = new InputView
-  private[this] var end = 0
+  private val in = new InputView
+  private var end = 0
 
   /** Of a list's newest chunk: whether older ones lie beside it. */
   var isSplit = false
@@ -78,7 +82,7 @@ private[rocksdb] final class ListChunk {
     found
   }
 
-  private[this] def step(): Boolean = in.remaining > 0 && {
+  private def step(): Boolean = in.remaining > 0 && {
     number = readNumber()
     valueLength = in.readVarInt()
     valueOffset = in.position
@@ -86,7 +90,7 @@ private[rocksdb] final class ListChunk {
     true
   }
 
-  private[this] def readNumber(): Long = {
+  private def readNumber(): Long = {
     val step = in.readVarInt()
     if (step == ListChunk.NoBase) in.readLong() else base + step - 1
   }
@@ -118,7 +122,7 @@ private[rocksdb] object ListChunk {
 
 /** Writes what [[ListChunk]] reads. */
 private[rocksdb] final class ListChunkBuilder {
-  private[this] var base = 0L
+  private var base = 0L
   var count = 0
 
   /** The chunk, once [[finish]] was called. */

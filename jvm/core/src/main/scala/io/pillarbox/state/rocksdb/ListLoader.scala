@@ -6,19 +6,21 @@ import io.pillarbox.api.{Bytes, InputView, OutputView}
 import io.pillarbox.state.changelog.RecordCursor
 
 /**
- * Puts what a snapshot or log has of a list's elements into chunks. Elements usually come in order and are appended; one that
- * a log removes, or writes again, is looked for among the chunks.
+ * Puts what a snapshot or log has of a list's elements into chunks. Elements usually come in order and are
+ * appended; one that a log removes, or writes again, is looked for among the chunks.
  */
 private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) {
-  private[this] val lists = new PackedLists(table, column)
+  private val lists = new PackedLists(table, column)
   column.isTold = false
-  private[this] val builder = new ListChunkBuilder
-  private[this] val key = new OutputView(128)
-  private[this] val view = new InputView
+  private val builder = new ListChunkBuilder
+  private val key = new OutputView(128)
+  private val view = new InputView
 
-  /** The chunk found last, so that neighbours need not be looked for: its key, and where the next one begins. */
-  private[this] var found: Array[Byte] = _
-  private[this] var foundEnd = 0L
+  /**
+   * The chunk found last, so that neighbours need not be looked for: its key, and where the next one begins.
+   */
+  private var found: Array[Byte] = _
+  private var foundEnd = 0L
 
   def load(record: RecordCursor): Unit = {
     view.wrap(record.array, record.keyOffset + 2, record.keyLength - 2)
@@ -36,7 +38,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
     }
   }
 
-  private[this] def loadAccess(record: RecordCursor): Unit = {
+  private def loadAccess(record: RecordCursor): Unit = {
     val head = lists.head(key)
     if (record.isPut || head != null) {
       view.wrap(record.array, record.valueOffset, record.valueLength)
@@ -45,7 +47,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
     }
   }
 
-  private[this] def isLast(head: ListChunk, number: Long): Boolean =
+  private def isLast(head: ListChunk, number: Long): Boolean =
     if (head.isEmpty) !head.isSplit || lastBesides() < number
     else {
       var last = head.first
@@ -54,19 +56,19 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
       last < number
     }
 
-  private[this] def lastBesides(): Long = {
+  private def lastBesides(): Long = {
     var last = Long.MinValue
     val others = lists.others(key)
     while (others.next()) while (others.chunk.next()) last = others.chunk.number
     last
   }
 
-  private[this] def append(number: Long, record: RecordCursor): Unit = {
+  private def append(number: Long, record: RecordCursor): Unit = {
     found = null
     lists.append(key, number, record.array, record.valueOffset, record.valueLength)
   }
 
-  private[this] def editOther(head: ListChunk, number: Long, record: RecordCursor): Unit = {
+  private def editOther(head: ListChunk, number: Long, record: RecordCursor): Unit = {
     if (head.isSplit && !isFound(number)) find(head, number)
     if (head.isSplit && found != null) {
       val prefix = key.length
@@ -77,13 +79,13 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
     } else edit(head, null, number, record)
   }
 
-  private[this] def isFound(number: Long): Boolean = found != null &&
+  private def isFound(number: Long): Boolean = found != null &&
     found.length == key.length + java.lang.Long.BYTES &&
     util.Arrays.equals(found, 0, key.length, key.array, 0, key.length) &&
     Bytes.getLong(found, key.length) <= number && number < foundEnd
 
   /** The last chunk that begins at or before the number, or the first of all. */
-  private[this] def find(head: ListChunk, number: Long): Unit = {
+  private def find(head: ListChunk, number: Long): Unit = {
     found = null
     foundEnd = if (head.isEmpty) Long.MaxValue else head.first
     val others = lists.others(key)
@@ -100,7 +102,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
   }
 
   /** Writes the chunk again with the record's element in place of that with its number. */
-  private[this] def edit(chunk: ListChunk, at: Array[Byte], number: Long, record: RecordCursor): Unit = {
+  private def edit(chunk: ListChunk, at: Array[Byte], number: Long, record: RecordCursor): Unit = {
     builder.begin(chunk.isSplit, chunk.access)
     var waits = record.isPut
     while (chunk.next()) {
@@ -114,11 +116,11 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
     if (at == null) settleHead(chunk) else settleOther(at)
   }
 
-  private[this] def settleHead(head: ListChunk): Unit =
+  private def settleHead(head: ListChunk): Unit =
     if (builder.count == 0 && !head.isSplit && (head.access eq ListAccess.Never)) lists.remove(key)
     else lists.replace(key, builder)
 
-  private[this] def settleOther(at: Array[Byte]): Unit = {
+  private def settleOther(at: Array[Byte]): Unit = {
     val prefix = key.length
     key.writeBytes(at, prefix, at.length - prefix)
     if (builder.count > 0) lists.replace(key, builder) else lists.remove(key)
@@ -133,7 +135,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
   }
 
   /** Writes the head again with the same elements. */
-  private[this] def putHead(head: ListChunk, access: ListAccess, isSplit: Boolean): Unit = {
+  private def putHead(head: ListChunk, access: ListAccess, isSplit: Boolean): Unit = {
     builder.begin(isSplit, access)
     if (head != null && !head.isEmpty) builder.addAll(head)
     if (builder.count == 0 && !isSplit && (access eq ListAccess.Never)) lists.remove(key)

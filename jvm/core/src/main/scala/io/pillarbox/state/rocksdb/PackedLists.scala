@@ -5,27 +5,31 @@ import java.util
 import io.pillarbox.api.{InputView, OutputView}
 
 /**
- * The lists of a state as chunks: reading a short list is one lookup, and no write touches more than a chunk however long
- * the list is.
+ * The lists of a state as chunks: reading a short list is one lookup, and no write touches more than a chunk
+ * however long the list is.
  *
- * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk they move to an
- * entry of their own, named by the number of its first element, for good. A list has a head as long as it has anything.
+ * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk
+ * they move to a separate entry, named by the number of its first element, for good. A list has a head
+ * as long as it has anything.
  *
- * What is added to a list that is not in the cache goes behind the head without a look at it, by RocksDB's merge; now and then
- * one looks, and a head that has become long by then moves as a whole.
+ * What is added to a list that is not in the cache goes behind the head without a look at it, by RocksDB's
+ * merge; now and then one looks, and a head that has become long by then moves as a whole.
  *
- * Keys are passed as views that end with the namespace, and are left so. What a commit tells of single elements is the caller's.
+ * Keys are passed as views that end with the namespace, and are left so. What a commit tells of single
+ * elements is the caller's.
  */
 private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn) {
-  private[this] val builder = new ListChunkBuilder
-  private[this] val chunk = new ListChunk
-  private[this] val element = new OutputView(256)
+  private val builder = new ListChunkBuilder
+  private val chunk = new ListChunk
+  private val element = new OutputView(256)
 
   /** A copy of the list's head; null if there is no list. */
   def head(key: OutputView): ListChunk =
     if (table.get(column, key)) new ListChunk().open(PackedLists.copyOf(table.value)) else null
 
-  /** Adds an element whose number is greater than that of any other; mostly without a look at the database. */
+  /**
+   * Adds an element whose number is greater than that of any other; mostly without a look at the database.
+   */
   def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
     val state = table.look(column, key, length)
     if (state == EntryStore.Missing)
@@ -39,7 +43,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
     }
   }
 
-  private[this] def appendSeen(
+  private def appendSeen(
       key: OutputView,
       number: Long,
       value: Array[Byte],
@@ -71,7 +75,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
 
   def remove(key: OutputView): Unit = table.delete(column, key)
 
-  private[this] def putHead(
+  private def putHead(
       key: OutputView,
       isSplit: Boolean,
       access: ListAccess,
@@ -85,8 +89,8 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
     replace(key, builder)
   }
 
-  /** Gives the elements of the open head an entry of their own. */
-  private[this] def moveAside(key: OutputView): Unit = {
+  /** Moves the elements of the open head to a separate entry. */
+  private def moveAside(key: OutputView): Unit = {
     val prefix = key.length
     key.writeLong(chunk.first)
     builder.begin(isSplit = false, ListAccess.Never)

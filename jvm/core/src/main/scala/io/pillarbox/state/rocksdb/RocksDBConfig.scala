@@ -9,12 +9,13 @@ import java.nio.file.Path
  * @param memoryLimit of the process's [[RocksDBMemory]], in bytes
  * @param cacheBytes of this backend's write-back cache on the heap, about
  * @param sharedCache what the cache may take beyond that, as long as it is there
- * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in milliseconds:
- *   RocksDB measures age by the wall clock, state by its own clock
- * @param clockBehind how far the state's clock is behind the machine's now, in milliseconds, as when a batch of yesterday is
- *   run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
+ * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in
+ *   milliseconds: RocksDB measures age by the wall clock, state by its own clock
+ * @param clockBehind how far the state's clock is behind the machine's now, in milliseconds, as when a batch
+ *   of yesterday is run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
  * @param diskLimit the files of this database may not take more, in bytes; 0 for no limit
- * @param listChunkBytes how much of a list lies in one entry of the database, and so is written at once, about
+ * @param listChunkBytes how much of a list lies in one entry of the database, and so is written at once,
+ *   about
  * @param statistics whether cache hits and compaction are counted, at a few percent of the speed
  */
 private[pillarbox] final case class RocksDBConfig(

@@ -14,8 +14,8 @@ import org.rocksdb.TickerType
 /**
  * Keeps state as bytes in RocksDB, for state larger than memory.
  *
- * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused, for
- * nothing in it can be trusted.
+ * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
+ * for nothing in it can be trusted.
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
@@ -25,16 +25,16 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     config: RocksDBConfig
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
 
-  /** The database, for structures that keep column families of their own in it. */
+  /** The database, for structures that keep further column families in it. */
   val store: RocksDBStore = new RocksDBStore(config)
   private[rocksdb] val entries = new EntryStore(store, config)
-  private[this] val watch = new CompactionWatch(store, config.clockBehind, config.compactionMargin / 2)
-  private[this] val columns = mutable.LinkedHashMap.empty[String, StateColumn]
-  private[this] val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
-  private[this] val prefixView = new OutputView(128)
-  private[this] var prefixContext = -1L
-  private[this] var currentVersion = 0L
-  private[this] var closed = false
+  private val watch = new CompactionWatch(store, config.clockBehind, config.compactionMargin / 2)
+  private val columns = mutable.LinkedHashMap.empty[String, StateColumn]
+  private val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
+  private val prefixView = new OutputView(128)
+  private var prefixContext = -1L
+  private var currentVersion = 0L
+  private var closed = false
 
   try DirectoryHeader.take(store).foreach(adopt)
   catch {
@@ -73,7 +73,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     state
   }
 
-  private[this] def addColumn(
+  private def addColumn(
       name: ColumnName,
       kind: StateDescriptor.Kind,
       compacts: Boolean
@@ -84,7 +84,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  private[this] def make(
+  private def make(
       descriptor: StateDescriptor[_],
       column: StateColumn
   ): RocksDBState[K, _] with Stamped =
@@ -105,7 +105,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     count
   }
 
-  private[this] def find(name: String): RocksDBState[K, _] =
+  private def find(name: String): RocksDBState[K, _] =
     registeredState(name).asInstanceOf[RocksDBState[K, _]]
 
   override def commit(out: OutputStream): CommitSummary = {
@@ -160,7 +160,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     DirectoryHeader.write(target, header(isSnapshot = true, currentVersion))
   }
 
-  private[this] def header(isSnapshot: Boolean, version: Long): StreamHeader = {
+  private def header(isSnapshot: Boolean, version: Long): StreamHeader = {
     val metas = columns.values.map { column =>
       val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
       column.meta.copy(id = column.id, nextSequence = sequence)
@@ -197,7 +197,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def assumeEntries(count: Long): Unit = entries.assumeLive(count)
 
-  private[this] def columnFor(meta: StateMeta): StateColumn = {
+  private def columnFor(meta: StateMeta): StateColumn = {
     val ttlSeconds = CompactionTtl.seconds(meta, config.compactionMargin)
     val column =
       columns.getOrElse(
@@ -211,7 +211,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   }
 
   /** How many more were put than deleted. */
-  private[this] def load(
+  private def load(
       column: StateColumn,
       list: ListLoader,
       block: RecordBlock
@@ -226,13 +226,13 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     count
   }
 
-  private[this] def load(family: Int, c: RecordCursor): Unit =
+  private def load(family: Int, c: RecordCursor): Unit =
     if (!c.isPut) store.batch.delete(family, c.array, c.keyOffset, c.keyLength)
     else
       store.batch.put(family, c.array, c.keyOffset, c.keyLength, c.array, c.valueOffset, c.valueLength)
 
   /** Takes over the column families of a checkpoint. */
-  private[this] def adopt(header: StreamHeader): Unit = {
+  private def adopt(header: StreamHeader): Unit = {
     currentVersion =
       StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
     restoreFirstWatermark(header.firstWatermark)

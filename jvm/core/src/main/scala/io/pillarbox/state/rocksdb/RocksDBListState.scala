@@ -8,8 +8,9 @@ import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state._
 
 /**
- * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under which a commit
- * tells of it: so a commit tells of single elements, and what expires or is renewed costs its chunk, not the list.
+ * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under
+ * which a commit tells of it: so a commit tells of single elements, and what expires or is renewed costs its
+ * chunk, not the list.
  */
 private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
@@ -18,14 +19,14 @@ private[rocksdb] final class RocksDBListState[K, T](
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
     with StampedList[T] {
-  private[this] val lists = new PackedLists(table, column)
-  private[this] val builder = new ListChunkBuilder
-  private[this] val counted = new ListChunk
+  private val lists = new PackedLists(table, column)
+  private val builder = new ListChunkBuilder
+  private val counted = new ListChunk
   column.toldBelow = firstSequence
-  private[this] var sequence = firstSequence
+  private var sequence = firstSequence
 
   /** Grows with every change of any list. */
-  private[this] var changes = 0L
+  private var changes = 0L
 
   override def nextSequence: Long = sequence
 
@@ -76,7 +77,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     found.iterator
   }
 
-  private[this] def append(value: T, stamp: Long): Unit = {
+  private def append(value: T, stamp: Long): Unit = {
     out.clear()
     if (hasStamps) out.writeLong(stamp)
     serializer.serialize(value, out)
@@ -88,7 +89,7 @@ private[rocksdb] final class RocksDBListState[K, T](
   }
 
   /** The oldest chunk first, the head last; with the key of the chunk, null for the head. */
-  private[this] def forEachChunk(head: ListChunk)(action: (ListChunk, Array[Byte]) => Unit): Unit = {
+  private def forEachChunk(head: ListChunk)(action: (ListChunk, Array[Byte]) => Unit): Unit = {
     if (head.isSplit) {
       val others = lists.others(openKey())
       while (others.next()) action(others.chunk, others.key)
@@ -96,30 +97,30 @@ private[rocksdb] final class RocksDBListState[K, T](
     action(head, null)
   }
 
-  private[this] def numbered(number: Long): OutputView = {
+  private def numbered(number: Long): OutputView = {
     val at = openKey()
     at.writeLong(number)
     at
   }
 
-  private[this] def keyOf(others: OtherChunks): OutputView = keyOf(others.key)
+  private def keyOf(others: OtherChunks): OutputView = keyOf(others.key)
 
-  private[this] def keyOf(bytes: Array[Byte]): OutputView = {
+  private def keyOf(bytes: Array[Byte]): OutputView = {
     val at = openKey()
     if (bytes != null) at.writeBytes(bytes, at.length, bytes.length - at.length)
     at
   }
 
-  private[this] def stampOf(chunk: ListChunk): Long =
+  private def stampOf(chunk: ListChunk): Long =
     if (hasStamps) Bytes.getLong(chunk.array, chunk.valueOffset) else StateClock.Unknown
 
-  private[this] def valueOf(chunk: ListChunk): T = {
+  private def valueOf(chunk: ListChunk): T = {
     val stamp = if (hasStamps) java.lang.Long.BYTES else 0
     serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
   }
 
   /** Of elements that no commit has told of, none needs to know. */
-  private[this] def tellRemoved(chunk: ListChunk): Unit = {
+  private def tellRemoved(chunk: ListChunk): Unit = {
     val told = builder.begin(isSplit = false, ListAccess.Never)
     while (chunk.next()) {
       if (chunk.number < column.toldBelow) told.add(chunk.number, chunk.array, 0, 0)
@@ -132,7 +133,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
   }
 
-  private[this] def tellRemoved(number: Long): Unit = {
+  private def tellRemoved(number: Long): Unit = {
     if (number < column.toldBelow) table.tellRemoved(column, numbered(number))
     table.countLive(-1)
   }
@@ -152,10 +153,10 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   /** One reading of a list's stamps. */
   private final class Pass(head: ListChunk, upTo: Long, raiseTo: Long, first: Long) {
-    private[this] val access = head.access
-    private[this] var othersAlive = 0
-    private[this] var changed = false
-    private[this] var headIsDue = false
+    private val access = head.access
+    private var othersAlive = 0
+    private var changed = false
+    private var headIsDue = false
     val alive = mutable.ArrayBuffer.empty[T]
     val expired = mutable.ArrayBuffer.empty[T]
 
@@ -183,7 +184,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       } else if (changed || (renewed ne access) || head.isSplit != (othersAlive > 0)) rewriteHead(renewed)
     }
 
-    private[this] def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
+    private def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
       val own = stampOf(chunk)
       val value = valueOf(chunk)
       if (Stamped.isUpTo(access.timestamp(chunk.number, own), upTo, first)) {
@@ -197,8 +198,11 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /** Stamps one element: its first stamp, or one that the access time can't express since the record is late. */
-    private[this] def renew(chunk: ListChunk, own: Long): Unit = {
+    /**
+     * Stamps one element: its first stamp, or one that the access time can't express since the record is
+     * late.
+     */
+    private def renew(chunk: ListChunk, own: Long): Unit = {
       val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
       val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below
       if (isFirst || isLate) {
@@ -213,14 +217,14 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     /** The access time that is in line with the elements that are left. */
-    private[this] def newAccess(): ListAccess = {
+    private def newAccess(): ListAccess = {
       val isNewer =
         raiseTo != StateClock.Unknown && raiseTo >= access.time &&
           (raiseTo > access.time || access.below < sequence)
       if (alive.nonEmpty && isNewer) ListAccess(raiseTo, sequence) else access
     }
 
-    private[this] def rewriteHead(renewed: ListAccess): Unit = {
+    private def rewriteHead(renewed: ListAccess): Unit = {
       val body = new ListChunk().open(builder.finish().toByteArray)
       builder.begin(othersAlive > 0, renewed)
       if (!body.isEmpty) builder.addAll(body)
@@ -236,8 +240,8 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   /** Fails once the list or the key isn't that of the call to `get` any more. */
   private abstract class Guarded extends Iterator[T] {
-    private[this] val context = backend.contextVersion
-    private[this] val seenChanges = changes
+    private val context = backend.contextVersion
+    private val seenChanges = changes
 
     protected def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
@@ -250,10 +254,10 @@ private[rocksdb] final class RocksDBListState[K, T](
   }
 
   private final class Elements extends Guarded {
-    private[this] var head = lists.head(openKey())
-    private[this] val others = if (head != null && head.isSplit) lists.others(openKey()) else null
-    private[this] var current: ListChunk = _
-    private[this] var ready = false
+    private var head = lists.head(openKey())
+    private val others = if (head != null && head.isSplit) lists.others(openKey()) else null
+    private var current: ListChunk = _
+    private var ready = false
 
     override def hasNext: Boolean = {
       check()
@@ -268,7 +272,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       valueOf(current)
     }
 
-    private[this] def moveOn(): Unit =
+    private def moveOn(): Unit =
       if (others != null && head != null && others.next()) current = others.chunk
       else {
         current = head
@@ -277,7 +281,7 @@ private[rocksdb] final class RocksDBListState[K, T](
   }
 
   private final class Seen(values: mutable.ArrayBuffer[T]) extends Guarded {
-    private[this] var at = 0
+    private var at = 0
 
     override def hasNext: Boolean = {
       check()

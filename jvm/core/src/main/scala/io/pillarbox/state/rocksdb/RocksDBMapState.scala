@@ -10,15 +10,15 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
     with StampedMap[UK, UV] {
-  private[this] val userKeySerializer =
+  private val userKeySerializer =
     descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
-  private[this] val userKeyView = new InputView
+  private val userKeyView = new InputView
 
   /** Grows with every entry added or removed while the map of the context below is iterated. */
-  private[this] var changes = 0L
+  private var changes = 0L
 
   /** In which context an iterator was made last; only there must a write look whether it adds an entry. */
-  private[this] var iteratedContext = -1L
+  private var iteratedContext = -1L
 
   override def get(key: UK): UV = read(keyOf(key))
 
@@ -62,9 +62,9 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     new Cursor(if (few) table.scan(column, prefixBytes(), 16) else table.scan(column, prefixBytes()))
   }
 
-  private[this] def isIterated: Boolean = iteratedContext == backend.contextVersion
+  private def isIterated: Boolean = iteratedContext == backend.contextVersion
 
-  private[this] def keyOf(key: UK): OutputView = {
+  private def keyOf(key: UK): OutputView = {
     requireKey(key)
     backend.checkAccess()
     val at = openKey()
@@ -73,7 +73,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   }
 
   /** The key of an entry of the current context, from its bytes. */
-  private[this] def keyOf(bytes: Array[Byte]): OutputView = {
+  private def keyOf(bytes: Array[Byte]): OutputView = {
     val at = openKey()
     val prefix = at.length
     at.writeBytes(bytes, prefix, bytes.length - prefix)
@@ -81,15 +81,15 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   }
 
   private final class Cursor(scan: EntryScan) extends StampedCursor[UK, UV] {
-    private[this] val context = backend.contextVersion
-    private[this] var seenChanges = changes
+    private val context = backend.contextVersion
+    private var seenChanges = changes
 
     /** The entry's value, if it was asked for. */
-    private[this] var read: UV = _
+    private var read: UV = _
 
     /** How many writes there were when the entry's value was read. */
-    private[this] var seenWrites = 0L
-    private[this] var taken: Array[Byte] = _
+    private var seenWrites = 0L
+    private var taken: Array[Byte] = _
 
     override def next(): Boolean = {
       check()
@@ -132,12 +132,12 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
         throw StateErrors.mapChanged(descriptor.name)
 
     /** The value may have been replaced since `next`. */
-    private[this] def readAgain(): Unit = {
+    private def readAgain(): Unit = {
       if (table.get(column, keyOf(scan.key))) read = deserialize(table.value)
       seenWrites = table.writes
     }
 
-    private[this] def deserialize(view: InputView): UV = {
+    private def deserialize(view: InputView): UV = {
       if (hasStamps) view.skip(java.lang.Long.BYTES)
       serializer.deserialize(view)
     }

@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb
 import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
 
 /**
- * Bounds the native memory of all databases of the process: one block cache for data, index and filter blocks, to which
- * the write buffers are charged as well.
+ * Bounds the native memory of all databases of the process: one block cache for data, index and filter
+ * blocks, to which the write buffers are charged as well.
  *
  * The first [[RocksDBMemory.acquire]] creates it and the last [[close]] frees it. Thread-safe.
  *
@@ -12,8 +12,8 @@ import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
  */
 private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double)
     extends AutoCloseable {
-  private[this] val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
-  private[this] val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
+  private val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
+  private val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
   private var users = 0
 
   /** The shared block cache. Don't close it. */
@@ -40,16 +40,19 @@ private[pillarbox] object RocksDBMemory {
   private val WriteBufferRatio = 0.5
   private var current: RocksDBMemory = _
 
-  /** A block that doesn't fit its shard is read again each time: shards of 16 MiB or more, at most 64 of them. */
+  /**
+   * A block that doesn't fit its shard is read again each time: shards of 16 MiB or more, at most 64 of them.
+   */
   private val ShardBytes = 16L << 20
 
   private def shardBits(limit: Long): Int =
     math.min(6, 63 - java.lang.Long.numberOfLeadingZeros(math.max(1L, limit / ShardBytes)))
 
   /**
-   * The memory of this process; whoever acquires it closes it once.
+   * The memory of this process; the one who acquires it closes it once.
    *
-   * @param limit in bytes; counts for the first of those that hold it at the same time, the others share what is there
+   * @param limit in bytes; counts for the first of those that hold it at the same time, the others share what
+   *   is there
    */
   def acquire(limit: Long): RocksDBMemory = synchronized {
     require(limit >= (1L << 20), s"RocksDB needs at least 1 MiB of memory, found a limit of $limit bytes")

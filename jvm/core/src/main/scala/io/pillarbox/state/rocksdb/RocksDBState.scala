@@ -14,13 +14,15 @@ private[rocksdb] abstract class RocksDBState[K, V](
   protected final val serializer: TypeSerializer[V] =
     descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   protected final val out = new OutputView(256)
-  private[this] val stored = new InputView
-  private[this] var foundStamp = StateClock.Unknown
+  private val stored = new InputView
+  private var foundStamp = StateClock.Unknown
 
-  /** A composite key under construction; the part before the user key is kept while the context is the same. */
-  private[this] val key = new OutputView(128)
-  private[this] var keyContext = -1L
-  private[this] var prefixLength = 0
+  /**
+   * A composite key under construction; the part before the user key is kept while the context is the same.
+   */
+  private val key = new OutputView(128)
+  private var keyContext = -1L
+  private var prefixLength = 0
 
   /** Of lists: the number of the next element. */
   def nextSequence: Long = 0L

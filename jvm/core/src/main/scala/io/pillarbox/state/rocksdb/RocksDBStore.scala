@@ -13,13 +13,13 @@ import org.rocksdb._
 /**
  * One open database and its native objects: column families, reads, batches, checkpoints. Not thread-safe.
  *
- * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has no write-ahead
- * log: what must survive a crash is in the snapshots and logs.
+ * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has
+ * no write-ahead log: what must survive a crash is in the snapshots and logs.
  */
 private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
-  private[this] val memory = RocksDBMemory.acquire(config.memoryLimit)
-  private[this] val natives = mutable.ArrayBuffer.empty[AutoCloseable]
-  private[this] val tableConfig = new BlockBasedTableConfig()
+  private val memory = RocksDBMemory.acquire(config.memoryLimit)
+  private val natives = mutable.ArrayBuffer.empty[AutoCloseable]
+  private val tableConfig = new BlockBasedTableConfig()
     .setBlockCache(memory.cache)
     .setCacheIndexAndFilterBlocks(true)
     .setPinL0FilterAndIndexBlocksInCache(true)
@@ -31,17 +31,17 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
 
   /** Appending puts one value behind the other, nothing between them. */
-  private[this] val appendOperator = own(new StringAppendOperator(""))
-  private[this] val statistics = if (config.statistics) own(new Statistics()) else null
-  private[this] val readOptions = own(new ReadOptions())
-  private[this] val writeOptions = own(new WriteOptions().setDisableWAL(true))
-  private[this] val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
+  private val appendOperator = own(new StringAppendOperator(""))
+  private val statistics = if (config.statistics) own(new Statistics()) else null
+  private val readOptions = own(new ReadOptions())
+  private val writeOptions = own(new WriteOptions().setDisableWAL(true))
+  private val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
 
   /** Families whose entries have an age, once compaction may run in them. */
-  private[this] val expiring = mutable.Set.empty[ColumnFamilyHandle]
-  private[this] var expiryAllowed = true
-  private[this] var isOpen = false
-  private[this] val db: TtlDB = guarded("open") { open() }
+  private val expiring = mutable.Set.empty[ColumnFamilyHandle]
+  private var expiryAllowed = true
+  private var isOpen = false
+  private val db: TtlDB = guarded("open") { open() }
   isOpen = true
 
   /** The column families that there are, the default one included. */
@@ -49,10 +49,13 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
 
   def directory: Path = config.directory
 
-  /** What is on its way to the database; whoever adds to it writes it in the end. */
+  /** What is on its way to the database; the one who adds to it writes it in the end. */
   private[rocksdb] val batch = new BatchBuilder(this)
 
-  /** The column family of this name that a restored database has, or a new one, for structures beside the states. */
+  /**
+   * The column family of this name that a restored database has, or a new one, for structures beside the
+   * states.
+   */
   private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
     val bytes = name.getBytes(UTF_8)
     val restored = columnFamilies.find(_.getName.sameElements(bytes))
@@ -103,13 +106,13 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
     guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
 
-  private[this] def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
+  private def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
     guarded("set options of") {
       db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
     }
 
   /** The state's clock may be behind the one by which entries grow old. */
-  private[this] def age(ttlSeconds: Int): Int =
+  private def age(ttlSeconds: Int): Int =
     if (ttlSeconds == 0) 0
     else math.min(ttlSeconds + (config.clockBehind + 999) / 1000, Int.MaxValue / 2L).toInt
 
@@ -122,7 +125,9 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
   }
 
-  /** Reads into `value` and returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]]. */
+  /**
+   * Reads into `value` and returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]].
+   */
   def get(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int, value: Array[Byte]): Int =
     try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
     catch { case e: RocksDBException => throw failed("read from", e) }
@@ -154,8 +159,8 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   }
 
   /**
-   * The entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are now, in order. It never
-   * walks through what was deleted outside of these bounds.
+   * The entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are now, in
+   * order. It never walks through what was deleted outside of these bounds.
    */
   private[pillarbox] def cursor(
       family: ColumnFamilyHandle,
@@ -180,7 +185,10 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** Compacts all of a column family, which drops what is too old. */
   def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
 
-  /** Makes a copy of the database by hard links (if on the same file system). The directory must not exist yet. */
+  /**
+   * Makes a copy of the database by hard links (if on the same file system). The directory must not exist
+   * yet.
+   */
   def checkpoint(target: Path): Unit = guarded("checkpoint") {
     val checkpoint = Checkpoint.create(db)
     try checkpoint.createCheckpoint(target.toString)
@@ -206,18 +214,18 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
   }
 
-  private[this] def freeNatives(): Unit = {
+  private def freeNatives(): Unit = {
     families.values.foreach(_.close())
     natives.reverseIterator.foreach(_.close())
     memory.close()
   }
 
-  private[this] def own[A <: AutoCloseable](native: A): A = {
+  private def own[A <: AutoCloseable](native: A): A = {
     natives += native
     native
   }
 
-  private[this] def open(): TtlDB =
+  private def open(): TtlDB =
     try {
       Files.createDirectories(config.directory)
       val names = listFamilies()
@@ -237,10 +245,10 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
         throw e
     }
 
-  private[this] def path = config.directory.toString
+  private def path = config.directory.toString
 
   /** The default column family comes first. */
-  private[this] def listFamilies(): Seq[Array[Byte]] = {
+  private def listFamilies(): Seq[Array[Byte]] = {
     val options = new Options()
     try
       if (!Files.exists(config.directory.resolve("CURRENT"))) Seq(RocksDB.DEFAULT_COLUMN_FAMILY)
@@ -248,7 +256,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     finally options.close()
   }
 
-  private[this] def databaseOptions(): DBOptions = {
+  private def databaseOptions(): DBOptions = {
     val options = own(new DBOptions())
       .setCreateIfMissing(true)
       .setWriteBufferManager(memory.writeBufferManager)
@@ -262,25 +270,25 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     options
   }
 
-  private[this] def limitedFiles(): SstFileManager = {
+  private def limitedFiles(): SstFileManager = {
     val environment = Env.getDefault
     val manager = own(new SstFileManager(environment))
     manager.setMaxAllowedSpaceUsage(config.diskLimit)
     manager
   }
 
-  private[this] def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
+  private def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
     .setTableFormatConfig(tableConfig)
     .setDisableAutoCompactions(!compacts)
     .setMergeOperator(appendOperator)
     .setMemtableWholeKeyFiltering(true)
     .setMemtablePrefixBloomSizeRatio(0.05)
 
-  private[this] def guarded[A](what: String)(action: => A): A =
+  private def guarded[A](what: String)(action: => A): A =
     try action
     catch { case e: RocksDBException => throw failed(what, e) }
 
-  private[this] def failed(what: String, cause: RocksDBException): StateBackendException = {
+  private def failed(what: String, cause: RocksDBException): StateBackendException = {
     val status = Option(cause.getStatus).map(_.getCode)
     val condition = status match {
       case Some(Status.Code.Corruption) => "STATE_FILE_CORRUPT"
@@ -289,7 +297,8 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     new StateBackendException(
       condition,
       s"Could not $what the RocksDB database in ${config.directory}: ${cause.getMessage}. " +
-        "Check that the directory is there, is not full and is sound; restore from a snapshot if it is damaged",
+        "Check that the directory is there, is not full and is sound; restore from a snapshot if it is " +
+        "damaged",
       cause
     )
   }

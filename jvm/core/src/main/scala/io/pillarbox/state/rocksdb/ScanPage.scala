@@ -6,7 +6,7 @@ import org.rocksdb.{ReadOptions, RocksIterator, Slice}
 
 /** Some entries of a scan, in order. */
 private[pillarbox] final class ScanPage(capacity: Int) {
-  private[this] var content = new Array[Array[Byte]](capacity * 2)
+  private var content = new Array[Array[Byte]](capacity * 2)
 
   var size = 0
   var bytes = 0L
@@ -28,7 +28,8 @@ private[pillarbox] final class ScanPage(capacity: Int) {
 }
 
 /**
- * Walks over entries as they were when it was made, and stands before the first one then. Holds native memory until it is closed.
+ * Walks over entries as they were when it was made, and stands before the first one then. Holds native memory
+ * until it is closed.
  *
  * @param check throws what the iterator met: it looks as if it were at its end after an error
  */
@@ -38,8 +39,8 @@ private[pillarbox] final class StoreCursor(
     bound: Slice,
     check: () => Unit
 ) extends AutoCloseable {
-  private[this] var isBefore = true
-  private[this] var isOn = false
+  private var isBefore = true
+  private var isOn = false
 
   /** Moves to the next entry; false at the end, for ever after. */
   def advance(): Boolean = {

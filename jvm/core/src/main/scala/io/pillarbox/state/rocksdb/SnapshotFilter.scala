@@ -6,8 +6,8 @@ import io.pillarbox.state.changelog.StateStreamWriter
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. Sees entries in the
- * order of their keys.
+ * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that.
+ * Sees entries in the order of their keys.
  *
  * @param descriptor of the state, if it is registered
  */
@@ -15,7 +15,7 @@ private[rocksdb] abstract class SnapshotFilter(
     descriptor: Option[StateDescriptor[_]],
     backend: KeyedStateBackend[_]
 ) {
-  private[this] val cut = descriptor.fold(SnapshotCut.Nothing)(SnapshotCut.of(_, backend))
+  private val cut = descriptor.fold(SnapshotCut.Nothing)(SnapshotCut.of(_, backend))
 
   def write(key: Array[Byte], value: Array[Byte]): Unit
 
@@ -45,13 +45,13 @@ private[rocksdb] final class ListSnapshot(
     descriptor: Option[StateDescriptor[_]],
     backend: KeyedStateBackend[_]
 ) extends SnapshotFilter(descriptor, backend) {
-  private[this] val parts = new KeyParts
-  private[this] val chunk = new ListChunk
-  private[this] val out = new OutputView(128)
+  private val parts = new KeyParts
+  private val chunk = new ListChunk
+  private val out = new OutputView(128)
 
   /** The head comes first, its elements last. */
-  private[this] var headKey: Array[Byte] = _
-  private[this] var head: ListChunk = _
+  private var headKey: Array[Byte] = _
+  private var head: ListChunk = _
 
   override def write(key: Array[Byte], value: Array[Byte]): Unit =
     if (parts.open(key).userKeyLength == 0) {
@@ -62,7 +62,7 @@ private[rocksdb] final class ListSnapshot(
     } else if (isBeside(key)) writeElements(chunk.open(value))
 
   /** Compaction may have dropped a head before the chunks that were older; nothing in them is alive. */
-  private[this] def isBeside(key: Array[Byte]): Boolean = head != null && head.isSplit &&
+  private def isBeside(key: Array[Byte]): Boolean = head != null && head.isSplit &&
     headKey.length == parts.prefixLength && key.startsWith(headKey)
 
   override def finish(): Unit = if (head != null) {
@@ -70,14 +70,14 @@ private[rocksdb] final class ListSnapshot(
     head = null
   }
 
-  private[this] def writeAccess(): Unit = {
+  private def writeAccess(): Unit = {
     out.clear()
     out.writeLong(head.access.time)
     out.writeLong(head.access.below)
     writer.record(headKey, 0, headKey.length, out.array, 0, out.length)
   }
 
-  private[this] def writeElements(from: ListChunk): Unit = while (from.next())
+  private def writeElements(from: ListChunk): Unit = while (from.next())
     if (keeps(from.array, from.valueOffset, head.access, from.number)) {
       out.clear()
       out.writeBytes(headKey)

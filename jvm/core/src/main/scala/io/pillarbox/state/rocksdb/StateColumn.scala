@@ -4,13 +4,13 @@ import io.pillarbox.state.changelog.StateMeta
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * The column family of one state, or of what else is kept beside states, and which entries of the cache it or a commit lacks.
+ * The column family of one state, or of what else is kept beside states, and which entries of the cache it or
+ * a commit lacks.
  *
  * @param id short name in the cache
  * @param streamId that of the state in streams
- * @param log
- *   of a list's chunks: what else a commit must tell of its elements ([[ListChanges]]), a column without family, of which
- *   nothing reaches the database; null otherwise
+ * @param log of a list's chunks: what else a commit must tell of its elements ([[ListChanges]]), a column
+ *   without family, of which nothing reaches the database; null otherwise
  * @param cache that its entries are in
  * @param keyGroupWidth how many bytes of a key name its group
  */

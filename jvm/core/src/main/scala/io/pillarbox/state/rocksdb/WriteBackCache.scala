@@ -5,9 +5,9 @@ import java.util
 import io.pillarbox.api.{Bytes, OutputView}
 
 /**
- * Entries of several column families by their bytes, in one arena: what was read, and what was written but isn't in
- * RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches of objects would with every entry.
- * Not thread-safe.
+ * Entries of several column families by their bytes, in one arena: what was read, and what was written but
+ * isn't in RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches of objects
+ * would with every entry. Not thread-safe.
  *
  * Entries only leave all at once, by [[clear]].
  *
@@ -17,17 +17,17 @@ import io.pillarbox.api.{Bytes, OutputView}
 private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) extends AutoCloseable {
   import WriteBackCache._
 
-  private[this] var index = new Array[Long](1024)
-  private[this] var shift = 22
-  private[this] var columns = new Array[Int](512)
-  private[this] var keyAt = new Array[Int](512)
-  private[this] var keyLengths = new Array[Int](512)
-  private[this] var valueAt = new Array[Int](512)
-  private[this] var valueLengths = new Array[Int](512)
-  private[this] var valueRoom = new Array[Int](512)
-  private[this] var flags = new Array[Byte](512)
-  private[this] val arena = new OutputView(16 << 10)
-  private[this] var limit = ownLimit
+  private var index = new Array[Long](1024)
+  private var shift = 22
+  private var columns = new Array[Int](512)
+  private var keyAt = new Array[Int](512)
+  private var keyLengths = new Array[Int](512)
+  private var valueAt = new Array[Int](512)
+  private var valueLengths = new Array[Int](512)
+  private var valueRoom = new Array[Int](512)
+  private var flags = new Array[Byte](512)
+  private val arena = new OutputView(16 << 10)
+  private var limit = ownLimit
 
   /** How many entries there are; they are named by 0 until this. */
   var size = 0
@@ -92,7 +92,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   def isBetween(entry: Int, from: Array[Byte], until: Array[Byte]): Boolean =
     compareKey(entry, from) >= 0 && compareKey(entry, until) < 0
 
-  private[this] def compareKey(entry: Int, other: Array[Byte]): Int = {
+  private def compareKey(entry: Int, other: Array[Byte]): Int = {
     val at = keyAt(entry)
     util.Arrays.compareUnsigned(arena.array, at, at + keyLengths(entry), other, 0, other.length)
   }
@@ -148,7 +148,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   }
 
   /** Moves the value to where it has room. */
-  private[this] def makeRoom(entry: Int, room: Int): Unit = {
+  private def makeRoom(entry: Int, room: Int): Unit = {
     val at = arena.length
     arena.reserve(room)
     arena.writeBytes(arena.array, valueAt(entry), valueLengths(entry))
@@ -170,33 +170,33 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** What it took beyond its own memory is free for others; it must not be used again. */
   override def close(): Unit = giveBack()
 
-  private[this] def growLimit(): Boolean = {
+  private def growLimit(): Boolean = {
     val step = math.max(1, ownLimit / 2)
     val grows = limit <= MaxLimit - step && shared.tryTake(step.toLong)
     if (grows) limit += step
     grows
   }
 
-  private[this] def giveBack(): Unit = {
+  private def giveBack(): Unit = {
     if (limit > ownLimit) shared.giveBack((limit - ownLimit).toLong)
     limit = ownLimit
   }
 
-  private[this] def matches(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
+  private def matches(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
     columns(entry) == column && keyLengths(entry) == keyLength &&
       util.Arrays.equals(arena.array, keyAt(entry), keyAt(entry) + keyLength, key, 0, keyLength)
 
-  private[this] def hashOf(column: Int, key: Array[Byte], keyLength: Int): Int =
+  private def hashOf(column: Int, key: Array[Byte], keyLength: Int): Int =
     Bytes.hash(key, 0, keyLength) + column * 0x85ebca6b
 
-  private[this] def enter(into: Array[Long], hash: Int, entry: Int): Unit = {
+  private def enter(into: Array[Long], hash: Int, entry: Int): Unit = {
     val mask = into.length - 1
     var slot = (hash * Phi) >>> shift
     while (into(slot) != 0L) slot = (slot + 1) & mask
     into(slot) = (hash.toLong << 32) | (entry + 1)
   }
 
-  private[this] def enlargeIndex(): Unit = {
+  private def enlargeIndex(): Unit = {
     val larger = new Array[Long](index.length * 2)
     shift -= 1
     var entry = 0
@@ -208,15 +208,15 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     index = larger
   }
 
-  private[this] def enlarge(): Unit = resize(size * 2)
+  private def enlarge(): Unit = resize(size * 2)
 
-  private[this] def shrink(): Unit = {
+  private def shrink(): Unit = {
     index = new Array[Long](1024)
     shift = 22
     resize(512)
   }
 
-  private[this] def resize(capacity: Int): Unit = {
+  private def resize(capacity: Int): Unit = {
     columns = util.Arrays.copyOf(columns, capacity)
     keyAt = util.Arrays.copyOf(keyAt, capacity)
     keyLengths = util.Arrays.copyOf(keyLengths, capacity)

@@ -1,16 +1,16 @@
 package io.pillarbox.state.rocksdb
 
 /**
- * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them all, then a random
- * sample, for asking RocksDB costs more than the write. So a count of many is exact where either all or none add one, and
- * right on average elsewhere. RocksDB's estimate of its keys counts each overwrite until a compaction, and not what the cache
- * holds back. Not thread-safe.
+ * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them
+ * all, then a random sample, for asking RocksDB costs more than the write. So a count of many is exact where
+ * either all or none add one, and right on average elsewhere. RocksDB's estimate of its keys counts each
+ * overwrite until a compaction, and not what the cache holds back. Not thread-safe.
  */
 private[rocksdb] final class WriteCensus {
   import WriteCensus._
 
-  private[this] var asked = 0
-  private[this] val sample = new Sample(OneInBits)
+  private var asked = 0
+  private val sample = new Sample(OneInBits)
 
   /** How many writes the next one stands for in the count; 0: it need not be looked at. */
   def weight(): Int =
@@ -29,7 +29,7 @@ private object WriteCensus {
 
 /** Picks one in `2^bits` at random, by Marsaglia's xorshift. Not thread-safe. */
 private[rocksdb] final class Sample(bits: Int) {
-  private[this] var random = 0x2545f4914f6cdd1dL
+  private var random = 0x2545f4914f6cdd1dL
 
   def isNext(): Boolean = {
     random ^= random << 13

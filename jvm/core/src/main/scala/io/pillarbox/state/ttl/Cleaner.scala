@@ -3,8 +3,9 @@ package io.pillarbox.state.ttl
 import io.pillarbox.state._
 
 /**
- * Clears away what is expired under other keys, a few entries an access, so that what nobody reads any more goes away at a
- * small, fixed cost. The entries of some accesses are looked at together, at the first of them.
+ * Clears away what is expired under other keys, a few entries an access, so that what nobody reads any more
+ * goes away at a small, fixed cost. The entries of some accesses are looked at together, at the first of
+ * them.
  */
 private[pillarbox] final class Cleaner(
     policy: TtlPolicy,
@@ -12,10 +13,10 @@ private[pillarbox] final class Cleaner(
     backend: KeyedStateBackend[_],
     gone: ExpirySink
 ) {
-  private[this] val entries = if (raw.sweeps) policy.config.cleanup.incrementalEntries else 0
-  private[this] val accesses =
+  private val entries = if (raw.sweeps) policy.config.cleanup.incrementalEntries else 0
+  private val accesses =
     if (entries == 0) 0 else math.max(1, math.min(Cleaner.Accesses, Cleaner.Entries / entries))
-  private[this] var accessesToGo = 1
+  private var accessesToGo = 1
 
   if (entries > 0 && policy.config.cleanup.incrementalEveryRecord) backend.onEveryRecord(() => sweep(1))
 
@@ -34,7 +35,7 @@ private[pillarbox] final class Cleaner(
     raw.sweep(count, policy.limit(now), policy.first(now), gone)
   }
 
-  private[this] def sweepInTurn(): Unit =
+  private def sweepInTurn(): Unit =
     if (accesses == 0) accessesToGo = Int.MaxValue
     else {
       accessesToGo = 1

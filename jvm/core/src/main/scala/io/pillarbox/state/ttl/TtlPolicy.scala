@@ -9,14 +9,15 @@ import io.pillarbox.state._
 /**
  * The decisions of one TTL configuration over primitive timestamps. Allocates nothing.
  *
- * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
- * switched on): its life starts at the first watermark that is known to the backend, else when it is met with a time known.
+ * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL
+ * was switched on): its life starts at the first watermark that is known to the backend, else when it is met
+ * with a time known.
  */
 private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
-  private[this] val clock = backend.clock
-  private[this] val ttl = config.ttlMs
-  private[this] val eventTime = config.timeDomain == TimeDomain.EVENT_TIME
-  private[this] val renewsOnRead = config.updateType == UpdateType.ON_READ_AND_WRITE
+  private val clock = backend.clock
+  private val ttl = config.ttlMs
+  private val eventTime = config.timeDomain == TimeDomain.EVENT_TIME
+  private val renewsOnRead = config.updateType == UpdateType.ON_READ_AND_WRITE
 
   val returnsExpired: Boolean = config.visibility == Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
@@ -28,7 +29,9 @@ private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: Ke
   /** The time by which entries of other keys than the current one are cleared away, at `now`. */
   def cleanupTime(now: Long): Long = if (eventTime) clock.cleanupWatermark else now
 
-  /** A timestamp at or below the result is expired at `now` (or Unknown): ts + ttl <= now, without overflow. */
+  /**
+   * A timestamp at or below the result is expired at `now` (or Unknown): ts + ttl <= now, without overflow.
+   */
   def limit(now: Long): Long = {
     val limit = now - ttl
     if (limit > now) StateClock.Unknown else limit
@@ -49,7 +52,10 @@ private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: Ke
   def first(now: Long): Long =
     if (now == StateClock.Unknown || start == StateClock.Unknown) now else start
 
-  /** The timestamp of a value that was met alive at `now` and stored with this one; no change where no time is known. */
+  /**
+   * The timestamp of a value that was met alive at `now` and stored with this one; no change where no time is
+   * known.
+   */
   def afterRead(now: Long, timestamp: Long): Long =
     if (renewsOnRead) stamp(now, timestamp)
     else if (timestamp == StateClock.Unknown) first(now)
@@ -58,7 +64,10 @@ private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: Ke
   /** What reading raises the timestamps of a list's elements to; Unknown for nothing. */
   def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
 
-  /** The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is known. */
+  /**
+   * The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is
+   * known.
+   */
   def stamp(now: Long, stored: Long): Long =
     if (eventTime) math.max(stamp(now), known(stored))
     else if (now == StateClock.Unknown) stored

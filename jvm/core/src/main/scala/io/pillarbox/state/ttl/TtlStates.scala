@@ -6,7 +6,7 @@ import io.pillarbox.state._
 /** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
 private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends State {
-  private[this] val listener = raw.descriptor.expiryListener.orElse(null)
+  private val listener = raw.descriptor.expiryListener.orElse(null)
 
   /** Told of what is removed already, for the listener. */
   protected final val gone: ExpirySink =
@@ -64,11 +64,11 @@ private final class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
     if (policy.returnsExpired) readAll(now) else read(now, gone)
   }
 
-  private[this] def read(now: Long, gone: ExpirySink): Iterator[T] =
+  private def read(now: Long, gone: ExpirySink): Iterator[T] =
     raw.read(policy.limit(now), policy.raise(now), policy.first(now), gone)
 
   /** With those that were expired until now, in their places. */
-  private[this] def readAll(now: Long): Iterator[T] = {
+  private def readAll(now: Long): Iterator[T] = {
     val all = raw.elements.toVector
     var isAll = true
     val alive = read(
@@ -142,7 +142,7 @@ private final class TtlMapState[UK, UV](
   override protected def cursor(): StampedCursor[UK, UV] = new Judged(cleaner.now(), raw.cursor(few = false))
 
   /** Removes an expired entry; gives its value if it may be seen once more. */
-  private[this] def drop(at: StampedCursor[UK, UV]): UV = {
+  private def drop(at: StampedCursor[UK, UV]): UV = {
     val (key, value) = (at.key, at.value)
     at.take()
     at.remove()
@@ -153,8 +153,8 @@ private final class TtlMapState[UK, UV](
   private final class Judged(now: Long, at: StampedCursor[UK, UV]) extends StampedCursor[UK, UV] {
 
     /** The value of an expired entry, which is removed already. */
-    private[this] var expired: UV = _
-    private[this] var tookExpired = false
+    private var expired: UV = _
+    private var tookExpired = false
 
     override def next(): Boolean = {
       expired = null.asInstanceOf[UV]
@@ -172,7 +172,7 @@ private final class TtlMapState[UK, UV](
       found
     }
 
-    private[this] def renew(): Unit = {
+    private def renew(): Unit = {
       val stamp = at.stamp
       val next = policy.afterRead(now, stamp)
       if (next != stamp) at.restamp(next)

@@ -12,12 +12,12 @@ import org.apache.spark.sql.types.StructType
 /**
  * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
  *
- * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs something.
- * For the same reason all is given back when the last row has been emitted, and not at the end of the task, which may
- * have other partitions to read (`coalesce`).
+ * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs
+ * something. For the same reason all is given back when the last row has been emitted, and not at the end of
+ * the task, which may have other partitions to read (`coalesce`).
  *
- * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which waits,
- * but with `poll`: so it can hand out rows of its own that are ready while this one has none.
+ * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which
+ * waits, but with `poll`: so it can hand out its rows that are ready while this one has none.
  */
 private[pillarbox] final class AsyncIOIterator(
     task: AsyncIOTask,
@@ -55,8 +55,8 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /**
-   * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator that is
-   * chained behind this one goes on in it.
+   * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator
+   * that is chained behind this one goes on in it.
    */
   private def awaitRow(): Boolean = {
     if (!started) start()
@@ -71,8 +71,8 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /**
-   * Does what can be done without waiting, until there is a row, and says where that has led. For an operator that has
-   * this one's lane, inside it.
+   * Does what can be done without waiting, until there is a row, and says where that has led. For an operator
+   * that has this one's lane, inside it.
    */
   private[async] def poll(): Polled = {
     if (!started) start()

@@ -20,7 +20,8 @@ private[pillarbox] object OnError {
 private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
 /**
- * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with jitter.
+ * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with
+ * jitter.
  *
  * @param retryOn
  *   for a function of the JVM: the classes of exceptions that are worth it; none named: all

@@ -40,10 +40,11 @@ private[pillarbox] final case class AsyncIOTask(
   val inputSchema: StructType = StructType(inputOrdinals.map(childSchema.fields(_)))
 
   /**
-   * The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty one.
+   * The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty
+   * one.
    *
    * @param partition
-   *   its number among those of the operator; a task may have several, and then a number of its own
+   *   its number among those of the operator; a task may have several, and then another number
    */
   def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
     new AsyncIOIterator(copy(callScope = s"$callScope-$partition"), input, TaskContext.get())
@@ -76,13 +77,14 @@ private[pillarbox] final case class AsyncIOTask(
   }
 
   /**
-   * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free does not
-   * wait for the way to the JVM and back. None where another rule than the capacity says when a call may start: a gate,
-   * a thread, a group, or the order, in which a call that is done keeps its place until the row has left.
+   * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free
+   * does not wait for the way to the JVM and back. None where another rule than the capacity says when a call
+   * may start: a gate, a thread, a group, or the order, in which a call that is done keeps its place until
+   * the row has left.
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.batchSize.nonEmpty || spec.isGated || spec.threadLimit.nonEmpty
+      spec.mode == "jvm" || spec.ordered || spec.isGated || spec.batchSize.orElse(spec.threadLimit).nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 

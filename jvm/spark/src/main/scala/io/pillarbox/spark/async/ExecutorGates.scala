@@ -20,8 +20,8 @@ private[pillarbox] final class HeldGate private[async] (val gate: CallGate, rele
 /**
  * The limits that all tasks of one operator share in an executor, by the operator's id. Thread-safe.
  *
- * A gate lives as long as a task holds it. One that limits a rate lives on until a new one would let through just as
- * much, so that the rate holds over micro-batches.
+ * A gate lives as long as a task holds it. One that limits a rate lives on until a new one would let through
+ * just as much, so that the rate holds over micro-batches.
  *
  * @param nanoTime
  *   from an arbitrary origin

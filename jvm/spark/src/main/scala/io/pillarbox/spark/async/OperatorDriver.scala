@@ -10,10 +10,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Runs one async operator on the thread that pulls its rows, from the first row to the last. All inside its lane.
+ * Runs one async operator on the thread that pulls its rows, from the first row to the last. All inside its
+ * lane.
  *
- * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row, or no
- * more rows, the default action is suspended and the thread sleeps on the mailbox.
+ * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row,
+ * or no more rows, the default action is suspended and the thread sleeps on the mailbox.
  *
  * @param progress
  *   told when a step may do something again after one had nothing to do

@@ -9,7 +9,9 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
-/** How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM. */
+/**
+ * How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM.
+ */
 private sealed abstract class TaskCalls {
 
   def function: AsyncFunction[InternalRow, InternalRow]

@@ -5,7 +5,10 @@ import scala.util.matching.Regex
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** The texts of errors that both sides raise, as the Python package has them (`errors.json`, which travels in the jar). */
+/**
+ * The texts of errors that both sides raise, as the Python package has them (`errors.json`, which travels in
+ * the jar).
+ */
 private[pillarbox] object ErrorCatalogue {
   private val Parameter = """\{(\w+)(!r)?\}""".r
 

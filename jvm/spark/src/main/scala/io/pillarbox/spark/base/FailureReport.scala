@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 /**
- * What failed a task, as data, and as the text that carries it to whoever catches Spark's exception.
+ * What failed a task, as data, and as the text that carries it to the one who catches Spark's exception.
  *
  * @param errorType
  *   the Python class of the error
@@ -86,7 +86,7 @@ private[pillarbox] object FailureReport {
   def of(name: String, operator: String, parameters: (String, Any)*): FailureReport =
     titled(name, ErrorCatalogue.text(name, parameters: _*), operator)
 
-  /** An error with a text of its own. */
+  /** An error with a given text. */
   def titled(name: String, text: String, operator: String): FailureReport =
     FailureReport(ErrorCatalogue.typeOf(name), name, text, operator, name, text)
 

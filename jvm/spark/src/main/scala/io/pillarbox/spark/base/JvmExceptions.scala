@@ -5,7 +5,9 @@ import java.util.concurrent.{CompletionException, ExecutionException}
 import scala.annotation.tailrec
 import scala.util.Try
 
-/** A user's exceptions of the JVM in the words of messages. Whatever their methods do, these give an answer. */
+/**
+ * A user's exceptions of the JVM in the words of messages. Whatever their methods do, these give an answer.
+ */
 private[pillarbox] object JvmExceptions {
   private final val LongestMessage = 10000
   private final val LongestTrace = 10

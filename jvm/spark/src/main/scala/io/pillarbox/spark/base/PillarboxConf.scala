@@ -35,7 +35,8 @@ private[pillarbox] object PillarboxConf {
   val SnapshotEvery: PillarboxConf[Int] = new PillarboxConf(
     "spark.pillarbox.state.snapshotEvery",
     "10",
-    "After how many micro-batches a snapshot of a partition's state is taken, in the background. Fewer make a restart " +
+    "After how many micro-batches a snapshot of a partition's state is taken, in the background. Fewer " +
+      "make a restart " +
       "faster and cost more writing.",
     text => positive(text.trim.toInt.toLong).toInt
   )
@@ -50,7 +51,8 @@ private[pillarbox] object PillarboxConf {
   val MaintenanceInterval: PillarboxConf[Long] = new PillarboxConf(
     "spark.pillarbox.state.maintenanceInterval",
     "30s",
-    "How often an executor looks for state of queries that have ended or partitions that have moved, and closes it.",
+    "How often an executor looks for state of queries that have ended or partitions that have moved, and " +
+      "closes it.",
     text => positive(JavaUtils.timeStringAsSec(text)) * 1000
   )
 

@@ -11,12 +11,14 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads what the Python side sends, as case classes: `timeoutMs` from `timeout_ms`. What is left out or null has the field's
- * default, or is None; fields that a class doesn't have are for somebody else. Any thread.
+ * Reads what the Python side sends, as case classes: `timeoutMs` from `timeout_ms`. What is left out or null
+ * has the field's default, or is None; fields that a class doesn't have are for somebody else. Any thread.
  */
 private[pillarbox] object SpecJson {
 
-  /** @throws IllegalArgumentException if a field is missing, has no meaning, or is a number that does not fit */
+  /**
+   * @throws IllegalArgumentException if a field is missing, has no meaning, or is a number that does not fit
+   */
   def read[A: ClassTag](json: String): A =
     try mapper.readValue[A](json)
     catch {

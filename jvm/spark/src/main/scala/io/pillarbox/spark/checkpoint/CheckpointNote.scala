@@ -10,18 +10,17 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
- * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any data. The
- * types of states are beside the state itself.
+ * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any
+ * data. The types of states are beside the state itself.
  *
- * @param operator
- *   the form of the function: state of SQL expressions is not state of a function, and only functions that are called row by
- *   row have timers
+ * @param operator the form of the function: state of SQL expressions is not state of a function, and only
+ *   functions that are called row by row have timers
  * @param keyType
  *   the types of the key columns as DDL; their names don't matter
  * @param format
  *   Spark's format of checkpoints of state, which decides how files are named
  * @param name
- *   of the operator when the checkpoint began, for whoever reads it; not compared
+ *   of the operator when the checkpoint began, for readers; not compared
  * @param keys
  *   the key columns as they were then; not compared
  * @param isCoarse

@@ -19,11 +19,11 @@ import io.pillarbox.state.StateRestoreException
 private[pillarbox] final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
 
 /**
- * What a database consists of: sorted tables, which never change and are shared between snapshots, and the few small
- * files that tell what they mean.
+ * What a database consists of: sorted tables, which never change and are shared between snapshots, and the
+ * few small files that tell what they mean.
  *
- * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are bounded before memory is
- * taken.
+ * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are bounded before
+ * memory is taken.
  *
  * @param timersInside
  *   whether the timers are in the database; else they are the other part of the container
@@ -59,7 +59,10 @@ private[pillarbox] object DatabaseManifest {
   /** More tables are no database of ours: RocksDB's own limit of open files would be passed long before. */
   private final val MaxFiles = 1 << 20
 
-  /** Of one small file. RocksDB starts a new manifest of its own at a gigabyte; a checkpoint has a fresh, short one. */
+  /**
+   * Of one small file. RocksDB starts a new manifest by itself at a gigabyte; a checkpoint has a fresh,
+   * short one.
+   */
   final val MaxSmallBytes: Int = 64 << 20
 
   /**

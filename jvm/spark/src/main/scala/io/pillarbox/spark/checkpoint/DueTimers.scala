@@ -11,7 +11,8 @@ import org.apache.spark.sql.pillarbox.QueryState
 /**
  * Finds out when the timers in a checkpoint are due, from the headers of its newest deltas. On the driver.
  *
- * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts a query.
+ * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts
+ * a query.
  */
 private[pillarbox] object DueTimers extends QueryState {
   private final val Readers = 16

@@ -1,13 +1,17 @@
 package io.pillarbox.spark.checkpoint
 
-/** When the next timers of each kind are due, in milliseconds since 1970; `Long.MaxValue` where there is none. */
+/**
+ * When the next timers of each kind are due, in milliseconds since 1970; `Long.MaxValue` where there is none.
+ */
 private[pillarbox] final case class DueTimes(eventTime: Long, processingTime: Long) {
 
   /** The earlier time of each kind. */
   def min(that: DueTimes): DueTimes =
     DueTimes(math.min(eventTime, that.eventTime), math.min(processingTime, that.processingTime))
 
-  /** Whether a timer is due; none of event time is at a watermark of `Long.MinValue`, which stands for none. */
+  /**
+   * Whether a timer is due; none of event time is at a watermark of `Long.MinValue`, which stands for none.
+   */
   def areDue(watermark: Long, time: Long): Boolean =
     (watermark != Long.MinValue && eventTime <= watermark) || processingTime <= time
 }

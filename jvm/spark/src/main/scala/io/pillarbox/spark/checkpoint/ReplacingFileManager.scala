@@ -8,11 +8,11 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 }
 
 /**
- * Spark's manager for file systems with `rename` alone. Where that refuses to replace a file (Hadoop's local one; HDFS by
- * its specification), Spark's keeps the old file without a word; this one replaces it.
+ * Spark's manager for file systems with `rename` alone. Where that refuses to replace a file (Hadoop's local
+ * one; HDFS by its specification), Spark's keeps the old file without a word; this one replaces it.
  *
- * Under checkpoint format 1 two attempts of a task write one name, and what the later one goes on with must be what is
- * in the file. Only there the file is away for a moment, between two renames.
+ * Under checkpoint format 1 two attempts of a task write one name, and what the later one goes on with must
+ * be what is in the file. Only there the file is away for a moment, between two renames.
  */
 private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {

@@ -12,8 +12,9 @@ import org.apache.hadoop.fs.Path
 /**
  * The database files of a partition that its snapshots share, in a folder beside them.
  *
- * A file has a name of its own that begins with the version it was written for, is never changed, and is deleted when no
- * snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same way.
+ * A file has a unique name that begins with the version it was written for, is never changed, and is
+ * deleted when no snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same
+ * way.
  */
 private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
@@ -43,7 +44,8 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
       case missing: FileNotFoundException =>
         throw new StateRestoreException(
           "STATE_FILE_MISSING",
-          s"$source needs $path, which is not there. Restore the checkpoint from a backup, or start the query with a " +
+          s"$source needs $path, which is not there. Restore the checkpoint from a backup, or start the " +
+            "query with a " +
             "new one",
           missing
         )
@@ -51,8 +53,8 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
   }
 
   /**
-   * Deletes files written for versions before `version` that none of `used` has. Later ones may belong to a snapshot
-   * that is just being made.
+   * Deletes files written for versions before `version` that none of `used` has. Later ones may belong to a
+   * snapshot that is just being made.
    */
   def deleteUnused(version: Long, used: => Set[String]): Unit = {
     def isOld(name: String) = SharedTables.versionOf(name).exists(_ < version)
@@ -71,7 +73,8 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
     if (bytes != file.bytes || checksum != file.checksum)
       throw new StateRestoreException(
         "STATE_FILE_CORRUPT",
-        f"$path is damaged: it has $bytes bytes with checksum $checksum%08x and should have ${file.bytes} with " +
+        f"$path is damaged: it has $bytes bytes with checksum $checksum%08x and should have " +
+          f"${file.bytes} with " +
           f"${file.checksum}%08x. Restore the checkpoint from a backup, or start the query with a new one"
       )
   }

@@ -20,7 +20,8 @@ private[pillarbox] object StateFileKind {
 }
 
 /**
- * A file of a partition's folder, as its name tells: `12.delta`, or `12_<id>.delta` where ids are in the names.
+ * A file of a partition's folder, as its name tells: `12.delta`, or `12_<id>.delta` where ids are in the
+ * names.
  *
  * @param version
  *   that the state has with this file

@@ -14,7 +14,7 @@ import io.pillarbox.state.StateRestoreException
  * timers: the same
  * crc-32c of all before: i32
  * }}}
- * The contents have checksums of their own; this one covers that they belong together and are complete.
+ * The contents have their own checksums; this one covers that they belong together and are complete.
  */
 private[pillarbox] object StateFileFormat {
   private val Magic = 0x50424f5853544154L
@@ -119,7 +119,8 @@ private[pillarbox] object StateFileFormat {
 
   private def newer(source: String, version: Int) = new StateRestoreException(
     "STATE_FORMAT_NEWER",
-    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that wrote it, or newer"
+    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that " +
+      "wrote it, or newer"
   )
 
   private final class Chunks(out: DataOutputStream) extends OutputStream {

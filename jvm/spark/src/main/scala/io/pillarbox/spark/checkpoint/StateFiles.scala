@@ -13,7 +13,9 @@ import org.apache.hadoop.fs.{LocalFileSystem, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 
-/** The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all. */
+/**
+ * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.
+ */
 private[checkpoint] trait StateFiles {
 
   /** The names of all files, in no order; empty if the folder is not there. */
@@ -38,10 +40,16 @@ private[checkpoint] trait StateFiles {
 
 private[checkpoint] object StateFiles {
 
-  /** The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of checksums. */
+  /**
+   * The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of
+   * checksums.
+   */
   private val Unfinished = """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\.crc)?""".r
 
-  /** Of a file that is being written, or was when its process died, the name that it would get; None for others. */
+  /**
+   * Of a file that is being written, or was when its process died, the name that it would get; None for
+   * others.
+   */
   def unfinished(name: String): Option[String] = name match {
     case Unfinished(finished) => Some(finished)
     case _ => None
@@ -52,7 +60,10 @@ private[checkpoint] object StateFiles {
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
     else new ManagedStateFiles(folder, ReplacingFileManager.create(folder, conf))
 
-  /** By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its own). */
+  /**
+   * By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its
+   * own).
+   */
   private def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
     def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
     folder.toUri.getScheme == "file" &&
@@ -93,9 +104,9 @@ private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager
 }
 
 /**
- * The local file system, or one that is mounted into it. Hadoop starts a process for each of some ten questions that one
- * rename asks there, which takes longer than a small commit; and files of state have checksums of their own, so they
- * need no second file with one.
+ * The local file system, or one that is mounted into it. Hadoop starts a process for each of some ten
+ * questions that one rename asks there, which takes longer than a small commit; and files of state have
+ * their own checksums, so they need no second file with one.
  */
 private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
 

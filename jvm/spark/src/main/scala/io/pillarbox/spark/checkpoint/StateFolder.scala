@@ -6,7 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /**
- * The folder of one partition's state on the checkpoint file system. A file is there as a whole or not at all.
+ * The folder of one partition's state on the checkpoint file system. A file is there as a whole or not at
+ * all.
  *
  * One object for a task; several folders objects on one path may be used at the same time.
  */
@@ -32,7 +33,10 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
     finally in.close()
   }
 
-  /** Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it throws. */
+  /**
+   * Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it
+   * throws.
+   */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
   private[spark] def writeNamed(name: String)(content: OutputStream => Unit): Long =
@@ -44,8 +48,8 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
   private[spark] def deleteNamed(name: String): Unit = files.delete(name)
 
   /**
-   * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A writer that
-   * lives after all fails.
+   * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A
+   * writer that lives after all fails.
    */
   private[spark] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
     listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)

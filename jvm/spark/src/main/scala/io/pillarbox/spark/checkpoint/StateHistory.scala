@@ -10,8 +10,8 @@ import io.pillarbox.state.{StateException, StateRestoreException}
 /**
  * Which files lead to a version, and which no version needs any more.
  *
- * A snapshot counts only if it has the id of the delta of its version: one that an attempt took whose delta was then
- * replaced by another attempt's (checkpoint format 1) is of no use.
+ * A snapshot counts only if it has the id of the delta of its version: one that an attempt took whose delta
+ * was then replaced by another attempt's (checkpoint format 1) is of no use.
  */
 private[pillarbox] final class StateHistory(folder: StateFolder) {
 
@@ -43,8 +43,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   }
 
   /**
-   * Deletes what no version from `oldest` on needs that led to `current`: all before the snapshot that `oldest` is loaded
-   * from. Snapshots of attempts that lost count for nothing here.
+   * Deletes what no version from `oldest` on needs that led to `current`: all before the snapshot that
+   * `oldest` is loaded from. Snapshots of attempts that lost count for nothing here.
    */
   def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
     pathTo(ancestor(current, oldest)).headOption.filter(_.kind.isFull).foreach { first =>
@@ -85,7 +85,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
       .find(file => there(file) && (file.id.isDefined || !there(delta) || isOfOneAttempt(file, delta)))
   }
 
-  /** True too where that can't be read: whoever reads the file then tells of the damage. */
+  /** True too where that can't be read: the reader of the file then tells of the damage. */
   private def isOfOneAttempt(snapshot: StateFile, delta: StateFile): Boolean =
     try header(snapshot).id == header(delta).id
     catch { case _: StateException | _: IOException => true }
@@ -109,7 +109,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
 
   private def missing(version: StateVersion, file: StateFile) = new StateRestoreException(
     "STATE_FILE_MISSING",
-    s"State of version $version needs ${folder.pathOf(file)}, which is not there. Restore the checkpoint from a " +
+    s"State of version $version needs ${folder.pathOf(file)}, which is not there. Restore the checkpoint " +
+      "from a " +
       "backup, or start the query with a new one"
   )
 }

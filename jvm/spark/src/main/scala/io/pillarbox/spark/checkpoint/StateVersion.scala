@@ -1,7 +1,8 @@
 package io.pillarbox.spark.checkpoint
 
 /**
- * Which state: the number of micro-batches that led to it, and the id of the attempt that wrote the last of them.
+ * Which state: the number of micro-batches that led to it, and the id of the attempt that wrote the last of
+ * them.
  *
  * @param id
  *   None where Spark does not tell (checkpoint format 1), and for the empty state

@@ -24,7 +24,10 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   def note(operator: Long): CheckpointNote = operators.toMap.apply(operator)
 
-  /** The versions of an operator's state that can be read, in order: version n is the state after n micro-batches. */
+  /**
+   * The versions of an operator's state that can be read, in order: version n is the state after n
+   * micro-batches.
+   */
   def versions(operator: Long): Seq[Long] =
     batches.ids.map(_ + 1).filter(number => isThere(operator, number))
 

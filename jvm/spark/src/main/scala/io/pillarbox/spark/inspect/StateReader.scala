@@ -11,7 +11,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 private[pillarbox] object StateReader {
 
   /**
-   * The entries of one state, or the timers, of one version: read when the DataFrame is, a task for each partition.
+   * The entries of one state, or the timers, of one version: read when the DataFrame is, a task for each
+   * partition.
    *
    * @param operator
    *   its id

@@ -15,8 +15,8 @@ import org.apache.spark.{Partition, SparkContext, TaskContext}
 private final case class StoredPartition(index: Int, folder: String, version: StateVersion) extends Partition
 
 /**
- * The rows of one version of state, a task for each partition. The state is loaded into a database of its own, which is
- * gone when the task ends; the query that wrote it may go on meanwhile.
+ * The rows of one version of state, a task for each partition. The state is loaded into a database of its
+ * own, which is gone when the task ends; the query that wrote it may go on meanwhile.
  */
 private final class StoredRowsRDD(
     context: SparkContext,
@@ -37,7 +37,8 @@ private final class StoredRowsRDD(
     val loader = new StateLoader(folder, () => make(None), database => Some(make(Some(database))))
     val versioned = loader.load(partition.version)
     val toUnsafe = UnsafeProjection.create(layout.schema)
-    // What the rows are made of is on the local disk by then; and the task may end on another thread than this one.
+    // What the rows are made of is on the local disk by then; and the task may end on another thread than
+    // this one.
     try layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
     finally versioned.close()
   }

@@ -12,8 +12,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Writes the rows of initial state, those of a key one after the other, into the states of an operator that has just been
- * opened. Task thread only.
+ * Writes the rows of initial state, those of a key one after the other, into the states of an operator that
+ * has just been opened. Task thread only.
  *
  * An entry without a timestamp starts its life now, as far as the time is known.
  */

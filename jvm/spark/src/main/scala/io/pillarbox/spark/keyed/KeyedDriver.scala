@@ -14,8 +14,9 @@ import org.apache.spark.sql.pillarbox.TaskKills
 /**
  * Steps the order of one operator's rows and timers, on the thread that pulls its rows and inside its lane.
  *
- * The default action takes a step; an operator's answers come as mail. While the operator refuses an event, or has
- * answers to give before the order can go on, the default action is suspended and the thread sleeps on the mailbox.
+ * The default action takes a step; an operator's answers come as mail. While the operator refuses an event,
+ * or has answers to give before the order can go on, the default action is suspended and the thread sleeps on
+ * the mailbox.
  */
 private final class KeyedDriver(
     task: KeyedTask,
@@ -59,7 +60,10 @@ private final class KeyedDriver(
     state.isClaimed = true
   }
 
-  /** State that the function no longer declares would be kept for ever, and a renamed one be empty without a word. */
+  /**
+   * State that the function no longer declares would be kept for ever, and a renamed one be empty without a
+   * word.
+   */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
     if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)

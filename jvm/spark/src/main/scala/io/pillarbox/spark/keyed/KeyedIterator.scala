@@ -10,11 +10,12 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.pillarbox.TaskThreads
 
 /**
- * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is out, the
- * state is committed.
+ * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is
+ * out, the state is committed.
  *
- * In a batch, nothing is opened for a partition without rows or initial state; in a stream, the function is not opened for one that has
- * neither rows nor due timers, once it has been: most partitions of a small micro-batch are like that.
+ * In a batch, nothing is opened for a partition without rows or initial state; in a stream, the function is
+ * not opened for one that has neither rows nor due timers, once it has been: most partitions of a small
+ * micro-batch are like that.
  *
  * @param initial
  *   the rows of the state that the query starts with
@@ -56,9 +57,9 @@ private[pillarbox] final class KeyedIterator(
   }
 
   /**
-   * Who takes some rows only, as `isEmpty()` in foreachBatch does, gets a micro-batch that is processed all the same:
-   * the next one goes on from its state. Not registered before rows come, when whatever they are made of has been
-   * started: what is registered last is called first.
+   * Who takes some rows only, as `isEmpty()` in foreachBatch does, gets a micro-batch that is processed all
+   * the same: the next one goes on from its state. Not registered before rows come, when whatever they are
+   * made of has been started: what is registered last is called first.
    */
   private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
     isEndEnsured = true

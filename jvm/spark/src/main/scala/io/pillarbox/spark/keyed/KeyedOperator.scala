@@ -8,9 +8,10 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
  * One form of keyed process functions (a class of the JVM, SQL expressions, a Python function) at work on one
  * partition, for one micro-batch or one task of a batch. Mailbox thread only.
  *
- * It is opened, and its [[target]] given rows and timers in the order that `core` has for them; then it is closed. What the
- * target refuses is offered again, without spinning, when the operator calls [[KeyedOperatorContext.resume]]. All answers
- * must have been given, rows collected, state and timers changed, when the order is done: what follows is the commit.
+ * It is opened, and its [[target]] given rows and timers in the order that `core` has for them; then it is
+ * closed. What the target refuses is offered again, without spinning, when the operator calls
+ * [[KeyedOperatorContext.resume]]. All answers must have been given, rows collected, state and timers
+ * changed, when the order is done: what follows is the commit.
  */
 private[pillarbox] trait KeyedOperator {
 
@@ -23,10 +24,15 @@ private[pillarbox] trait KeyedOperator {
   /** What rows and timers are given to. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]
 
-  /** Frees what belongs to the task. Once, also after a failure; what was taken and is not answered is dropped. */
+  /**
+   * Frees what belongs to the task. Once, also after a failure; what was taken and is not answered is
+   * dropped.
+   */
   def close(): Unit
 
-  /** Called from another thread when the task is killed while its thread can't be reached: only wakes that up. */
+  /**
+   * Called from another thread when the task is killed while its thread can't be reached: only wakes that up.
+   */
   def abort(): Unit = ()
 }
 
@@ -37,8 +43,9 @@ private[pillarbox] trait KeyedOperatorFactory extends Serializable {
   def form: String
 
   /**
-   * What its operator computes from rows and state, for Spark's optimizer to work on with the rest of the query: it puts a
-   * micro-batch's time in the place of the current time, and replaces what no task can evaluate.
+   * What its operator computes from rows and state, for Spark's optimizer to work on with the rest of the
+   * query: it puts a micro-batch's time in the place of the current time, and replaces what no task can
+   * evaluate.
    */
   def expressions: Seq[Expression] = Nil
 

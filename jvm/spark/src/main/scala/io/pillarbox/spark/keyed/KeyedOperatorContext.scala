@@ -43,8 +43,8 @@ private[pillarbox] trait KeyedOperatorContext {
   def backend: KeyedStateBackend[UnsafeRow]
 
   /**
-   * Timers of the backend's current key; in a batch, while its rows run, and none can be registered at its end.
-   * Registering an event-time timer where there is no event time is an error that says what to do.
+   * Timers of the backend's current key; in a batch, while its rows run, and none can be registered at its
+   * end. Registering an event-time timer where there is no event time is an error that says what to do.
    */
   def timers: InternalTimerService[UnsafeRow]
 
@@ -55,8 +55,8 @@ private[pillarbox] trait KeyedOperatorContext {
   def collect(row: InternalRow): Unit
 
   /**
-   * Emits rows that are made when they are asked for, and may be one object. What they are made of must stay as it is
-   * until [[settleRows]].
+   * Emits rows that are made when they are asked for, and may be one object. What they are made of must stay
+   * as it is until [[settleRows]].
    */
   private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit
 
@@ -77,8 +77,8 @@ private[pillarbox] trait KeyedOperatorContext {
   def taskContext: TaskContext
 
   /**
-   * What this operator wants to find again in the next micro-batch of the partition on this executor, such as an
-   * opened function; null at first. Closed with the partition's state.
+   * What this operator wants to find again in the next micro-batch of the partition on this executor, such as
+   * an opened function; null at first. Closed with the partition's state.
    */
   var kept: AutoCloseable
 

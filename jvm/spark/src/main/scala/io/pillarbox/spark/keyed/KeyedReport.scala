@@ -5,7 +5,9 @@ import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
-/** Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote. */
+/**
+ * Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote.
+ */
 private[pillarbox] final case class KeyedReport(
     nextTimers: NextTimers,
     checkpoints: StatefulExec.CheckpointReport

@@ -22,8 +22,8 @@ import org.apache.spark.sql.types.StructType
  *   rows wait for the watermark and run in time order
  * @param inputs
  *   the columns that the function is given besides key and timestamp; empty for all
- * @param tags
- *   the side outputs; with any, `returns` has the column of the tag, those of the main output, and a struct for each
+ * @param tags the side outputs; with any, `returns` has the column of the tag, those of the main output, and
+ *   a struct for each
  * @param initial
  *   the states that the query starts with
  * @param json

@@ -63,7 +63,10 @@ private[pillarbox] final case class KeyedTask(
   def keyProjection(): Projection =
     UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
 
-  /** Where the key is in an input row, if it is one column whose eight bytes are the key's as they are; else -1. */
+  /**
+   * Where the key is in an input row, if it is one column whose eight bytes are the key's as they are; else
+   * -1.
+   */
   def wordOrdinal: Int = keys match {
     case Seq(key) if KeyedTask.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
     case _ => -1
@@ -91,8 +94,9 @@ private[pillarbox] final case class KeyedTask(
 private[pillarbox] object KeyedTask {
 
   /**
-   * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for batches that are
-   * sent once; a frame comes with the state of its keys, so that smaller ones send more of it.
+   * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for
+   * batches that are sent once; a frame comes with the state of its keys, so that smaller ones send more of
+   * it.
    */
   def maxRowsPerBatch(conf: SQLConf): Int = {
     val setting = SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH

@@ -7,16 +7,15 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
  *
- * Not a deterministic node, and the optimiser does not know it: no filter is pushed below it, so a row that the
- * query filters afterwards is still called. Columns that nobody needs are pruned below it.
+ * Not a deterministic node, and the optimiser does not know it: no filter is pushed below it, so a row that
+ * the query filters afterwards is still called. Columns that nobody needs are pruned below it.
  *
  * @param inputs
  *   the child's columns that the function is given
  * @param results
  *   the columns that it adds
- * @param operatorId
- *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used; limits that are
- *   shared by tasks go by it
+ * @param operatorId names this call of `async_io` in every executor of the application, wherever its
+ *   DataFrame is used; limits that are shared by tasks go by it
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,

@@ -6,11 +6,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.pillarbox.MicroBatches
 
 /**
- * Names calls, so that a service can tell a repeated call from a new one. A call's id is its operator's scope, the number
- * of the partition among those of the operator, and the number of the row in the partition.
+ * Names calls, so that a service can tell a repeated call from a new one. A call's id is its operator's
+ * scope, the number of the partition among those of the operator, and the number of the row in the partition.
  *
- * In a streaming query the scope is made of the query's id, the batch's number and the operator's place in the plan: all
- * are the same when the batch is run again, also by another driver. Elsewhere the scope comes with the operator.
+ * In a streaming query the scope is made of the query's id, the batch's number and the operator's place in
+ * the plan: all are the same when the batch is run again, also by another driver. Elsewhere the scope comes
+ * with the operator.
  */
 private object CallIdentity {
 
@@ -23,7 +24,10 @@ private object CallIdentity {
     inStream.orElse(spec.callScope).getOrElse(operatorId)
   }
 
-  /** By number among those that look alike, so that other operators may come and go between two runs of a program. */
+  /**
+   * By number among those that look alike, so that other operators may come and go between two runs of a
+   * program.
+   */
   private def placeIn(plan: LogicalPlan, spec: AsyncIOSpec, operatorId: String): Option[Int] = {
     val alike = plan.collectWithSubqueries {
       case other: AsyncIO if other.spec.signature == spec.signature => other.operatorId

@@ -10,7 +10,10 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
-/** Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the driver. */
+/**
+ * Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the
+ * driver.
+ */
 private[pillarbox] final class KeyedPlanner(
     df: DataFrame,
     spec: KeyedSpec,
@@ -92,7 +95,10 @@ private[pillarbox] final class KeyedPlanner(
     Alias(Cast(column, wanted, Some(zone)), column.name)()
   }
 
-  /** The event time that goes out under its own name still is the event time, for stateful operators after this one. */
+  /**
+   * The event time that goes out under its own name still is the event time, for stateful operators after
+   * this one.
+   */
   private def result(field: StructField): Attribute = {
     val isTime = timestamp.exists(time =>
       isWatermarked(time) && time.name == field.name && time.dataType == field.dataType

@@ -64,8 +64,8 @@ private[pillarbox] final case class KeyedProcess(
 }
 
 /**
- * State that a query starts with: rows of static data, computed when the first tasks are made. No child of the node, for
- * it is no input of the query.
+ * State that a query starts with: rows of static data, computed when the first tasks are made. No child of
+ * the node, for it is no input of the query.
  */
 private[pillarbox] final case class InitialPlan(
     session: SparkSession,

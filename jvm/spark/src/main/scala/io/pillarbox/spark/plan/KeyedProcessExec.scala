@@ -18,8 +18,8 @@ import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExe
 /**
  * Runs `node` on a stream: a stateful operator like Spark's own, with state of ours.
  *
- * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is asked for
- * only when a timer is due.
+ * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is
+ * asked for only when a timer is due.
  */
 private[pillarbox] final case class KeyedProcessExec(
     node: KeyedProcess,
@@ -59,8 +59,8 @@ private[pillarbox] final case class KeyedProcessExec(
     }
 
   /**
-   * Asked between micro-batches. Event-time timers are due by the watermark to come, processing-time timers by the
-   * clock that the next micro-batch will be stamped with.
+   * Asked between micro-batches. Event-time timers are due by the watermark to come, processing-time timers
+   * by the clock that the next micro-batch will be stamped with.
    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
     nextTimers.areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)

@@ -17,8 +17,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   }
 
   /**
-   * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and lets timers wake
-   * its queries.
+   * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and
+   * lets timers wake its queries.
    */
   def register(session: SparkSession): Unit = session.synchronized {
     RestartWakeUp.register(session, _.analyzedPlan.exists(_.isInstanceOf[KeyedProcess]), DueTimers)

@@ -24,9 +24,8 @@ private[pillarbox] final case class InitialLayout(columns: Seq[Attribute], state
  *
  * @param state
  *   the name of the state, or that which stands for the timers
- * @param isEntry
- *   whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is read, one row an entry;
- *   otherwise all that a key has in the state
+ * @param isEntry whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
+ *   read, one row an entry; otherwise all that a key has in the state
  */
 private[pillarbox] final case class InitialColumn(
     state: String,
@@ -52,9 +51,8 @@ private[pillarbox] object InitialKind {
  *   of the value, accumulator, element or entry, as Catalyst has it
  * @param mapKeyType
  *   of a map's keys, else null
- * @param write
- *   takes a map's key (or null), a value for the current key, and its time in milliseconds, Unknown for a write that
- *   happens now
+ * @param write takes a map's key (or null), a value for the current key, and its time in milliseconds,
+ *   Unknown for a write that happens now
  */
 private[pillarbox] final case class InitialTarget(
     kind: InitialKind,

@@ -11,8 +11,8 @@ import org.apache.spark.sql.pillarbox.StatePartition
 /**
  * The state that this executor keeps open between micro-batches. Thread-safe.
  *
- * Whoever checks state out has it alone, and checks it in again once its changes are committed; if that fails it closes
- * it instead, so what is in here is always exactly some committed version.
+ * The task that checks state out has it alone, and checks it in again once its changes are committed; if that
+ * fails it closes it instead, so what is in here is always exactly some committed version.
  */
 private[pillarbox] object OpenStates {
   private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
@@ -55,7 +55,9 @@ private[pillarbox] object OpenStates {
   /** Closes the state of a partition that this executor has no use for any more. */
   def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
 
-  /** Runs `action` on idle state; whoever wants to check it out meanwhile waits. False if it isn't idle. */
+  /**
+   * Runs `action` on idle state; a task that wants to check it out meanwhile waits. False if it isn't idle.
+   */
   private[state] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
     val state = idle.get(partition)
     state != null && state.reserve() && {

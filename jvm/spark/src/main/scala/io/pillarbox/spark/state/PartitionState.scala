@@ -7,8 +7,8 @@ import io.pillarbox.timer._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * State and timers of one partition, with the clocks they go by. Stays open in the executor between micro-batches; one
- * task at a time uses it, and takes it over by [[takeOver]].
+ * State and timers of one partition, with the clocks they go by. Stays open in the executor between
+ * micro-batches; one task at a time uses it, and takes it over by [[takeOver]].
  *
  * @param trackChanges
  *   whether changes can be committed

@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.types._
 
 /**
- * How rows of an older schema become rows of a newer one: fields are matched by name; a new field must be nullable and
- * is null; a number may become a wider one. Anything else is refused, with both schemas in the reason.
+ * How rows of an older schema become rows of a newer one: fields are matched by name; a new field must be
+ * nullable and is null; a number may become a wider one. Anything else is refused, with both schemas in the
+ * reason.
  */
 private[pillarbox] object RowEvolution {
 

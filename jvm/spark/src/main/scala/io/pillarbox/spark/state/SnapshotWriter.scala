@@ -9,10 +9,11 @@ import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 
 /**
- * A snapshot of open state, in two steps: [[SnapshotWriter.take]] copies it to the local disk, while nobody else uses it;
- * [[upload]] brings it to the checkpoint, while the next micro-batch runs.
+ * A snapshot of open state, in two steps: [[SnapshotWriter.take]] copies it to the local disk, while nobody
+ * else uses it; [[upload]] brings it to the checkpoint, while the next micro-batch runs.
  *
- * Of a database the first step only makes hard links, and the second only copies the tables that are not there yet.
+ * Of a database the first step only makes hard links, and the second only copies the tables that are not
+ * there yet.
  */
 private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 

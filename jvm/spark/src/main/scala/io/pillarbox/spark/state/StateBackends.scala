@@ -109,7 +109,10 @@ private[pillarbox] object StateBackends {
     }
   }
 
-  /** Of keys by their types alone: names may change from one run of a query to the next, and whether nulls occur. */
+  /**
+   * Of keys by their types alone: names may change from one run of a query to the next, and whether nulls
+   * occur.
+   */
   private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
     val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
     new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))

@@ -9,14 +9,13 @@ import org.slf4j.LoggerFactory
 /**
  * Builds the state of a version from files.
  *
- * A damaged snapshot is passed over if the deltas before and after it are still there; a damaged delta is an error that
- * names the file.
+ * A damaged snapshot is passed over if the deltas before and after it are still there; a damaged delta is an
+ * error that names the file.
  *
  * @param empty
  *   makes empty state
- * @param adopt
- *   opens state on the files of a database, which it takes over, or leaves it alone and says None: then the content goes
- *   into empty state
+ * @param adopt opens state on the files of a database, which it takes over, or leaves it alone and says None:
+ *   then the content goes into empty state
  */
 private[pillarbox] final class StateLoader(
     folder: StateFolder,
@@ -87,8 +86,10 @@ private[pillarbox] final class StateLoader(
     /** Changes of elements of lists go by their numbers, which another attempt may have given otherwise. */
     private def replaced(file: StateFile, header: StateFileFormat.Header) = new StateRestoreException(
       "STATE_FILE_REPLACED",
-      s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a task left, but " +
-        s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. Restore the " +
+      s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a " +
+        "task left, but " +
+        s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. " +
+        "Restore the " +
         "checkpoint from a backup, or start the query with a new one, and with " +
         s"${CheckpointNote.FormatVersion}=2 if its tasks may run twice at a time, as with speculation"
     )

@@ -10,8 +10,9 @@ import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
 import org.slf4j.LoggerFactory
 
 /**
- * What is done to state in the background: snapshots, deletion of files that no version needs, and closing what this
- * executor does not need any more. A failure is logged and the work is tried again at its next occasion.
+ * What is done to state in the background: snapshots, deletion of files that no version needs, and closing
+ * what this executor does not need any more. A failure is logged and the work is tried again at its next
+ * occasion.
  */
 private[pillarbox] object StateMaintenance {
   private val log = LoggerFactory.getLogger(getClass)

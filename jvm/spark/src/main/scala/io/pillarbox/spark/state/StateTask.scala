@@ -10,8 +10,8 @@ import org.apache.spark.sql.types.StructType
  *   of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
  * @param batchTime
  *   processing time in milliseconds since 1970
- * @param metrics
- *   those of the operator, of which the ones in [[StateTask]] and Spark's own of stateful operators are counted
+ * @param metrics those of the operator, of which the ones in [[StateTask]] and Spark's own of stateful
+ *   operators are counted
  */
 private[pillarbox] final case class StateTask(
     storage: StateStorage,

@@ -9,9 +9,11 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
 
 /**
- * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more delta.
+ * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more
+ * delta.
  *
- * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by another.
+ * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by
+ * another.
  *
  * @param base
  *   the version that the micro-batch starts from
@@ -44,8 +46,8 @@ private[pillarbox] final class StreamStateSource(
   }
 
   /**
-   * The base with the id of the attempt whose file it is. Under checkpoint format 1 Spark does not tell, and another
-   * executor's attempt may have taken the place of the one that left its state open here.
+   * The base with the id of the attempt whose file it is. Under checkpoint format 1 Spark does not tell, and
+   * another executor's attempt may have taken the place of the one that left its state open here.
    */
   private def attempted: StateVersion =
     if (base.id.isDefined || base == StateVersion.Empty) base

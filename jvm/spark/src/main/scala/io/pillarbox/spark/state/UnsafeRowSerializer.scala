@@ -9,8 +9,8 @@ import org.apache.spark.unsafe.Platform
 /**
  * Spark's binary rows as keys and values of state: length and bytes, nothing is converted.
  *
- * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes with the
- * store. Rows written with an older schema are read where [[RowEvolution]] allows it.
+ * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes
+ * with the store. Rows written with an older schema are read where [[RowEvolution]] allows it.
  */
 private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[UnsafeRow] {
   private val numFields = schema.length
@@ -56,7 +56,9 @@ private[pillarbox] object UnsafeRowSerializer {
     row
   }
 
-  /** What a struct of state shows to users: a plain value of the Python API travels as a struct of one column. */
+  /**
+   * What a struct of state shows to users: a plain value of the Python API travels as a struct of one column.
+   */
   private[spark] def shownType(schema: StructType): DataType = schema.fields match {
     case Array(StructField("value", plain, _, _)) => plain
     case _ => schema

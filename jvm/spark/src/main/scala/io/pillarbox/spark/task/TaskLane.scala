@@ -7,17 +7,18 @@ import io.pillarbox.mailbox._
 import org.apache.spark.{TaskContext, TaskKilledException}
 
 /**
- * The mailbox of an operator in a task, or of several that stand right behind each other, and whose turn it is.
+ * The mailbox of an operator in a task, or of several that stand right behind each other, and whose turn it
+ * is.
  *
- * One thread at a time is inside a lane: the one that pulls the operator's rows. Whoever comes next takes the mailbox
- * over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
+ * One thread at a time is inside a lane: the one that pulls the operator's rows. The next one takes the
+ * mailbox over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
  *
- * A thread that is inside one lane also runs the mail of the others whose rows it pulled last, before each step and
- * while it sleeps. So an operator that waits still handles the answers, deadlines and retries of those below and above
- * it.
+ * A thread that is inside one lane also runs the mail of the others whose rows it pulled last, before each
+ * step and while it sleeps. So an operator that waits still handles the answers, deadlines and retries of
+ * those below and above it.
  *
- * When the task ends, what was given to [[closeAtEnd]] is closed by a thread that is inside: the task's own, unless
- * another one does not leave in time; then by that one, when it leaves. Nobody gets in afterwards.
+ * When the task ends, what was given to [[closeAtEnd]] is closed by a thread that is inside: the task's own,
+ * unless another one does not leave in time; then by that one, when it leaves. Nobody gets in afterwards.
  *
  * @param endTimeoutMs
  *   how long the end of the task waits for a thread that is inside
@@ -61,7 +62,7 @@ private[pillarbox] final class TaskLane private[task] (
 
   def leave(): Unit = {
     turn.unlock()
-    // Whoever ended the task may have found the lane taken.
+    // The thread that ended the task may have found the lane taken.
     if (hasEnded && !turn.isHeldByCurrentThread && turn.tryLock())
       try finish()
       finally turn.unlock()

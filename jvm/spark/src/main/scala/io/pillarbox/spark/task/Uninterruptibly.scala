@@ -8,8 +8,8 @@ import scala.annotation.tailrec
 private[spark] object Uninterruptibly {
 
   /**
-   * Waits up to `limitMs` even if the thread is interrupted, as Spark does to a killed task, sometimes twice: what the
-   * task holds must be given back all the same. The thread is interrupted afterwards.
+   * Waits up to `limitMs` even if the thread is interrupted, as Spark does to a killed task, sometimes twice:
+   * what the task holds must be given back all the same. The thread is interrupted afterwards.
    *
    * @param await
    *   waits for at most so many ms; whether it came about

@@ -16,7 +16,8 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 private[spark] final class UserClasses(operator: String) {
 
   /**
-   * An object made by the public constructor that takes a `java.util.Map` of options, else by that without parameters.
+   * An object made by the public constructor that takes a `java.util.Map` of options, else by that without
+   * parameters.
    *
    * @throws org.apache.spark.api.python.PythonException
    *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor

@@ -5,7 +5,9 @@ import org.apache.spark.sql.pillarbox.UserException
 
 private[pillarbox] object UserErrors {
 
-  /** An error that the user's code or data caused. Fails the task; the driver raises it with the same message. */
+  /**
+   * An error that the user's code or data caused. Fails the task; the driver raises it with the same message.
+   */
   def failure(report: FailureReport, cause: Throwable = null): ReportedException =
     new ReportedException(report, cause)
 }

@@ -13,7 +13,8 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /**
- * Turns rows that a user's function of the JVM made to Spark's own; types and nulls are checked. One thread at a time.
+ * Turns rows that a user's function of the JVM made to Spark's own; types and nulls are checked. One thread
+ * at a time.
  *
  * @param columns
  *   that the function's rows must have
@@ -56,7 +57,10 @@ private[spark] final class UserRows(columns: StructType, whole: StructType, comp
 
 private object UserRows {
 
-  /** What Spark's encoders don't take, though rows of Java have it: maps of Java, and whole numbers as decimals. */
+  /**
+   * What Spark's encoders don't take, though rows of Java have it: maps of Java, and whole numbers as
+   * decimals.
+   */
   private def toScala(dataType: DataType): Any => Any = dataType match {
     case MapType(key, item, _) =>
       val (toKey, toItem) = (toScala(key), toScala(item))

@@ -16,8 +16,8 @@ import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /**
- * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap memory until
- * `close`.
+ * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap
+ * memory until `close`.
  */
 private[pillarbox] final class ArrowBatchWriter(
     val schema: Schema,
@@ -52,7 +52,7 @@ private[pillarbox] final class ArrowBatchWriter(
   def rows: Int = count
 
   /**
-   * Copies the row's values; what had gathered goes ahead as a message of its own if it is much.
+   * Copies the row's values; what had gathered goes ahead as a separate message if it is much.
    *
    * @param ahead
    *   takes the number of rows of such a message, and the message, valid until it returns
@@ -67,7 +67,7 @@ private[pillarbox] final class ArrowBatchWriter(
     if (found > 0) throw tooLarge(found, size)
   }
 
-  /** Whether a row of so many bytes had better begin a message of its own. */
+  /** Whether a row of so many bytes had better begin a new message. */
   def isFullFor(rowBytes: Long): Boolean = count > 0 && bytesGathered + rowBytes > size.cut
 
   /** Whether what has gathered is worth a message. */
@@ -80,9 +80,8 @@ private[pillarbox] final class ArrowBatchWriter(
    *
    * @param rowBytes
    *   what Spark takes for it, 0 if that is not known
-   * @return
-   *   0, or, if the row is too large for any message, its bytes: then all that had gathered is dropped too. It is nothing if
-   *   what had gathered was sent where [[isFullFor]] says so, and `rowBytes` is known
+   * @return 0, or, if the row is too large for any message, its bytes: then all that had gathered is dropped
+   *   too. It is nothing if what had gathered was sent where [[isFullFor]] says so, and `rowBytes` is known
    */
   def write(row: InternalRow, rowBytes: Long): Long = {
     if (isFinished) reset()
@@ -112,7 +111,9 @@ private[pillarbox] final class ArrowBatchWriter(
     math.max(rowBytes, size.most + 1)
   }
 
-  /** The message with the rows gathered, in one buffer on the heap; starts anew. Valid until the next call. */
+  /**
+   * The message with the rows gathered, in one buffer on the heap; starts anew. Valid until the next call.
+   */
   def finish(): ByteBuffer = {
     bytes.reset()
     serialize(Channels.newChannel(bytes))
@@ -120,8 +121,8 @@ private[pillarbox] final class ArrowBatchWriter(
   }
 
   /**
-   * The message with the rows gathered as the memory in which they lie, without a copy; none if there are no rows. Starts
-   * anew. Valid until the next call.
+   * The message with the rows gathered as the memory in which they lie, without a copy; none if there are no
+   * rows. Starts anew. Valid until the next call.
    */
   def finishParts(): Seq[ByteBuffer] = if (count == 0) Nil
   else {
@@ -174,7 +175,10 @@ private[pillarbox] final class ArrowBatchWriter(
 
 private[spark] object ArrowBatchWriter {
 
-  /** Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more than it has. */
+  /**
+   * Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more
+   * than it has.
+   */
   private final val MeasureRows = 64
   private final val MeasureBytes = 1L << 20
 

@@ -9,9 +9,8 @@ import org.apache.spark.TaskContext
  *
  * @param cut
  *   what is sent once it has gathered, so that neither side holds much at a time
- * @param most
- *   what a frame with a single row, answer or value may have: Arrow's offsets and the JVM's arrays end at 2 GiB, and
- *   Arrow's buffers double as they grow
+ * @param most what a frame with a single row, answer or value may have: Arrow's offsets and the JVM's arrays
+ *   end at 2 GiB, and Arrow's buffers double as they grow
  */
 private[spark] final case class FrameSize(cut: Long, most: Long) {
 

@@ -13,8 +13,8 @@ private[pillarbox] abstract class PythonFailure(val kind: String, val text: Stri
     extends RuntimeException(s"$kind: $text", null, false, false)
 
 /**
- * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the worker
- * died, ...
+ * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the
+ * worker died, ...
  */
 private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
     extends PythonFailure(kind, text, traceback) {

@@ -68,7 +68,9 @@ private[spark] final class WorkerSession(
     clean && !frames.hasUnread
   }
 
-  /** Runs `exchange`; a connection that breaks, but not because the task is killed, is the end of the worker. */
+  /**
+   * Runs `exchange`; a connection that breaks, but not because the task is killed, is the end of the worker.
+   */
   def orDied[T](exchange: => T): T =
     try exchange
     catch { case _: IOException if !context.isInterrupted() => throw died() }

@@ -20,7 +20,10 @@ private[pillarbox] object WorkerStderr {
   /** How much of it a message shows, in bytes. */
   private[worker] val TailBytes = 16384
 
-  /** The last bytes that the process wrote to stderr; empty if it wrote none or they can't be read. Any thread. */
+  /**
+   * The last bytes that the process wrote to stderr; empty if it wrote none or they can't be read. Any
+   * thread.
+   */
   def tail(pid: Long): String =
     try tailOf(file(pid))
     catch { case NonFatal(_) => "" }

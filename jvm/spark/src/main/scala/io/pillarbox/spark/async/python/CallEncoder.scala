@@ -11,7 +11,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
 /**
- * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until `close`.
+ * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until
+ * `close`.
  *
  * @param view
  *   the columns of a row that are sent

@@ -16,8 +16,8 @@ private[python] object Outgoing {
 /**
  * Hands messages from the mailbox thread to the writer thread.
  *
- * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once, and
- * under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
+ * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once,
+ * and under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
  */
 private[python] final class CallOutbox {
   private var pending = new JArrayList[Outgoing]

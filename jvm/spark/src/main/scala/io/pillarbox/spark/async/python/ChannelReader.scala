@@ -2,7 +2,9 @@ package io.pillarbox.spark.async.python
 
 import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
 
-/** The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel. */
+/**
+ * The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel.
+ */
 private[python] final class ChannelReader(
     name: String,
     frames: FrameReader,

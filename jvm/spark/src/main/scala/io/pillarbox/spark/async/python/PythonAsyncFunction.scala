@@ -8,11 +8,11 @@ import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, LookAheadFunctio
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * Calls a Python function over a channel, for one row or for many. The mailbox thread starts and cancels calls, the
- * channel's reader thread completes them.
+ * Calls a Python function over a channel, for one row or for many. The mailbox thread starts and cancels
+ * calls, the channel's reader thread completes them.
  *
- * Whatever the worker says names an element and an attempt, and reaches the future of this very attempt, or nobody:
- * what is kept of an attempt here is that future alone.
+ * Whatever the worker says names an element and an attempt, and reaches the future of this very attempt, or
+ * nobody: what is kept of an attempt here is that future alone.
  *
  * @param noMatch
  *   the row of nulls that stands for "no match"

@@ -40,9 +40,9 @@ private[pillarbox] final case class ChannelSettings(
 /**
  * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
  *
- * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the listener on the
- * reader thread. `close` gives the worker back if it stopped cleanly, else it ends the process; after it, no
- * thread and no off-heap memory of this channel is left.
+ * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the
+ * listener on the reader thread. `close` gives the worker back if it stopped cleanly, else it ends the
+ * process; after it, no thread and no off-heap memory of this channel is left.
  */
 private[pillarbox] final class PythonChannel(
     settings: ChannelSettings,
@@ -169,6 +169,9 @@ private[pillarbox] final class PythonChannel(
 
 private[pillarbox] object PythonChannel {
 
-  /** How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up first. */
+  /**
+   * How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up
+   * first.
+   */
   val CloseTimeoutMs = 4000L
 }

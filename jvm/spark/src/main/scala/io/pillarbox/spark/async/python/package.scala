@@ -1,7 +1,8 @@
 package io.pillarbox.spark.async
 
 /**
- * Python's async functions: calls go to the worker and answers come back, each by its element and attempt, in any order.
+ * Python's async functions: calls go to the worker and answers come back, each by its element and attempt, in
+ * any order.
  *
  * Lives here: the two threads beside the mailbox's, and what they send and read. Answers go to a
  * [[python.ChannelListener]].

@@ -13,7 +13,9 @@ import io.pillarbox.timer.Timer
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Gives events to `function`, a target that calls a function of the JVM, and says for which one it failed. */
+/**
+ * Gives events to `function`, a target that calls a function of the JVM, and says for which one it failed.
+ */
 private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], context: KeyedOperatorContext)
     extends KeyedTarget[UnsafeRow, UnsafeRow] {
 

@@ -7,7 +7,9 @@ import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types._
 
-/** States of functions of the JVM, whose values are rows or of basic types, as initial values get into them. */
+/**
+ * States of functions of the JVM, whose values are rows or of basic types, as initial values get into them.
+ */
 private object JvmInitialTarget {
 
   def of(operator: String, backend: KeyedStateBackend[_], descriptor: StateDescriptor[_]): InitialTarget = {

@@ -7,8 +7,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.StructType
 
 /**
- * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main output, and
- * a struct for each side output, null but in its own rows. Rows are valid until the next one is made.
+ * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main
+ * output, and a struct for each side output, null but in its own rows. Rows are valid until the next one is
+ * made.
  */
 private final class ResultRows(spec: KeyedSpec) {
   private val tags = spec.tags.toIndexedSeq
@@ -22,9 +23,8 @@ private final class ResultRows(spec: KeyedSpec) {
   def main(row: Row): InternalRow = fitting(mainRows.toInternal(row))
 
   /**
-   * @throws RuntimeException
-   *   (UNKNOWN_SIDE_OUTPUT, SIDE_OUTPUT_NOT_A_ROW, JVM_RESULT_MISMATCH) if no such output was declared, or the value does
-   *   not fit it
+   * @throws RuntimeException (UNKNOWN_SIDE_OUTPUT, SIDE_OUTPUT_NOT_A_ROW, JVM_RESULT_MISMATCH) if no such
+   *   output was declared, or the value does not fit it
    */
   def side(tag: String, value: Any): InternalRow = {
     val at = tags.indexOf(tag)

@@ -16,8 +16,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * The events of the frame under construction, and the keys that the worker holds: those of this frame, and of frames
- * before it since [[clear]]. Task thread only.
+ * The events of the frame under construction, and the keys that the worker holds: those of this frame, and of
+ * frames before it since [[clear]]. Task thread only.
  *
  * @param sendAhead
  *   takes rows that come before those of the frame, as an Arrow batch that is valid until it returns
@@ -39,7 +39,10 @@ private final class FrameEvents(
   private var times = new Array[Long](1024)
   private var count = 0
 
-  /** Of the last so many events, all of them rows whose keys are words: the keys, whose numbers aren't known yet. */
+  /**
+   * Of the last so many events, all of them rows whose keys are words: the keys, whose numbers aren't known
+   * yet.
+   */
   private var unsettled = 0
   private val unsettledKeys = new Array[Long](FrameEvents.MaxUnsettled)
   private var sentEvents = 0
@@ -64,7 +67,9 @@ private final class FrameEvents(
   def isHeldFull: Boolean =
     bytes >= FrameLimits.MaxBytes || keys >= limits.keys || sentEvents + count >= limits.heldEvents
 
-  /** How many the worker holds, or will with this frame; those of rows that aren't settled yet don't count. */
+  /**
+   * How many the worker holds, or will with this frame; those of rows that aren't settled yet don't count.
+   */
   def keys: Int = frameKeys.size
 
   /** The number of the frame's first new key. */
@@ -96,7 +101,9 @@ private final class FrameEvents(
     sendAhead(parts)
   }
 
-  /** Adds a row of a key of one column of eight bytes; the number of the key is found later, when many are. */
+  /**
+   * Adds a row of a key of one column of eight bytes; the number of the key is found later, when many are.
+   */
   def addUnsettled(key: Long, timestamp: Long, row: InternalRow, size: Int): Unit = {
     unsettledKeys(unsettled) = key
     addRow(0, timestamp, row, size)
@@ -217,7 +224,10 @@ private object FrameLimits {
   /** A list or map is to be looked for in the backend, entry by entry: the worker had better hold it. */
   private val RowsWithCollections = Rows.copy(heldEvents = 1 << 18, keys = 1 << 17)
 
-  /** Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its state. */
+  /**
+   * Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its
+   * state.
+   */
   private def columns(rows: Int) = FrameLimits(events = rows, heldEvents = rows, keys = rows)
 
   /** @param maxRows of a frame, 0 for no limit but that of events */
@@ -234,7 +244,9 @@ private object FrameLimits {
 
 private object FrameEvents {
 
-  /** Of so many keys the numbers are found at once: 16 KiB with them, no more of the nearest cache than half. */
+  /**
+   * Of so many keys the numbers are found at once: 16 KiB with them, no more of the nearest cache than half.
+   */
   private final val MaxUnsettled = 1024
   final val Row: Byte = 0
   final val EventTimer: Byte = 1

@@ -9,9 +9,10 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 /**
  * The keys of a frame, each with its number and its hash: open addressing, so that a row costs one hash.
  *
- * A key of one column of eight bytes is a ''word'': its value stands in an array by the key's number, so that the keys
- * themselves need not be touched. Many words are looked up at once, so that the processor fetches the places of many from
- * memory at the same time; one after the other, each waits for its own. Spark's maps of rows look up one at a time.
+ * A key of one column of eight bytes is a ''word'': its value stands in an array by the key's number, so that
+ * the keys themselves need not be touched. Many words are looked up at once, so that the processor fetches
+ * the places of many from memory at the same time; one after the other, each waits for its own. Spark's maps
+ * of rows look up one at a time.
  */
 private final class FrameKeys {
 
@@ -130,7 +131,9 @@ private object FrameKeys {
   /** That of the hash code of Spark's rows. */
   private final val HashSeed = 42
 
-  /** Whether a row is no more than one value of eight bytes: the word of null bits, none set, and that value. */
+  /**
+   * Whether a row is no more than one value of eight bytes: the word of null bits, none set, and that value.
+   */
   def isWord(key: UnsafeRow): Boolean =
     key.getSizeInBytes == 16 && Platform.getLong(key.getBaseObject, key.getBaseOffset) == 0L
 

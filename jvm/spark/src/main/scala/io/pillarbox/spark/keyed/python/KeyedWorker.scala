@@ -10,10 +10,11 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.UserFunction
 
 /**
- * A task's session with its worker: one frame goes out, its update comes back, queries about large state between them.
+ * A task's session with its worker: one frame goes out, its update comes back, queries about large state
+ * between them.
  *
- * The calling thread waits; it is the task's own. While the worker computes, the JVM has nothing to do for the task, and
- * with as many tasks as cores another task has the core.
+ * The calling thread waits; it is the task's own. While the worker computes, the JVM has nothing to do for
+ * the task, and with as many tasks as cores another task has the core.
  *
  * @param count
  *   adds to one of the metrics of [[KeyedMetrics]]

@@ -17,10 +17,11 @@ import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /**
- * Runs a Python function of the row or column form: gathers events into frames and exchanges them with the worker.
+ * Runs a Python function of the row or column form: gathers events into frames and exchanges them with the
+ * worker.
  *
- * Frames hold events of many keys, so the worker fires the timers that are set by a frame's events, up to the horizon of
- * its last one.
+ * Frames hold events of many keys, so the worker fires the timers that are set by a frame's events, up to the
+ * horizon of its last one.
  */
 private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     extends KeyedOperator
@@ -135,7 +136,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     slot
   }
 
-  /** The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have any. */
+  /**
+   * The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have
+   * any.
+   */
   private def loadNewKeys(): Unit =
     while (loadedKeys < events.keys) {
       val slot = loadedKeys
@@ -252,7 +256,9 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     PythonKeyedOperator.Kinds.foreach(kind => context.countTimers(kind, body.getInt.toLong))
   }
 
-  /** The rows are read as they are pulled, which is over before the next frame, or else is done with by then. */
+  /**
+   * The rows are read as they are pulled, which is over before the next frame, or else is done with by then.
+   */
   private def collect(blob: ByteBuffer): Unit = {
     context.settleRows()
     if (blob.hasRemaining) {

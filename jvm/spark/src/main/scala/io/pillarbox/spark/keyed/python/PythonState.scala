@@ -19,8 +19,9 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProj
 import org.apache.spark.sql.types._
 
 /**
- * One declared state on its way to the worker and back. The backend's current key is always the one that is meant. The worker
- * judges TTL, so that state is sent as it is stored, and takes what comes back with its stamp.
+ * One declared state on its way to the worker and back. The backend's current key is always the one that is
+ * meant. The worker judges TTL, so that state is sent as it is stored, and takes what comes back with its
+ * stamp.
  *
  * @param stored
  *   the state as the backend has it
@@ -59,8 +60,8 @@ private abstract class PythonState(
   private var refused: PythonTaskFailure => Throwable = identity
 
   /**
-   * @param send
-   *   takes cells that come before those of the next message, as an Arrow batch that is valid until it returns
+   * @param send takes cells that come before those of the next message, as an Arrow batch that is valid until
+   *   it returns
    * @param refuse
    *   the error to throw for a value or entry that is too large
    */
@@ -76,7 +77,10 @@ private abstract class PythonState(
   private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
     refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
-  /** Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the bytes of it. */
+  /**
+   * Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the
+   * bytes of it.
+   */
   def addCells(slot: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
@@ -99,8 +103,8 @@ private abstract class PythonState(
   }
 
   /**
-   * Clears away what is expired under keys that nobody touches, for the changes since the last time. Only when the worker holds
-   * no keys: what it has renewed isn't stored before.
+   * Clears away what is expired under keys that nobody touches, for the changes since the last time. Only
+   * when the worker holds no keys: what it has renewed isn't stored before.
    */
   def cleanUp(): Unit = {
     if (cleaner != null) cleaner.sweep(accesses)
@@ -145,7 +149,10 @@ private abstract class PythonState(
   }
 }
 
-/** A list or map: cells that don't say which keys have none, and which of them have more than is sent with the frame. */
+/**
+ * A list or map: cells that don't say which keys have none, and which of them have more than is sent with the
+ * frame.
+ */
 private abstract class PythonCollectionState(
     declared: DeclaredState,
     stored: Stamped,

@@ -17,8 +17,8 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   if an expression can't be resolved
-   * @throws IllegalArgumentException
-   *   if one is no expression of a row, or if a column of the state has the name of a column of the row, or no type
+   * @throws IllegalArgumentException if one is no expression of a row, or if a column of the state has the
+   *   name of a column of the row, or no type
    */
   def compile(): (ScanProgram, Seq[Attribute]) = {
     checkNames()
@@ -73,7 +73,8 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
     val taken = scan.state.map(_.name).filter(name => row.exists(column => same(column.name, name)))
     if (taken.nonEmpty)
       throw new IllegalArgumentException(
-        s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state another one"
+        s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state " +
+          "another one"
       )
   }
 

@@ -3,7 +3,10 @@ package io.pillarbox.spark.keyed.scan
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.TtlSpec
 
-/** A column of the state of a scan: what it is before a key's first row, and what each row makes of it, as SQL. */
+/**
+ * A column of the state of a scan: what it is before a key's first row, and what each row makes of it, as
+ * SQL.
+ */
 private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
 
 /**

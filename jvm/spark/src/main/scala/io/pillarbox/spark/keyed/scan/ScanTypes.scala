@@ -6,8 +6,8 @@ import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, NumericType}
 
 /**
- * Finds the types of a scan's state: the smallest that hold the initial values and, over state of these very types, all
- * updates. Nothing is rounded or cut.
+ * Finds the types of a scan's state: the smallest that hold the initial values and, over state of these very
+ * types, all updates. Nothing is rounded or cut.
  *
  * @param updates
  *   the updates over state of the given types
@@ -42,7 +42,10 @@ private final class ScanTypes(
         .getOrElse(throw misfit(i, types(i), found))
     }
 
-  /** Whether a constant number is one of that floating-point type, too: 0.0 is a decimal, and as good a double. */
+  /**
+   * Whether a constant number is one of that floating-point type, too: 0.0 is a decimal, and as good a
+   * double.
+   */
   private def isExactly(initial: Expression, dataType: DataType): Boolean =
     initial.foldable && initial.dataType.isInstanceOf[NumericType] &&
       (dataType == DoubleType || dataType == FloatType) && {
@@ -67,6 +70,8 @@ private final class ScanTypes(
 
 private object ScanTypes {
 
-  /** The digits of a decimal grow one by one; more rounds than they can take mean a type that grows for ever. */
+  /**
+   * The digits of a decimal grow one by one; more rounds than they can take mean a type that grows for ever.
+   */
   private final val MostRounds = 100
 }

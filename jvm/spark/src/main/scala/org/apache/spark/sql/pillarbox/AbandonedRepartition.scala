@@ -8,15 +8,20 @@ import org.apache.spark.sql.internal.SQLConf
 import org.slf4j.LoggerFactory
 
 /**
- * Takes back the batch of a repartition of state that Spark has begun and can't finish. Written for Spark 4.2.
+ * Takes back the batch of a repartition of state that Spark has begun and can't finish. Written for Spark
+ * 4.2.
  *
- * Spark writes the batch's offsets before it looks at any state, fails at ours, and lets no query start on them. All that the
- * batch has left are copies of an earlier batch's offsets, and empty commits of failed batches that it was to skip.
+ * Spark writes the batch's offsets before it looks at any state, fails at ours, and lets no query start on
+ * them. All that the batch has left are copies of an earlier batch's offsets, and empty commits of failed
+ * batches that it was to skip.
  */
 private object AbandonedRepartition {
   private val log = LoggerFactory.getLogger(getClass)
 
-  /** On the thread of the query, before it begins. Does nothing where state of Spark's own may have been rewritten. */
+  /**
+   * On the thread of the query, before it begins. Does nothing where state of Spark's own may have been
+   * rewritten.
+   */
   def takeBack(query: MicroBatchExecution, state: QueryState): Unit =
     for {
       started <- query.offsetLog.getLatestBatchId()
@@ -29,8 +34,10 @@ private object AbandonedRepartition {
       query.commitLog.purgeAfter(origin)
       query.offsetLog.purgeAfter(started - 1)
       log.warn(
-        s"Query ${query.id} goes on with the number of partitions that it had: Spark can't repartition the state of " +
-          s"keyed functions. Batch $started, which was to do so, is taken back. Use initial_state to change the number"
+        s"Query ${query.id} goes on with the number of partitions that it had: Spark can't repartition " +
+          "the state of " +
+          s"keyed functions. Batch $started, which was to do so, is taken back. Use initial_state to " +
+          "change the number"
       )
     }
 

@@ -10,7 +10,10 @@ import org.apache.spark.util.{ShutdownHookManager, Utils}
 /** A folder on an executor's local disk. */
 final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseable {
 
-  /** Deletes it with all that is in it, also if the thread is interrupted, as that of a killed task is. Idempotent. */
+  /**
+   * Deletes it with all that is in it, also if the thread is interrupted, as that of a killed task is.
+   * Idempotent.
+   */
   override def close(): Unit = {
     // Spark's own way starts a process and waits for it, which an interrupted thread can't.
     if (Files.exists(path)) Files.walkFileTree(path, LocalFolder.Deletion)
@@ -20,7 +23,9 @@ final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseabl
 
 private object LocalFolder {
 
-  /** What is gone already, as a database in the background may delete files of its own, is as it should be. */
+  /**
+   * What is gone already, as a database in the background may delete its files, is as it should be.
+   */
   object Deletion extends SimpleFileVisitor[Path] {
     override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = delete(file)
 
@@ -39,7 +44,10 @@ private object LocalFolder {
   }
 }
 
-/** Folders under Spark's local directories (`spark.local.dir`), which Spark deletes at the latest when it ends. */
+/**
+ * Folders under Spark's local directories (`spark.local.dir`), which Spark deletes at the latest when it
+ * ends.
+ */
 object LocalFolders {
 
   /** A new, empty one. */

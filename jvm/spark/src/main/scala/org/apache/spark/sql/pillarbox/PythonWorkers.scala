@@ -43,8 +43,8 @@ final class LeasedWorker private[pillarbox] (
   def memoryLimitMib: Option[String] = key.env.get(PythonWorkers.MemoryLimit)
 
   /**
-   * Gives a worker that is ready for another task back: to Spark's pool, where the next task finds it, or, if workers
-   * are not reused, to itself: it closes its resources and ends.
+   * Gives a worker that is ready for another task back: to Spark's pool, where the next task finds it, or, if
+   * workers are not reused, to itself: it closes its resources and ends.
    */
   def release(): Unit = if (returned.compareAndSet(false, true)) {
     if (PythonWorkers.reuseEnabled)
@@ -52,7 +52,9 @@ final class LeasedWorker private[pillarbox] (
     else worker.stop()
   }
 
-  /** Kills the process. Any thread; nothing is done the second time, when its id may belong to another one. */
+  /**
+   * Kills the process. Any thread; nothing is done the second time, when its id may belong to another one.
+   */
   def destroy(): Unit = if (returned.compareAndSet(false, true))
     sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
@@ -69,19 +71,23 @@ final class LeasedWorker private[pillarbox] (
   }
 }
 
-/** Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`. Written for Spark 4.2. */
+/**
+ * Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`. Written for Spark 4.2.
+ */
 object PythonWorkers {
 
-  /** The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark". */
+  /**
+   * The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark".
+   */
   val Module = "pyspark_pillarbox"
 
   /** Of PySpark's own worker: its memory in MiB. */
   private[pillarbox] val MemoryLimit = "PYSPARK_EXECUTOR_MEMORY_MB"
 
   /**
-   * Lets glibc keep up to 128 MiB that a worker has freed, in blocks of up to 32 MiB, which is its limit. By its own rules it
-   * gives blocks of some hundred KiB back at once, and a frame of columns then has its 80 MB mapped and zeroed page by page,
-   * which takes longer than the work on it.
+   * Lets glibc keep up to 128 MiB that a worker has freed, in blocks of up to 32 MiB, which is its limit. By
+   * its own rules it gives blocks of some hundred KiB back at once, and a frame of columns then has its 80 MB
+   * mapped and zeroed page by page, which takes longer than the work on it.
    */
   private val KeptMemory = Map(
     "MALLOC_MMAP_THRESHOLD_" -> (32 << 20).toString,
@@ -160,8 +166,8 @@ object PythonWorkers {
   }
 
   /**
-   * Spark leaves Nagle's algorithm on: a small frame behind another small one then waits 40 ms for the worker's
-   * acknowledgement. Unix domain sockets have none.
+   * Spark leaves Nagle's algorithm on: a small frame behind another small one then waits 40 ms for the
+   * worker's acknowledgement. Unix domain sockets have none.
    */
   private[pillarbox] def sendAtOnce(channel: SocketChannel): Unit =
     if (channel.supportedOptions.contains(StandardSocketOptions.TCP_NODELAY)) {

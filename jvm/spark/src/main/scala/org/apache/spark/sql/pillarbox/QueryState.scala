@@ -29,6 +29,9 @@ trait QueryState {
 
 object QueryState {
 
-  /** Whether a timer is due at a watermark, as Spark tells it, and a processing time, in milliseconds since 1970. */
+  /**
+   * Whether a timer is due at a watermark, as Spark tells it, and a processing time, in milliseconds since
+   * 1970.
+   */
   type Due = (Long, Long) => Boolean
 }

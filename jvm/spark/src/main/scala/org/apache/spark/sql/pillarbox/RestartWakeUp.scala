@@ -13,12 +13,12 @@ import org.apache.spark.sql.{SparkSession, classic}
 import org.slf4j.LoggerFactory
 
 /**
- * Lets timers wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this run has
- * executed whether another one is needed, so before the first one it would ask nobody.
+ * Lets timers wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this
+ * run has executed whether another one is needed, so before the first one it would ask nobody.
  *
- * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away as soon as
- * there is a micro-batch to run, which therefore is the first one as without it, with all its checks. If anything of
- * that fails, timers wait for the first input. Written for Spark 4.2.
+ * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away
+ * as soon as there is a micro-batch to run, which therefore is the first one as without it, with all its
+ * checks. If anything of that fails, timers wait for the first input. Written for Spark 4.2.
  *
  * @param concerns
  *   which queries have timers
@@ -54,7 +54,10 @@ final class RestartWakeUp private (
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
     }
 
-  /** Makes the sources and the trigger executor, which Spark would make next, and is told of the first micro-batch. */
+  /**
+   * Makes the sources and the trigger executor, which Spark would make next, and is told of the first
+   * micro-batch.
+   */
   private def prepare(query: MicroBatchExecution): Unit =
     try {
       query.sparkSessionForStream.withActive(query.logicalPlan)

@@ -13,9 +13,10 @@ import org.apache.spark.unsafe.types.UTF8String
 /**
  * Turns SQL texts into expressions of one row, by the session's rules, on the driver.
  *
- * They are free of what Spark's optimizer replaces by something below the node that it is in, for there is nothing
- * below a row with state. What the optimizer replaces in place (the current time) is left to it: the expressions have to
- * be expressions of a plan node. All are deterministic, so that a replayed micro-batch gives the same values.
+ * They are free of what Spark's optimizer replaces by something below the node that it is in, for there is
+ * nothing below a row with state. What the optimizer replaces in place (the current time) is left to it: the
+ * expressions have to be expressions of a plan node. All are deterministic, so that a replayed micro-batch
+ * gives the same values.
  */
 final class RowExpressions(session: SparkSession) {
   private val state = SparkAdapter.classicOf(session).sessionState
@@ -69,7 +70,10 @@ object RowExpressions extends AliasHelper {
   /** `text` can't be computed from a row, since it has `what`. */
   final class Refused(val text: String, val what: String) extends IllegalArgumentException(s"$text has $what")
 
-  /** Of projections on top of each other, the upper one in terms of the columns at the bottom; else what is between. */
+  /**
+   * Of projections on top of each other, the upper one in terms of the columns at the bottom; else what is
+   * between.
+   */
   private def ofRow(plan: LogicalPlan): Either[String, Seq[NamedExpression]] = plan match {
     case Project(list, _: LocalRelation) => Right(list)
     case Project(list, below: Project) =>

@@ -104,7 +104,10 @@ object SparkAdapter {
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     SerializableConfiguration.broadcast(classicOf(session).sparkContext, hadoopConf(session))
 
-  /** The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal bytes. */
+  /**
+   * The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal
+   * bytes.
+   */
   def normalizeKey(key: Expression): Expression =
     if (NormalizeFloatingNumbers.needNormalize(key.dataType)) NormalizeFloatingNumbers.normalize(key) else key
 

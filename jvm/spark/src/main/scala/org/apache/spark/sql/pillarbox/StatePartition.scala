@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 
 /**
- * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it. Written for
- * Spark 4.2.
+ * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it.
+ * Written for Spark 4.2.
  *
  * @param checkpoint
  *   the query's folder of state

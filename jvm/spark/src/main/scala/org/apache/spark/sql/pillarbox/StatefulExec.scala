@@ -12,11 +12,11 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.CollectionAccumulator
 
 /**
- * A stateful node of ours that gets its state info and its watermarks from `IncrementalExecution`, which hands them only
- * to classes that it knows.
+ * A stateful node of ours that gets its state info and its watermarks from `IncrementalExecution`, which
+ * hands them only to classes that it knows.
  *
- * Its rules are let act on a mirror of this node of such a class, and what they filled in is copied back. Rules that
- * know this node (as a StateStoreWriter) act on it directly. Written for Spark 4.2.
+ * Its rules are let act on a mirror of this node of such a class, and what they filled in is copied back.
+ * Rules that know this node (as a StateStoreWriter) act on it directly. Written for Spark 4.2.
  */
 trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSupport {
 
@@ -28,8 +28,8 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
   ): SparkPlan
 
   /**
-   * Checks what an earlier run of the query left against this one, before any data are touched, and leaves a note
-   * for later ones. On the driver, once a run.
+   * Checks what an earlier run of the query left against this one, before any data are touched, and leaves a
+   * note for later ones. On the driver, once a run.
    *
    * @param folder
    *   of this operator's state
@@ -70,8 +70,8 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
     }
 
   /**
-   * The output mode of a streaming aggregation that sends this node intermediate values, as other modes than append
-   * do. Known once `IncrementalExecution` has prepared the plan.
+   * The output mode of a streaming aggregation that sends this node intermediate values, as other modes than
+   * append do. Known once `IncrementalExecution` has prepared the plan.
    */
   protected def modeOfAggregationBefore: Option[String] = child
     .collect {

@@ -6,8 +6,8 @@ import org.apache.spark.util.UninterruptibleThread
 object TaskThreads {
 
   /**
-   * Whether the calling thread runs a task, and so also what is to be done at the task's end; a thread that an operator
-   * of Spark has started for itself does not.
+   * Whether the calling thread runs a task, and so also what is to be done at the task's end; a thread that
+   * an operator of Spark has started for itself does not.
    */
   def isTaskThread: Boolean = Thread.currentThread().isInstanceOf[UninterruptibleThread]
 }

@@ -5,7 +5,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.api.python.PythonFunction
 
 /**
- * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast variables.
+ * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast
+ * variables.
  *
  * Wraps Spark's `PythonFunction`, which is `private[spark]`.
  */
