@@ -4,12 +4,11 @@ package io.pillarbox
  * Async I/O: many calls to the outside in flight for one task, with order, capacity, deadlines and retries
  * kept.
  *
- * What lives here: the function a user gives ([[async.AsyncFunction]], [[async.ResultFuture]]), the operator
- * that drives it ([[async.AsyncWaitOperator]]), the queues that decide what may leave when
- * ([[async.StreamElementQueue]]), retry strategies, and gates that limit calls over many operators
- * ([[async.CallGate]]). What may not: Spark, Python, or any knowledge of what a row is. Input comes from the
- * operator's owner on the mailbox thread, answers from any thread, and results leave through
- * [[async.AsyncOutput]] on the mailbox thread.
+ * What lives here: the operator that drives a user's [[api.AsyncFunction]] ([[async.AsyncWaitOperator]]), the
+ * queues that decide what may leave when ([[async.StreamElementQueue]]), retry strategies, and gates that
+ * limit calls over many operators ([[async.CallGate]]). What may not: Spark, Python, or any knowledge of what
+ * a row is. Input comes from the operator's owner on the mailbox thread, answers from any thread, and results
+ * leave through [[async.AsyncOutput]] on the mailbox thread.
  *
  * The model is that of Apache Flink's `AsyncWaitOperator` (FLIP-12, FLIP-232).
  */

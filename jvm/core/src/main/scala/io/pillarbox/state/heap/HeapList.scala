@@ -65,8 +65,8 @@ private[heap] final class HeapList {
     else ownTimestamp(at)
 
   /**
-   * When the list was read last under OnReadAndWrite: elements below [[accessedBelow]] count as stamped then,
-   * at least.
+   * When the list was read last under ON_READ_AND_WRITE: elements below [[accessedBelow]] count as stamped
+   * then, at least.
    */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 

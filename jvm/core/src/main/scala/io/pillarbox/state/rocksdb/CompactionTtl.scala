@@ -12,8 +12,8 @@ import io.pillarbox.state.changelog.StateMeta
  * A TtlDB stamps an entry with the wall clock when it is written, which is at or after its own timestamp, and
  * knows nothing of our clock. So only processing-time TTL can use it, with a margin, as long as our clock is
  * not further behind than when the database was opened ([[CompactionWatch]] sees to that), and only where a
- * renewed entry is written again: a list read under OnReadAndWrite renews its elements without writing them.
- * Where compaction joins what was appended to a list, it stamps it anew, which is later still.
+ * renewed entry is written again: a list read under ON_READ_AND_WRITE renews its elements without writing
+ * them. Where compaction joins what was appended to a list, it stamps it anew, which is later still.
  */
 private[rocksdb] object CompactionTtl {
 

@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.api.{InputView, OutputView}
 
 /**
- * When a list was read last under OnReadAndWrite, and which elements were there: those with a number below
+ * When a list was read last under ON_READ_AND_WRITE, and which elements were there: those with a number below
  * `below`.
  */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {
