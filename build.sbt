@@ -116,12 +116,19 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / unmanagedResourceDirectories += (ThisBuild / baseDirectory).value / "python" / "src",
     Compile / unmanagedResources / excludeFilter := HiddenFileFilter || "*.pyc" || "__pycache__" || "*.jar",
     Compile / resourceGenerators += versionResource.taskValue,
-    // Documented are the public types: the rest is private to the project.
-    Compile / doc / sources :=
-      ((core / Compile / sources).value ++ (Compile / sources).value).filter { file =>
-        file.getParentFile.getName == "api" || file.getName == "SparkSerializers.scala"
-      },
-    Compile / doc / scalacOptions ++= Seq("-doc-title", "Pillarbox", "-doc-version", version.value),
+    // Documented are the public types: the rest is private to the project, but for the adapters in Spark's packages.
+    Compile / doc / sources ++= (core / Compile / sources).value.filter(_.getParentFile.getName == "api"),
+    Compile / doc / scalacOptions ++=
+      Seq(
+        "-doc-title",
+        "Pillarbox",
+        "-doc-version",
+        version.value,
+        "-skip-packages",
+        "org",
+        "-no-link-warnings"
+      ),
+    Compile / doc / scalacOptions --= Seq("-Xfatal-warnings", "-Werror"),
     // One thin jar for users: ours alone, core and spark together.
     Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
     Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-${version.value}.jar"
