@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
+from java_jars import compiled
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
+# Shared with the JVM's tests.
+FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
+
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    files = compiled(
+        tmp_path_factory.mktemp("files"), "files.jar", {"LocalFilesInProcess": FILES.read_text()}
+    )
     builder = pb.configure(
         SparkSession.builder.master("local[2]")
         .appName("pillarbox tests")
@@ -24,9 +33,12 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.timeType.enabled", "true")
+        .config("spark.jars", str(files))
     )
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    java: Any = session.sparkContext
+    java._jvm.io.pillarbox.files.LocalFilesInProcess.install(java._jsc.hadoopConfiguration())
     yield session
     session.stop()
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark
 
+import io.pillarbox.files.LocalFilesInProcess
 import io.pillarbox.spark.checkpoint.FlakyFileSystem
 import org.apache.spark.sql.SparkSession
 
@@ -9,7 +10,13 @@ trait LocalSpark {
 }
 
 private object LocalSpark {
-  lazy val session: SparkSession = SparkSession
+  lazy val session: SparkSession = {
+    val started = start()
+    LocalFilesInProcess.install(started.sparkContext.hadoopConfiguration)
+    started
+  }
+
+  private def start(): SparkSession = SparkSession
     .builder()
     .master("local[2,2]")
     .appName("pillarbox tests")

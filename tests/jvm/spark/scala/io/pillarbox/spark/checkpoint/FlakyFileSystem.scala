@@ -6,12 +6,13 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Random
 
+import io.pillarbox.files.LocalFilesInProcess
 import org.apache.hadoop.fs.permission.FsPermission
-import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path}
 import org.apache.hadoop.util.Progressable
 
 /** The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state. */
-class FlakyFileSystem extends RawLocalFileSystem {
+class FlakyFileSystem extends LocalFilesInProcess.Raw {
   override def getUri: URI = URI.create("flaky:///")
 
   override def getScheme: String = "flaky"
