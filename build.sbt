@@ -54,6 +54,13 @@ val soakTests =
   if (sys.env.contains("PILLARBOX_SOAK")) Nil
   else Seq(Tests.Argument(TestFrameworks.ScalaTest, "-l", "io.pillarbox.tags.Soak"))
 
+// The forked JVMs of core's and Spark's tests run side by side: each often waits, for a disk or for a timer.
+Global / concurrentRestrictions := Seq(
+  Tags.limitAll(math.max(2, EvaluateTask.SystemProcessors)),
+  Tags.limit(Tags.ForkedTestGroup, 2),
+  Tags.exclusiveGroup(Tags.Clean)
+)
+
 def commonSettings(testFolder: String) = Seq(
   Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "scala",
   Test / javaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm" / testFolder / "java",
@@ -111,6 +118,8 @@ lazy val spark = (project in file("jvm/spark"))
   .settings(guardedApi)
   .settings(
     name := "pillarbox",
+    // Many queries over little data: what the second compiler takes, it doesn't give back.
+    Test / javaOptions += "-XX:TieredStopAtLevel=1",
     libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
     // The worker's Python sources travel inside the jar, so an executor needs no pip install of ours.
     Compile / unmanagedResourceDirectories += (ThisBuild / baseDirectory).value / "python" / "src",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import datetime as dt
 import enum
+import re
 from decimal import Decimal
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -35,7 +36,8 @@ class Case(NamedTuple):
     becomes: Any
 
     def __str__(self) -> str:
-        return f"{self.value!r} as {self.type}"
+        # The address of an object differs from process to process.
+        return re.sub(" at 0x[0-9a-f]+", "", f"{self.value!r} as {self.type}")
 
 
 class Word(str, enum.Enum):

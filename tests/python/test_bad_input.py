@@ -227,7 +227,9 @@ def test_auto_takes_python_where_there_is_no_jar(df, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "retry_on", [ValueError, (ValueError, KeyError), lambda problem: True], ids=str
+    "retry_on",
+    [ValueError, (ValueError, KeyError), lambda problem: True],
+    ids=["a class", "classes", "a function"],
 )
 def test_exceptions_of_python_are_refused_for_a_jvm_function(spark, retry_on):
     with pytest.raises(pb.InvalidOption, match=r"retry\.retry_on=.* has no meaning for a JVM"):
