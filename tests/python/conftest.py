@@ -17,7 +17,7 @@ from java_jars import compiled
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-# Of each JVM that a test starts. They run for a minute or two on small data: what the second compiler
+# Of each JVM that a test starts. It runs for some minutes on small data: what the second compiler
 # and a collector with threads take, they don't give back.
 os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -14,7 +14,7 @@ settings.load_profile("keyed")
 
 @pytest.fixture
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
-    """Renames of local files start no process."""
+    """Files of state go by Spark's manager, as they do where the checkpoint isn't local."""
     package = "org.apache.spark.sql.execution.streaming.checkpointing"
     spark.conf.set(MANAGER, f"{package}.FileSystemBasedCheckpointFileManager")
     yield spark
