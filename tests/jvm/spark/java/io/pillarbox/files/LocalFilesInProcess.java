@@ -15,9 +15,9 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local file system without processes. Hadoop's starts a {@code chmod} for each of the two files that it creates
- * in place of one, and asks {@code readlink} eight times for a rename by a {@code FileContext}, which takes longer than
- * the micro-batch that they are for.
+ * Hadoop's local file system without processes. Hadoop's starts a {@code chmod} for each of the two files that it
+ * creates in place of one, and asks {@code readlink} eight times for a rename by a {@code FileContext}, which takes
+ * longer than the micro-batch that they are for.
  */
 public final class LocalFilesInProcess extends LocalFileSystem {
   public LocalFilesInProcess() {
@@ -25,9 +25,9 @@ public final class LocalFilesInProcess extends LocalFileSystem {
   }
 
   /**
-   * From now on it is the local file system of this JVM, under the settings that users have: what goes by the settings (the
-   * files of state do) goes as for them. Spark's own logs of a query, for which no {@code FileContext} is found any more,
-   * are written by its manager for plain file systems.
+   * From now on it is the local file system of this JVM, under the settings that users have: what goes by the
+   * settings (the files of state do) goes as for them. Spark's own logs of a query, for which no {@code FileContext}
+   * is found any more, are written by its manager for plain file systems.
    *
    * @param session the configuration that the session's queries start from
    */
