@@ -103,7 +103,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
         ),
         (
             Declares([7], s="list int"),
-            r"\[STATE_NAME_CLASH\] process_keyed\(Declares\): State 's' .*kind Value .* List",
+            r"\[STATE_NAME_CLASH\] process_keyed\(Declares\): State 's' .*kind VALUE .* LIST",
         ),
         (
             Declares(7, t="value int"),
