@@ -26,7 +26,7 @@ test-jvm: tools ## the tests of the JVM library, and that its public types stay 
 	tools/sbt test spark/mimaReportBinaryIssues
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
-	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile
+	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: lint types test ## format, lint, types and tests
 

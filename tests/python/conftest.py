@@ -25,6 +25,23 @@ os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
 
 
+# Few tests that take minutes. They come first, so that no lane of pytest-xdist ends alone with them.
+LONG = {
+    "test_async_io_spark_deployments",
+    "test_configure_spark",
+    "test_exactly_once",
+    "test_flight_rotation",
+    "test_flight_weather",
+    "test_local_folders_spark",
+    "test_random_programs_spark",
+    "test_speculation",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     files = compiled(

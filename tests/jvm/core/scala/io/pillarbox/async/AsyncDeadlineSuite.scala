@@ -4,6 +4,8 @@ import java.util
 
 import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, ResultFuture}
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.async.retry.AsyncCallException
 import org.scalatest.funsuite.AnyFunSuite
 
 class AsyncDeadlineSuite extends AnyFunSuite {

@@ -6,6 +6,8 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
+import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
+import io.pillarbox.async.retry.{AsyncRetryStrategies, FailurePolicy}
 import io.pillarbox.mailbox._
 
 /**

@@ -5,7 +5,7 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.StreamElement.{Record, Watermark}
+import io.pillarbox.async.queue.StreamElement.{Record, Watermark}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

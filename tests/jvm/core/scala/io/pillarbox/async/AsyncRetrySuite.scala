@@ -4,6 +4,7 @@ import java.util
 
 import io.pillarbox.api.{HasRetryDelay, NotRetryable}
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.retry.AsyncRetryStrategies
 import org.scalatest.funsuite.AnyFunSuite
 
 class AsyncRetrySuite extends AnyFunSuite {

@@ -5,6 +5,7 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

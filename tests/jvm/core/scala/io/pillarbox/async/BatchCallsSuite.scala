@@ -4,6 +4,8 @@ import scala.collection.mutable
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.gate.{ConcurrencyGate, RateGate}
+import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.gate.{CallGate, ConcurrencyGate, GateClock, RateGate}
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -1,6 +1,7 @@
 package io.pillarbox.async
 
 import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.gate.ConcurrencyGate
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements that the function gets ahead of their turn. */

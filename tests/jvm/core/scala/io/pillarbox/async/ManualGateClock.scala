@@ -2,6 +2,8 @@ package io.pillarbox.async
 
 import scala.collection.mutable
 
+import io.pillarbox.async.gate.GateClock
+
 /** Moved by hand; runs what is due as it passes it. */
 final class ManualGateClock extends GateClock {
   private val tasks = mutable.Buffer.empty[(Long, Runnable)]

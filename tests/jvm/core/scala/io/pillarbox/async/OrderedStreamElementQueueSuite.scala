@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import io.pillarbox.async.queue.{OrderedStreamElementQueue, StreamElementQueue, StreamElementQueueEntry}
+
 class OrderedStreamElementQueueSuite extends StreamElementQueueContract {
   override def newQueue(capacity: Int): StreamElementQueue[String, String] = new OrderedStreamElementQueue(
     capacity

@@ -4,6 +4,7 @@ import java.util
 
 import scala.collection.mutable
 
+import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueue, StreamElementQueueEntry}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import io.pillarbox.async.queue.{StreamElementQueue, StreamElementQueueEntry, UnorderedStreamElementQueue}
+
 class UnorderedStreamElementQueueSuite extends StreamElementQueueContract {
   override def newQueue(capacity: Int): StreamElementQueue[String, String] = new UnorderedStreamElementQueue(
     capacity

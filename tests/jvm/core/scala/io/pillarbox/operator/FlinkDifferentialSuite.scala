@@ -5,9 +5,9 @@ import java.time.Duration
 import io.pillarbox.api.StateTtlConfig._
 import io.pillarbox.api.{ScalaSerializers, StateTtlConfig}
 import io.pillarbox.queue.MemoryOrderedByteStore
-import io.pillarbox.state.TestState
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock}
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
+import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock, TestState}
 import io.pillarbox.timer.TimerQueues
 import org.apache.flink.api.common.state.{StateTtlConfig => FlinkTtl}
 import org.scalatest.funsuite.AnyFunSuite

@@ -16,7 +16,8 @@ import io.pillarbox.api.{
 }
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBFixture, RocksDBKeyedStateBackend}
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
+import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, Namespace}
 import io.pillarbox.timer._
 import org.scalatest.funsuite.AnyFunSuite

@@ -2,7 +2,7 @@ package io.pillarbox.queue
 
 import java.nio.file.Path
 
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.testing.TestDisk
 import org.rocksdb.ColumnFamilyHandle
 

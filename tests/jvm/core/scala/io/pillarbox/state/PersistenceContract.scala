@@ -6,8 +6,7 @@ import java.util.zip.CRC32C
 
 import io.pillarbox.api.{MapState, ScalaSerializers, Serializers, State, StateDescriptor}
 import io.pillarbox.state.ScalaHandles._
-import io.pillarbox.state.serialization.ProductSerializer
-import io.pillarbox.state.serialization.TestSerializers
+import io.pillarbox.state.serialization.{ProductSerializer, TestSerializers}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What commits, snapshots and their restoration must do on every backend. */

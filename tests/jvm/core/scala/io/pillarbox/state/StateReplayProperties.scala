@@ -18,7 +18,8 @@ import io.pillarbox.api.{
 }
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.testing.TestDisk
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite

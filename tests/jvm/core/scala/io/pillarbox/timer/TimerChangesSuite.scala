@@ -4,7 +4,7 @@ import java.nio.file.Path
 
 import io.pillarbox.api.{InputView, ScalaSerializers, TimeDomain}
 import io.pillarbox.state.Namespace
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite

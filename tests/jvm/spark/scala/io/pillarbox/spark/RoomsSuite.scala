@@ -54,8 +54,10 @@ private object RoomsSuite {
       .map("io.pillarbox.spark" + _) ++
       Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
       Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
-      Seq("operator", "async", "timer", "queue").map("io.pillarbox." + _) ++
-      Seq(".operator", ".rocksdb", ".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
+      Seq("operator", "async", "async.gate", "async.queue", "async.retry", "timer", "queue")
+        .map("io.pillarbox." + _) ++
+      Seq("", ".list", ".entries", ".store", ".cache").map("io.pillarbox.state.rocksdb" + _) ++
+      Seq(".operator", ".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
       Seq("mailbox", "api").map("io.pillarbox." + _)
 
   private final case class Used(room: String, used: Set[String])

@@ -1,10 +1,10 @@
 package io.pillarbox.bench
 
+import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator}
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 import java.util.concurrent.{ExecutorService, Executors}
 
-import io.pillarbox.async._
 import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
 import org.apache.flink.api.common.typeutils.base.LongSerializer
 import org.apache.flink.streaming.api.datastream.AsyncDataStream.OutputMode

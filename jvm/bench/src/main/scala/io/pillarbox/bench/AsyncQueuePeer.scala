@@ -1,8 +1,8 @@
 package io.pillarbox.bench
 
+import io.pillarbox.async.queue.{OrderedStreamElementQueue, StreamElementQueue, StreamElementQueueEntry, UnorderedStreamElementQueue}
 import java.util
 
-import io.pillarbox.async._
 import org.apache.flink.streaming.api.functions.async.ResultFuture
 import org.apache.flink.streaming.api.operators.TimestampedCollector
 import org.apache.flink.streaming.api.operators.async.queue.{

@@ -1,12 +1,13 @@
 package io.pillarbox.bench
 
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.api.{ScalaSerializers, Serializers, State, StateDescriptor, StateTtlConfig}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.operator.EventClock
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBKeyedStateBackend}
 
 /**
  * The keyed state that the benchmarks use, from Flink or from us: one value, one map and one list of longs.

@@ -1,8 +1,8 @@
 package io.pillarbox.bench
 
+import io.pillarbox.async.queue.AsyncOutput
 import java.util
 
-import io.pillarbox.async.AsyncOutput
 import org.apache.flink.streaming.api.operators.Output
 import org.apache.flink.streaming.api.watermark.Watermark
 import org.apache.flink.streaming.runtime.streamrecord.{LatencyMarker, RecordAttributes, StreamRecord}

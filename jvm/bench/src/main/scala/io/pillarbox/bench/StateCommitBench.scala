@@ -1,6 +1,5 @@
 package io.pillarbox.bench
 
-
 import java.util.concurrent.TimeUnit
 
 import org.openjdk.jmh.annotations._

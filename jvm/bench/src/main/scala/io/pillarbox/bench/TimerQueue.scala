@@ -1,10 +1,10 @@
 package io.pillarbox.bench
 
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.api.{ScalaSerializers, TimeDomain}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.queue._
-import io.pillarbox.state.rocksdb.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 import io.pillarbox.timer.{Timer, TimerQueues, TimerType}
 import org.rocksdb.{BlockBasedTableConfig, LRUCache, Options, ReadOptions, RocksDB, WriteOptions}

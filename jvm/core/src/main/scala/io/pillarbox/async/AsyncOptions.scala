@@ -1,5 +1,8 @@
 package io.pillarbox.async
 
+import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
+
 /**
  * How an [[AsyncWaitOperator]] works.
  *

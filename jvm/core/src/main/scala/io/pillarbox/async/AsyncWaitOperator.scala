@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.AsyncFunction
+import io.pillarbox.async.queue._
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**

@@ -4,6 +4,7 @@ import java.util
 import java.util.concurrent.atomic.AtomicReference
 
 import io.pillarbox.api.ResultFuture
+import io.pillarbox.async.gate.Permit
 
 /**
  * One attempt of one element, and the future given to the function for it.

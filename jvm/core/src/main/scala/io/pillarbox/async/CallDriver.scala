@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
 import io.pillarbox.async.InFlightElement._
+import io.pillarbox.async.gate.{CallGate, Permit, PermitLine}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**

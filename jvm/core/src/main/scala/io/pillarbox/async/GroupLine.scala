@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 import java.util.concurrent.atomic.AtomicInteger
 
+import io.pillarbox.async.gate.{CallGate, Permit, PermitLine}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService, ProcessingTimer}
 
 /**

@@ -1,5 +1,6 @@
 package io.pillarbox.async
 
+import io.pillarbox.async.queue.StreamElementQueueEntry
 import io.pillarbox.mailbox.ProcessingTimer
 
 /** A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs`. */

@@ -1,6 +1,7 @@
 package io.pillarbox.queue
 
-import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
+import io.pillarbox.state.rocksdb.entries.BlindEntries
+import io.pillarbox.state.rocksdb.store.RocksDBStore
 import org.rocksdb.ColumnFamilyHandle
 
 /**

@@ -3,7 +3,8 @@ package io.pillarbox.timer
 import java.util.HashMap
 
 import io.pillarbox.api.OutputView
-import io.pillarbox.state.rocksdb.{BlindEntries, RocksDBStore}
+import io.pillarbox.state.rocksdb.entries.BlindEntries
+import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /**
  * The timers of one kind that were registered and that went since the last commit: of each what happened

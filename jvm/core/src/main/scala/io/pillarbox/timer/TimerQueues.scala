@@ -3,7 +3,7 @@ package io.pillarbox.timer
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.queue._
 import io.pillarbox.state.KeyGroupRange
-import io.pillarbox.state.rocksdb.RocksDBStore
+import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
 private[pillarbox] trait TimerQueues {

@@ -8,6 +8,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import io.pillarbox.state.StateBackendException
+import io.pillarbox.state.rocksdb.cache._
+import io.pillarbox.state.rocksdb.entries.WriteCensus
 import io.pillarbox.testing.TestDisk
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.BeforeAndAfterAll

@@ -8,6 +8,8 @@ import scala.util.Random
 import io.pillarbox.api.{ScalaSerializers, Serializers, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.cache.CacheBudget
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.testing.TestDisk
 import org.scalatest.{BeforeAndAfterAll, Suite}
 

@@ -10,6 +10,7 @@ import io.pillarbox.api.StateTtlConfig._
 import io.pillarbox.api.{ScalaSerializers, Serializers, StateDescriptor, TimeDomain, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.store.{ColumnName, CompactionTtl, RocksDBConfig, RocksDBMemory}
 import org.rocksdb.ColumnFamilyHandle
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -12,6 +12,7 @@ import scala.util.{Failure, Try}
 import io.pillarbox.api.{ScalaSerializers, Serializers}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.tags.Soak
 import io.pillarbox.testing.TestDisk
 import org.scalatest.funsuite.AnyFunSuite

@@ -7,6 +7,8 @@ import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescripto
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk, ListChunkBuilder}
+import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import org.scalatest.funsuite.AnyFunSuite
 
 /**

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.async.CallGate
+import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.SpecBuilder
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -7,8 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{TimeDomain, ValueState}
 import io.pillarbox.spark.checkpoint._
-import io.pillarbox.state.Namespace
-import io.pillarbox.state.TestState
+import io.pillarbox.state.{Namespace, TestState}
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}

@@ -4,9 +4,8 @@ import java.io.OutputStream
 import java.util.zip.CRC32C
 
 import io.pillarbox.api.OutputView
-import io.pillarbox.state.CommitSummary
-import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.changelog.StateStreamFormat._
+import io.pillarbox.state.{CommitSummary, KeyGroupRange}
 
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.

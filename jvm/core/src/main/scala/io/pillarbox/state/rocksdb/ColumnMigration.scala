@@ -2,6 +2,9 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state.changelog.RestorePlan
+import io.pillarbox.state.rocksdb.entries.{EntryStore, KeyParts, StateColumn}
+import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk, ListChunkBuilder}
+import io.pillarbox.state.rocksdb.store.{CompactionTtl, RocksDBStore}
 import io.pillarbox.state.ttl.TtlPolicy
 import org.rocksdb.ColumnFamilyHandle
 

@@ -8,6 +8,9 @@ import scala.collection.mutable
 import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
+import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
+import io.pillarbox.state.rocksdb.list.{ListChanges, ListLoader}
+import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
 import org.rocksdb.TickerType
 

@@ -6,6 +6,9 @@ import scala.collection.mutable
 
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.cache.IdleBuffer
+import io.pillarbox.state.rocksdb.entries.StateColumn
+import io.pillarbox.state.rocksdb.list._
 
 /**
  * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under
@@ -83,7 +86,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
     table.countLive(1)
-    out.shrinkTo(RocksDBState.MaxIdleBuffer)
+    out.shrinkTo(IdleBuffer.MaxBytes)
     sequence += 1
     changes += 1
   }

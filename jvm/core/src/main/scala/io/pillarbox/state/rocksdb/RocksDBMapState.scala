@@ -2,6 +2,7 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.entries.{EntryScan, StateColumn}
 
 /** One entry of RocksDB an entry of a map. */
 private[rocksdb] final class RocksDBMapState[K, UK, UV](

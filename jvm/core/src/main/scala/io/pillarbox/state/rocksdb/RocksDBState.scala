@@ -2,6 +2,8 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.cache.IdleBuffer
+import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
 /** What RocksDB's handles share: keys as bytes, values with their stamp before them. */
 private[rocksdb] abstract class RocksDBState[K, V](
@@ -56,7 +58,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
     if (hasStamps) out.writeLong(stamp)
     serializer.serialize(value, out)
     table.put(column, at, out)
-    out.shrinkTo(RocksDBState.MaxIdleBuffer)
+    out.shrinkTo(IdleBuffer.MaxBytes)
   }
 
   /** Whether there is an entry with this key; its stamp is then [[stamp]]. */
@@ -78,8 +80,4 @@ private[rocksdb] abstract class RocksDBState[K, V](
 
   protected final def viewOn(bytes: Array[Byte], offset: Int, length: Int): InputView =
     stored.wrap(bytes, offset, length)
-}
-
-private[rocksdb] object RocksDBState {
-  final val MaxIdleBuffer: Int = 1 << 20
 }

@@ -2,6 +2,7 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.StateDescriptor
 import io.pillarbox.state._
+import io.pillarbox.state.rocksdb.entries.StateColumn
 
 /** One entry a key: values, and the accumulators of the appending states. */
 private[rocksdb] final class RocksDBValueState[K, V](

@@ -3,6 +3,8 @@ package io.pillarbox.state.rocksdb
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.state.changelog.StateStreamWriter
+import io.pillarbox.state.rocksdb.entries.KeyParts
+import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.{ArrayDeque, Collection => JCollection}
 
-import io.pillarbox.async.AsyncOutput
+import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.spark.task.{TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow

@@ -1,6 +1,8 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.{AsyncOptions, AsyncRetryStrategies, AsyncRetryStrategy, Batching, CallGate}
+import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
+import io.pillarbox.async.{AsyncOptions, Batching}
 import io.pillarbox.spark.async.python.ChannelSettings
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.worker.SessionStart

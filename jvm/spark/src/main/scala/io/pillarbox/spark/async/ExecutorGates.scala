@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.async.{CallGate, ConcurrencyGate, RateGate}
+import io.pillarbox.async.gate.{CallGate, ConcurrencyGate, RateGate}
 
 /** A task's part in a limit that it shares with others. Closed once the task has given all permits back. */
 private[pillarbox] final class HeldGate private[async] (val gate: CallGate, release: () => Unit)

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.{AsyncMetrics, AsyncOutput, AsyncWaitOperator}
+import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.UserErrors
-import io.pillarbox.spark.task.{LaneResource, TaskLane}
+import io.pillarbox.spark.task.{LaneResource, TaskLane, UserErrors}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow

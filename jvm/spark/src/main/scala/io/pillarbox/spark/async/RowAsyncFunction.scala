@@ -7,8 +7,7 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.task.UserErrors
-import io.pillarbox.spark.task.{UserClasses, UserRows}
+import io.pillarbox.spark.task.{UserClasses, UserErrors, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType

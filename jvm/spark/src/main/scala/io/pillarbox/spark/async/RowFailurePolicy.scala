@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
-import io.pillarbox.async.FailurePolicy
+import io.pillarbox.async.retry.FailurePolicy
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{ReportedException, UserErrors}
 import io.pillarbox.spark.worker.PythonFailure

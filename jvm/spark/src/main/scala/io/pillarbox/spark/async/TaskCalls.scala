@@ -1,7 +1,8 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
-import io.pillarbox.async.{AsyncWaitOperator, CallGate, ConcurrencyGate}
+import io.pillarbox.async.AsyncWaitOperator
+import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext

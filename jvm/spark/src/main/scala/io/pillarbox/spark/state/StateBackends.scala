@@ -2,7 +2,9 @@ package io.pillarbox.spark.state
 
 import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.rocksdb.{CacheBudget, RocksDBConfig, RocksDBKeyedStateBackend, RocksDBStore}
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
+import io.pillarbox.state.rocksdb.cache.CacheBudget
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.TimerQueues
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow

@@ -6,8 +6,7 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
-import io.pillarbox.spark.task.ReportedException
-import io.pillarbox.spark.task.UserClasses
+import io.pillarbox.spark.task.{ReportedException, UserClasses}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.Timer
 import org.apache.spark.TaskKilledException

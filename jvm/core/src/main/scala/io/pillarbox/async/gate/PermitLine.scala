@@ -1,0 +1,94 @@
+package io.pillarbox.async.gate
+
+import java.util
+import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.atomic.AtomicInteger
+
+import io.pillarbox.mailbox.MailboxExecutor
+
+/**
+ * The calls of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however
+ * many calls wait, and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
+ *
+ * @param isGone
+ *   whether a call is no longer wanted
+ * @param start
+ *   starts a call that has got its permit, and with it the duty to give it back
+ */
+private[async] final class PermitLine[CALL](
+    gate: CallGate,
+    executor: MailboxExecutor,
+    isGone: CALL => Boolean,
+    start: CALL => Unit
+) {
+  import PermitLine._
+
+  private val line = new util.ArrayDeque[CALL]
+  private val ticket = new Ticket
+
+  /** Starts the call now, or when its turn has come and there is a permit. */
+  def enter(call: CALL): Unit = {
+    line.addLast(call)
+    if (ticket.get == Idle) advance()
+  }
+
+  /**
+   * A call in line may be gone. With the last one the line leaves the gate, so that no permit is spent on
+   * nothing.
+   */
+  def prune(): Unit = if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
+
+  private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
+
+  /** Calls that are gone leave from the head; whether one is left. */
+  private def dropGone(): Boolean = {
+    while (!line.isEmpty && isGone(line.peekFirst())) line.pollFirst()
+    !line.isEmpty
+  }
+
+  private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
+    if (dropGone()) start(line.pollFirst()) else gate.release()
+    advance()
+  }
+
+  /** Leaves the line at the gate; a permit that was granted and not used goes back. */
+  def close(): Unit = {
+    line.clear()
+    val state = ticket.getAndSet(Closed)
+    if (state == Granted) gate.release()
+    // If it has left the line, a permit is on its way to the ticket, which finds the line closed and sends it
+    // back.
+    else if (state == InLine) gate.cancel(ticket): Unit
+  }
+
+  /**
+   * The waiter at the gate. Its state tells who owns a permit that arrives: a closed line sends it straight
+   * back.
+   */
+  private final class Ticket extends AtomicInteger(Idle) with Runnable {
+
+    def acquire(): Boolean = {
+      set(InLine)
+      val granted = gate.tryAcquire(this)
+      if (granted) set(Idle)
+      granted
+    }
+
+    override def run(): Unit =
+      if (compareAndSet(InLine, Granted)) tell() else gate.release()
+
+    private def tell(): Unit =
+      try executor.execute(() => onGranted(), "an async call has its permit")
+      catch {
+        // The task has ended and `close` gives the permit back.
+        case _: RejectedExecutionException => ()
+      }
+  }
+}
+
+private object PermitLine {
+  private final val Idle = 0
+  private final val InLine = 1
+  private final val Granted = 2
+  private final val Closed = 3
+}

@@ -1,0 +1,87 @@
+package io.pillarbox.async.gate
+
+import java.util
+import java.util.concurrent.TimeUnit
+
+/**
+ * At most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at most
+ * `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in order.
+ *
+ * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate
+ * Algorithm, ITU-T Recommendation I.371.
+ *
+ * @param burst
+ *   calls that may start at once after a pause; more than 1 also makes up for wake-ups that come late
+ */
+private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock)
+    extends CallGate {
+  require(permits > 0, s"The rate limit must be positive, not $permits calls")
+  require(intervalNanos > 0, s"The interval of the rate limit must be positive, not $intervalNanos ns")
+  require(burst > 0, s"The burst of the rate limit must be positive, not $burst")
+
+  /** Rounded up: rather one call in a billion too late than one too early. */
+  private val spacing = (intervalNanos + permits - 1) / permits
+  private val tolerance = spacing * (burst - 1)
+  private val waiters = new util.ArrayDeque[Runnable]
+  private var fullAt = clock.nanoTime
+  private var armed = false
+
+  /** After so long without a call it lets through just as much as a new one. */
+  def fillNanos: Long = tolerance + spacing
+
+  /** By the clock of the machine, with a burst of what ten milliseconds allow. */
+  def this(permits: Int, intervalNanos: Long) = this(
+    permits,
+    intervalNanos,
+    RateGate.defaultBurst(permits, intervalNanos),
+    GateClock.System
+  )
+
+  override def tryAcquire(waiter: Runnable): Boolean = synchronized {
+    val granted = waiters.isEmpty && takeToken()
+    if (!granted) {
+      waiters.addLast(waiter)
+      arm()
+    }
+    granted
+  }
+
+  /** Compared by difference, as the clock may wrap. */
+  private def takeToken(): Boolean = {
+    val now = clock.nanoTime
+    val base = if (fullAt - now > 0) fullAt else now
+    val granted = base - now <= tolerance
+    if (granted) fullAt = base + spacing
+    granted
+  }
+
+  private def arm(): Unit = if (!armed && !waiters.isEmpty) {
+    armed = true
+    clock.schedule(math.max(0L, fullAt - tolerance - clock.nanoTime), () => serve())
+  }
+
+  /** Waiters run outside the lock: they may come back at once. */
+  private def serve(): Unit = {
+    val served = new util.ArrayList[Runnable]
+    synchronized {
+      armed = false
+      while (!waiters.isEmpty && takeToken()) served.add(waiters.pollFirst())
+      arm()
+    }
+    served.forEach(_.run())
+  }
+
+  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
+
+  override def release(): Unit = ()
+}
+
+private[pillarbox] object RateGate {
+  private def defaultBurst(permits: Int, intervalNanos: Long): Int =
+    math
+      .min(
+        Int.MaxValue.toLong,
+        math.max(1L, permits.toLong * TimeUnit.MILLISECONDS.toNanos(10) / math.max(1L, intervalNanos))
+      )
+      .toInt
+}

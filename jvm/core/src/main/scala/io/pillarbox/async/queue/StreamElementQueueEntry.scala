@@ -1,0 +1,58 @@
+package io.pillarbox.async.queue
+
+import java.util
+
+/**
+ * An element in a [[StreamElementQueue]], and the node by which the queue links it. Mailbox thread only.
+ *
+ * @param timestampMs
+ *   of the record, or the watermark itself
+ */
+private[pillarbox] class StreamElementQueueEntry[IN, OUT](
+    final val input: IN,
+    final val timestampMs: Long,
+    isWatermarkEntry: Boolean
+) {
+  import StreamElementQueueEntry._
+
+  /** A collection of rows or the row itself, as `kind` says: one field, since there are many entries. */
+  private var answer: AnyRef = _
+  private var kind: Byte = if (isWatermarkEntry) Watermark else Open
+
+  private[async] final var previous: StreamElementQueueEntry[IN, OUT] = _
+  private[async] final var next: StreamElementQueueEntry[IN, OUT] = _
+  private[async] final var nextCompleted: StreamElementQueueEntry[IN, OUT] = _
+  private[async] final var segment: UnorderedSegment[IN, OUT] = _
+
+  final def isWatermark: Boolean = kind == Watermark
+
+  /** Whether it has its rows. A watermark is born done. */
+  final def isDone: Boolean = kind != Open
+
+  /** Gives the entry its rows; then the queue is to be told. */
+  final def setResults(results: util.Collection[OUT]): Unit = {
+    answer = results
+    kind = Rows
+  }
+
+  /** Gives the entry its only row; then the queue is to be told. */
+  final def setResult(result: OUT): Unit = {
+    answer = result.asInstanceOf[AnyRef]
+    kind = OneRow
+  }
+
+  private[async] final def emitTo(output: AsyncOutput[IN, OUT]): Unit =
+    if (kind == Rows) output.emit(input, timestampMs, answer.asInstanceOf[util.Collection[OUT]])
+    else if (kind == OneRow) output.emitOne(input, timestampMs, answer.asInstanceOf[OUT])
+    else output.emitWatermark(timestampMs)
+}
+
+private[pillarbox] object StreamElementQueueEntry {
+  private final val Open: Byte = 0
+  private final val Rows: Byte = 1
+  private final val OneRow: Byte = 2
+  private final val Watermark: Byte = 3
+
+  def watermark[IN, OUT](timestampMs: Long): StreamElementQueueEntry[IN, OUT] =
+    new StreamElementQueueEntry[IN, OUT](null.asInstanceOf[IN], timestampMs, true)
+}

@@ -1,0 +1,79 @@
+package io.pillarbox.state.rocksdb.cache
+
+import java.util
+
+/** Entries in the order in which they were added. */
+private[rocksdb] final class EntryList {
+  private var entries = new Array[Int](16)
+  private var count = 0
+
+  def isEmpty: Boolean = count == 0
+
+  def add(entry: Int): Unit = {
+    if (count == entries.length) entries = util.Arrays.copyOf(entries, count * 2)
+    entries(count) = entry
+    count += 1
+  }
+
+  def foreach(action: Int => Unit): Unit = {
+    var i = 0
+    while (i < count) {
+      action(entries(i))
+      i += 1
+    }
+  }
+
+  def clear(): Unit = count = 0
+}
+
+/**
+ * Entries by the key group that their keys begin with, so that those of one are found without a look at the
+ * others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and name the key groups
+ * that have keys between them.
+ *
+ * @param width how many bytes (1 or 2) of a key name its group; shorter keys are filled up with zeros
+ */
+private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
+  private var groups = new Array[EntryList](0)
+
+  def add(entry: Int): Unit = {
+    val group = groupOf(keys.bytes, keys.keyOffset(entry), keys.keyLength(entry))
+    if (group >= groups.length) groups = util.Arrays.copyOf(groups, math.max(group + 1, groups.length * 2))
+    if (groups(group) == null) groups(group) = new EntryList
+    groups(group).add(entry)
+  }
+
+  /** Adds entries to `order`, sorted. */
+  def addTo(order: EntryOrder, from: Array[Byte], until: Array[Byte]): Unit =
+    forEachGroup(from, until) { group =>
+      val start = order.size
+      group.foreach(order.add)
+      order.sort(start, depth = width)
+    }
+
+  def clear(from: Array[Byte], until: Array[Byte]): Unit = forEachGroup(from, until)(_.clear())
+
+  def forEach(from: Array[Byte], until: Array[Byte])(action: Int => Unit): Unit =
+    forEachGroup(from, until)(_.foreach(action))
+
+  private def forEachGroup(from: Array[Byte], until: Array[Byte])(action: EntryList => Unit): Unit = {
+    val last = if (until == null) groups.length - 1 else math.min(lastBefore(until), groups.length - 1)
+    var group = groupOf(from, 0, from.length)
+    while (group <= last) {
+      if (groups(group) != null && !groups(group).isEmpty) action(groups(group))
+      group += 1
+    }
+  }
+
+  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int = {
+    val first = if (length > 0) key(offset) & 0xff else 0
+    if (width == 1) first
+    else (first << 8) | (if (length > 1) key(offset + 1) & 0xff else 0)
+  }
+
+  /** What ends with a zero comes after a key that lacks it. */
+  private def lastBefore(until: Array[Byte]): Int = {
+    val isStart = until.length <= width && (until.length == 0 || until.last != 0)
+    if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)
+  }
+}

@@ -1,0 +1,93 @@
+package io.pillarbox.state.rocksdb.entries
+
+import io.pillarbox.state.rocksdb.cache.{CacheBudget, ChangeCursor, WriteBackCache}
+import io.pillarbox.state.rocksdb.store.RocksDBStore
+import org.rocksdb.ColumnFamilyHandle
+
+/**
+ * Keys that are put and deleted and not looked at here, with a cache for themselves, where they push out
+ * nothing that is read. They have no values. Not thread-safe.
+ */
+private[pillarbox] final class BlindEntries private (
+    database: RocksDBStore,
+    limitBytes: Int,
+    name: String,
+    makeColumn: WriteBackCache => StateColumn
+) extends AutoCloseable {
+  private val cache = new WriteBackCache(limitBytes, CacheBudget.None)
+  private val column = makeColumn(cache)
+  private val dirty = new DirtyEntries(cache, Seq(column), database, s"$name.spill")
+
+  /** What waits in memory, in bytes. */
+  def used: Long = cache.used
+
+  /** Whether changes wait on the disk. */
+  def isSpilled: Boolean = dirty.isSpilled
+
+  /** Puts or deletes a key. */
+  def set(key: Array[Byte], length: Int, isThere: Boolean): Unit = {
+    if (cache.isFull) {
+      dirty.spill()
+      cache.clear()
+    }
+    val entry = cache.findOrAdd(column.id, key, length)
+    if (isThere) cache.setValue(entry, key, 0) else cache.setAbsent(entry)
+    dirty.add(column, entry)
+  }
+
+  /**
+   * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before
+   * all that waits, which has nothing any more then that it would have removed.
+   */
+  def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
+    column.unwritten.forEach(from, until)(entry =>
+      if (cache.isBetween(entry, from, until)) cache.setAbsent(entry)
+    )
+    database.batch.deleteRange(column.familyNumber, from, until)
+  }
+
+  /** See [[DirtyEntries]]. */
+  def write(): Unit = dirty.write()
+
+  def write(from: Array[Byte], until: Array[Byte]): Unit = dirty.write(column, from, until)
+
+  /** Hands over each key that changed, once; a deleted one has the value length -1. */
+  def forEachChange(action: ChangeCursor => Unit): Unit = dirty.forEachChange((_, change) => action(change))
+
+  def forgetChanges(): Unit = {
+    dirty.forgetChanges()
+    cache.clear()
+  }
+
+  override def close(): Unit = dirty.close()
+}
+
+private[pillarbox] object BlindEntries {
+
+  /**
+   * On their way to a column family, of which commits tell nothing; `keyGroupWidth` as in [[GroupedEntries]].
+   */
+  def inFamily(
+      database: RocksDBStore,
+      family: ColumnFamilyHandle,
+      limitBytes: Int,
+      keyGroupWidth: Int
+  ): BlindEntries = new BlindEntries(
+    database,
+    limitBytes,
+    // No change is ever spilled to it.
+    "none",
+    cache => {
+      val column = new StateColumn(Id, Id, null, cache, keyGroupWidth)
+      column.use(family, null)
+      column.isTold = false
+      column
+    }
+  )
+
+  /** On their way to a commit only; those that memory has no room for are in a file of this name. */
+  def asChanges(database: RocksDBStore, limitBytes: Int, name: String): BlindEntries =
+    new BlindEntries(database, limitBytes, name, new StateColumn(Id, -1, null, _, 2))
+
+  private final val Id = 0
+}

@@ -1,0 +1,316 @@
+package io.pillarbox.state.rocksdb.entries
+
+import java.util
+
+import scala.collection.mutable
+
+import io.pillarbox.api.{Bytes, InputView, OutputView}
+import io.pillarbox.state.rocksdb.cache.WriteBackCache
+import io.pillarbox.state.rocksdb.cache.WriteBackCache.{Absent, Known, Partial}
+import io.pillarbox.state.rocksdb.entries.EntryStore._
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
+import org.rocksdb.RocksDB
+
+/**
+ * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed
+ * since the last commit. Not thread-safe.
+ *
+ * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is
+ * bounded however much changed.
+ */
+private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConfig) {
+  private val columns = mutable.ArrayBuffer.empty[StateColumn]
+  private val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
+
+  /** What the database or the next commit lacks. */
+  val dirty = new DirtyEntries(cache, columns, store, "changes.spill")
+  private val census = new WriteCensus
+
+  /** Which appends look at what is there, so that no chunk grows without end. */
+  private val sample = new Sample(6)
+  private var scratch = new Array[Byte](4096)
+
+  /** A list's chunk of so many bytes takes no further element. */
+  val listChunkBytes: Int = math.min(config.listChunkBytes, MaxCachedValue / 2)
+
+  /** So much is added to the end of a list that nobody looked at. */
+  private val unseenBytes = listChunkBytes / 8
+
+  /** The value that [[get]] found; valid until the next call. */
+  val value = new InputView
+
+  @volatile var hits = 0L
+  @volatile var misses = 0L
+
+  /**
+   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops,
+   * and for those written without being read first while the database may have them, which [[WriteCensus]]
+   * estimates.
+   */
+  @volatile var live = 0L
+
+  /** What the cache takes on the heap, in bytes, as of the last commit or spill. */
+  @volatile var cacheUsed = 0L
+
+  /**
+   * How often an entry was written, and how often the cache was emptied, which takes what is newer than a
+   * scan's page.
+   */
+  var writes = 0L
+  var spills = 0L
+  private var ownLive = 0L
+  private var ownHits = 0L
+  private var ownMisses = 0L
+
+  /** The cache's entry that [[get]] found. */
+  private var found = -1
+
+  /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
+  def newColumn(isPacked: Boolean): StateColumn = {
+    val id = columns.size
+    val log = if (isPacked) new StateColumn(id + 1, id, null, cache) else null
+    columns += new StateColumn(id, id, log, cache)
+    if (isPacked) columns += log
+    columns(id)
+  }
+
+  /** Finds the value of a key and opens [[value]] on it. */
+  def get(column: StateColumn, key: OutputView): Boolean = {
+    val entry = find(column, key)
+    if (entry >= 0) show(column, key, entry) else fetch(column, key)
+  }
+
+  /**
+   * Finds the value of a key to which `more` bytes are to be added. Mostly that is [[Unseen]] if it isn't in
+   * the cache, for the database is asked for a sample only, and if it is much; else [[Missing]], or
+   * [[Present]] and [[value]] is opened on it.
+   */
+  def look(column: StateColumn, key: OutputView, more: Int): Int = {
+    val entry = find(column, key)
+    found = entry
+    val isUnseen =
+      if (entry < 0) column.isStored && more <= unseenBytes && !sample.isNext()
+      else
+        cache.isPartial(entry) && cache.isUnwritten(entry) && cache.valueLength(entry) + more <= unseenBytes
+    if (isUnseen) Unseen
+    else if (if (entry < 0) fetch(column, key) else show(column, key, entry)) Present
+    else Missing
+  }
+
+  /** Adds to the end of the value that [[look]] has just not seen. */
+  def appendUnseen(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
+    var entry = found
+    if (entry >= 0) cache.append(entry, bytes.array, bytes.length)
+    else {
+      if (cache.isFull) spill()
+      entry = add(column, key)
+      cache.setValue(entry, bytes.array, bytes.length)
+    }
+    noteWrite(column, entry)
+    cache.unmark(entry, Known)
+    cache.mark(entry, Partial)
+  }
+
+  def put(column: StateColumn, key: OutputView, bytes: OutputView): Unit = {
+    val entry = entryForWrite(column, key)
+    if (column.isKept && !column.isPacked) ownLive += countIf(absent = true, column, key, entry)
+    cache.setValue(entry, bytes.array, bytes.length)
+    noteWrite(column, entry)
+  }
+
+  /** Removes a key; nothing is noted if it is known to be absent. */
+  def delete(column: StateColumn, key: OutputView): Unit = {
+    val entry = entryForWrite(column, key)
+    if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
+      if (!column.isPacked) ownLive -= countIf(absent = false, column, key, entry)
+      cache.setAbsent(entry)
+      noteWrite(column, entry)
+    }
+  }
+
+  /** Adds to the end of the value that [[get]] has just found, if that is of [[listChunkBytes]] or less. */
+  def append(column: StateColumn, bytes: OutputView): Unit = {
+    cache.append(found, bytes.array, bytes.length)
+    noteWrite(column, found)
+  }
+
+  /** Notes for the next commit what a packed column has under this key now. */
+  def tellPut(column: StateColumn, key: OutputView, bytes: OutputView): Unit = put(column.log, key, bytes)
+
+  /** Notes for the next commit that a packed column has nothing under this key any more. */
+  def tellRemoved(column: StateColumn, key: OutputView): Unit = {
+    val entry = entryForWrite(column.log, key)
+    cache.setAbsent(entry)
+    noteWrite(column.log, entry)
+  }
+
+  /** So many more entries lie in a packed column. */
+  def countLive(more: Int): Unit = ownLive += more
+
+  /** Replaces the first eight bytes of the value that [[get]] has just found. */
+  def restamp(column: StateColumn, key: OutputView, timestamp: Long): Unit = {
+    var entry = find(column, key)
+    if (entry < 0) {
+      val length = read(column, key)
+      entry = entryForWrite(column, key)
+      cache.setValue(entry, scratch, length)
+    }
+    Bytes.putLong(cache.bytes, cache.valueOffset(entry), timestamp)
+    noteWrite(column, entry)
+  }
+
+  /** The cache's entry of this key, if it has the whole value or knows that there is none; else -1. */
+  def cached(column: StateColumn, key: Array[Byte]): Int = {
+    val entry = cache.find(column.id, key, key.length)
+    if (entry >= 0 && cache.isKnown(entry) && !cache.isPartial(entry)) entry else -1
+  }
+
+  /** A copy of what an entry of the cache has; null for nothing. */
+  def valueOf(cached: Int): Array[Byte] = {
+    val (from, length) = (cache.valueOffset(cached), cache.valueLength(cached))
+    if (length == Absent) null else util.Arrays.copyOfRange(cache.bytes, from, from + length)
+  }
+
+  /** The entries whose keys begin with `prefix`, in order, a page at a time. */
+  def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = PageSize): EntryScan =
+    new EntryScan(this, store, column, prefix, pageSize)
+
+  /** From now on there are so many entries. */
+  def assumeLive(count: Long): Unit = {
+    ownLive = math.max(count, 0L)
+    live = ownLive
+  }
+
+  /** Gives the cache's memory back; nothing may be read or written afterwards. */
+  def close(): Unit = {
+    cache.close()
+    dirty.close()
+  }
+
+  private def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
+    if (cache.isPartial(entry)) complete(column, key, entry) else ownHits += 1
+    found = entry
+    val length = cache.valueLength(entry)
+    if (length != Absent) value.wrap(cache.bytes, cache.valueOffset(entry), length)
+    length != Absent
+  }
+
+  /** Reads what lies before an entry's value, of which it has only the end. */
+  private def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
+    ownMisses += 1
+    val length = read(column, key)
+    if (length != RocksDB.NOT_FOUND) {
+      if (cache.isUnwritten(entry)) cache.prepend(entry, scratch, length)
+      else cache.setValue(entry, scratch, length)
+    }
+    cache.unmark(entry, Partial)
+    cache.mark(entry, Known)
+  }
+
+  /** The entry of this key, or -1. */
+  private def find(column: StateColumn, key: OutputView): Int =
+    if (cache.isAt(column.recent, column.id, key.array, key.length)) column.recent
+    else {
+      val entry = cache.find(column.id, key.array, key.length)
+      if (entry >= 0) column.recent = entry
+      entry
+    }
+
+  /** Adds a key that is not there. */
+  private def add(column: StateColumn, key: OutputView): Int = {
+    column.recent = cache.add(column.id, key.array, key.length)
+    column.recent
+  }
+
+  private def fetch(column: StateColumn, key: OutputView): Boolean = {
+    ownMisses += 1
+    if (cache.isFull) spill()
+    val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
+    if (length <= MaxCachedValue) {
+      val entry = add(column, key)
+      if (length != RocksDB.NOT_FOUND) cache.setValue(entry, scratch, length)
+      cache.mark(entry, Known)
+      found = entry
+    }
+    if (length != RocksDB.NOT_FOUND) value.wrap(scratch, 0, length)
+    length != RocksDB.NOT_FOUND
+  }
+
+  /** Reads a value from the database into the scratch array. */
+  private def read(column: StateColumn, key: OutputView): Int = {
+    var length = store.get(column.family, key.array, key.length, scratch)
+    if (length > scratch.length) {
+      scratch = new Array[Byte](length)
+      length = store.get(column.family, key.array, key.length, scratch)
+    } else if (scratch.length > MaxIdleScratch && length <= MaxCachedValue)
+      scratch = util.Arrays.copyOf(scratch, MaxCachedValue)
+    length
+  }
+
+  private def entryForWrite(column: StateColumn, key: OutputView): Int = {
+    if (cache.isFull) spill()
+    val present = find(column, key)
+    if (present >= 0) present
+    else {
+      val added = add(column, key)
+      if (!column.isStored) cache.mark(added, Known)
+      added
+    }
+  }
+
+  /** How many entries this one stands for if it is absent, or present, as asked; 0 if it is not. */
+  private def countIf(absent: Boolean, column: StateColumn, key: OutputView, entry: Int): Int =
+    if (cache.isKnown(entry)) { if ((cache.valueLength(entry) == Absent) == absent) 1 else 0 }
+    else {
+      val weight = census.weight()
+      if (weight > 0 && store.mayHave(column.family, key.array, key.length) != absent) weight else 0
+    }
+
+  private def noteWrite(column: StateColumn, entry: Int): Unit = {
+    writes += 1
+    dirty.add(column, entry)
+    cache.unmark(entry, Partial)
+    cache.mark(entry, Known)
+  }
+
+  /** Empties the cache. */
+  private def spill(): Unit = {
+    spills += 1
+    dirty.spill()
+    cache.clear()
+    publishCounters()
+  }
+
+  /** Lets other threads see how it stands. */
+  def publishCounters(): Unit = {
+    live = ownLive
+    cacheUsed = cache.used
+    hits = ownHits
+    misses = ownMisses
+  }
+}
+
+private[rocksdb] object EntryStore {
+  final val Missing = 0
+  final val Present = 1
+  final val Unseen = 2
+  final val PageSize = 128
+
+  /** Larger values are not kept in the cache once they are read. */
+  private final val MaxCachedValue = 64 << 10
+  private final val MaxIdleScratch = 1 << 20
+
+  /** The least key that comes behind all that begin with `prefix`; null if there is none. */
+  def successor(prefix: Array[Byte]): Array[Byte] = {
+    val last = prefix.lastIndexWhere(_ != -1)
+    if (last < 0) null
+    else {
+      val next = util.Arrays.copyOf(prefix, last + 1)
+      next(last) = (next(last) + 1).toByte
+      next
+    }
+  }
+
+  /** The least key behind this one. */
+  def after(key: Array[Byte]): Array[Byte] = util.Arrays.copyOf(key, key.length + 1)
+}

@@ -1,0 +1,114 @@
+package io.pillarbox.state.rocksdb.store
+
+import java.io.IOException
+import java.nio.file.{Files, Path}
+import java.util.zip.CRC32C
+
+import io.pillarbox.api.{InputView, OutputView}
+import io.pillarbox.state.changelog.StreamHeader
+import io.pillarbox.state.{StateBackendException, StateRestoreException}
+
+/**
+ * The mark that makes a directory a complete checkpoint: a file that says what its column families hold.
+ *
+ * {{{
+ * file = "PBX2":int format:int crc32c:int header
+ * }}}
+ *
+ * It is written when all else is there, and taken away as soon as a backend works in the directory, so one
+ * that a crash left behind has none.
+ */
+private[rocksdb] object DirectoryHeader {
+  final val Name = "pillarbox-header"
+
+  /**
+   * Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their
+   * chunk's base, in 3 the header had no first watermark.
+   */
+  final val Format = 4
+  private final val OldestFormat = 3
+  private final val Magic = 0x50425832
+  private final val PreludeBytes = 12
+
+  /**
+   * Reads and removes the header; None if the database is new.
+   *
+   * @throws StateRestoreException
+   *   if there are column families but no header, it is damaged, or entries are kept in another format
+   */
+  def take(store: RocksDBStore): Option[StreamHeader] = {
+    val file = store.directory.resolve(Name)
+    if (Files.exists(file)) {
+      val header = read(file)
+      guarded("remove", file)(Files.delete(file))
+      Some(header)
+    } else if (store.columnFamilies.forall(_.getID == 0)) None
+    else
+      throw new StateRestoreException(
+        "STATE_DIRECTORY_UNCLEAN",
+        s"${store.directory} holds a database that is no complete checkpoint, perhaps left by a crash: " +
+          "delete the " +
+          "directory, and restore from a snapshot"
+      )
+  }
+
+  def write(directory: Path, header: StreamHeader): Unit = {
+    val content = new OutputView
+    header.writeTo(content)
+    val out = new OutputView
+    out.writeInt(Magic)
+    out.writeInt(Format)
+    out.writeInt(checksum(content.array, 0, content.length))
+    out.writeBytes(content.array, 0, content.length)
+    val file = directory.resolve(Name)
+    guarded("write", file)(Files.write(file, out.toByteArray)): Unit
+  }
+
+  private def read(file: Path): StreamHeader = {
+    val bytes = guarded("read", file)(Files.readAllBytes(file))
+    val in = new InputView(bytes)
+    if (bytes.length < PreludeBytes || in.readInt() != Magic) throw damaged(file)
+    val format = in.readInt()
+    checkFormat(format, file)
+    if (in.readInt() != checksum(bytes, PreludeBytes, bytes.length - PreludeBytes)) throw damaged(file)
+    StreamHeader.readFrom(in, hasWatermark = format >= 4)
+  }
+
+  private def checkFormat(format: Int, file: Path): Unit =
+    if (format < OldestFormat)
+      throw new StateRestoreException(
+        "STATE_FORMAT_OLDER",
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a " +
+          "portable snapshot " +
+          "with the release that wrote it, and restore that"
+      )
+    else if (format > Format)
+      throw new StateRestoreException(
+        "STATE_FORMAT_NEWER",
+        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: use the " +
+          "release that " +
+          "wrote it, or newer"
+      )
+
+  private def checksum(bytes: Array[Byte], offset: Int, length: Int): Int = {
+    val checksum = new CRC32C
+    checksum.update(bytes, offset, length)
+    checksum.getValue.toInt
+  }
+
+  private def damaged(file: Path): StateRestoreException = new StateRestoreException(
+    "STATE_FILE_CORRUPT",
+    s"$file is damaged. Restore from another snapshot; this one can't be trusted"
+  )
+
+  private def guarded[A](what: String, file: Path)(action: => A): A =
+    try action
+    catch {
+      case e: IOException =>
+        throw new StateBackendException(
+          "STATE_STORE_FAILED",
+          s"Could not $what $file: ${e.getMessage}. Check that the directory is there and is not full",
+          e
+        )
+    }
+}

@@ -1,0 +1,72 @@
+package io.pillarbox.state.rocksdb.store
+
+import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
+
+/**
+ * Bounds the native memory of all databases of the process: one block cache for data, index and filter
+ * blocks, to which the write buffers are charged as well.
+ *
+ * The first [[RocksDBMemory.acquire]] creates it and the last [[close]] frees it. Thread-safe.
+ *
+ * @param limit in bytes, for all databases together
+ */
+private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double)
+    extends AutoCloseable {
+  private val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
+  private val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
+  private var users = 0
+
+  /** The shared block cache. Don't close it. */
+  def cache: Cache = lru
+
+  /** The shared write-buffer manager. Don't close it. */
+  def writeBufferManager: WriteBufferManager = manager
+
+  /** Bytes in use, write buffers included. */
+  def usage: Long = lru.getUsage
+
+  /** Gives one acquisition back. */
+  override def close(): Unit = RocksDBMemory.release(this)
+
+  private def free(): Unit = {
+    manager.close()
+    lru.close()
+  }
+}
+
+private[pillarbox] object RocksDBMemory {
+
+  /** Of the limit, at most half is for write buffers. */
+  private val WriteBufferRatio = 0.5
+  private var current: RocksDBMemory = _
+
+  /**
+   * A block that doesn't fit its shard is read again each time: shards of 16 MiB or more, at most 64 of them.
+   */
+  private val ShardBytes = 16L << 20
+
+  private def shardBits(limit: Long): Int =
+    math.min(6, 63 - java.lang.Long.numberOfLeadingZeros(math.max(1L, limit / ShardBytes)))
+
+  /**
+   * The memory of this process; the one who acquires it closes it once.
+   *
+   * @param limit in bytes; counts for the first of those that hold it at the same time, the others share what
+   *   is there
+   */
+  def acquire(limit: Long): RocksDBMemory = synchronized {
+    require(limit >= (1L << 20), s"RocksDB needs at least 1 MiB of memory, found a limit of $limit bytes")
+    RocksDB.loadLibrary()
+    if (current == null) current = new RocksDBMemory(limit, WriteBufferRatio)
+    current.users += 1
+    current
+  }
+
+  private def release(memory: RocksDBMemory): Unit = synchronized {
+    memory.users -= 1
+    if (memory.users == 0) {
+      memory.free()
+      if (current eq memory) current = null
+    }
+  }
+}

@@ -1,0 +1,311 @@
+package io.pillarbox.state.rocksdb.store
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.util
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.state.StateBackendException
+import org.rocksdb._
+
+/**
+ * One open database and its native objects: column families, reads, batches, checkpoints. Not thread-safe.
+ *
+ * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has
+ * no write-ahead log: what must survive a crash is in the snapshots and logs.
+ */
+private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
+  private val memory = RocksDBMemory.acquire(config.memoryLimit)
+  private val natives = mutable.ArrayBuffer.empty[AutoCloseable]
+  private val tableConfig = new BlockBasedTableConfig()
+    .setBlockCache(memory.cache)
+    .setCacheIndexAndFilterBlocks(true)
+    .setPinL0FilterAndIndexBlocksInCache(true)
+    .setFilterPolicy(own(new BloomFilter(10, false)))
+    // In small blocks too, so that a lookup keeps what it needs of a large file's filter in a small cache.
+    .setIndexType(IndexType.kTwoLevelIndexSearch)
+    .setPartitionFilters(true)
+    .setPinTopLevelIndexAndFilter(true)
+    .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
+
+  /** Appending puts one value behind the other, nothing between them. */
+  private val appendOperator = own(new StringAppendOperator(""))
+  private val statistics = if (config.statistics) own(new Statistics()) else null
+  private val readOptions = own(new ReadOptions())
+  private val writeOptions = own(new WriteOptions().setDisableWAL(true))
+  private val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
+
+  /** Families whose entries have an age, once compaction may run in them. */
+  private val expiring = mutable.Set.empty[ColumnFamilyHandle]
+  private var expiryAllowed = true
+  private var isOpen = false
+  private val db: TtlDB = guarded("open") { open() }
+  isOpen = true
+
+  /** The column families that there are, the default one included. */
+  def columnFamilies: Seq[ColumnFamilyHandle] = families.keys.toSeq
+
+  def directory: Path = config.directory
+
+  /** What is on its way to the database; the one who adds to it writes it in the end. */
+  private[rocksdb] val batch = new BatchBuilder(this)
+
+  /**
+   * The column family of this name that a restored database has, or a new one, for structures beside the
+   * states.
+   */
+  private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
+    val bytes = name.getBytes(UTF_8)
+    val restored = columnFamilies.find(_.getName.sameElements(bytes))
+    restored.foreach(enableCompaction)
+    restored.getOrElse(createColumnFamily(bytes))
+  }
+
+  /**
+   * Adds a column family.
+   *
+   * @param ttlSeconds the age at which compaction may drop an entry, 0 for never
+   * @param compacts whether compaction may start; see [[enableCompaction]]
+   */
+  def createColumnFamily(
+      name: Array[Byte],
+      ttlSeconds: Int = 0,
+      compacts: Boolean = true
+  ): ColumnFamilyHandle = {
+    val isOn = compacts && (ttlSeconds == 0 || families.synchronized(expiryAllowed))
+    val options = familyOptions(isOn)
+    val handle = guarded("create a column family in") {
+      db.createColumnFamilyWithTtl(new ColumnFamilyDescriptor(name, options), age(ttlSeconds))
+    }
+    families.synchronized {
+      families(handle) = options
+      if (compacts && ttlSeconds > 0) expiring += handle
+      if (compacts && ttlSeconds > 0 && isOn != expiryAllowed) setCompaction(handle, expiryAllowed)
+    }
+    handle
+  }
+
+  /** Lets compaction run in a column family that was opened without. */
+  def enableCompaction(family: ColumnFamilyHandle): Unit = families.synchronized {
+    val expires = ColumnName.parse(family.getName).exists(_.ttlSeconds > 0)
+    if (expires) expiring += family
+    if (!expires || expiryAllowed) setCompaction(family, isOn = true)
+  }
+
+  /** Lets compactions that drop what is too old begin, or not. No-op once closed. Any thread. */
+  def allowExpiry(allowed: Boolean): Unit = families.synchronized {
+    if (isOpen && allowed != expiryAllowed) {
+      expiryAllowed = allowed
+      expiring.foreach(setCompaction(_, allowed))
+    }
+  }
+
+  /** Whether compaction begins by itself in a column family. */
+  private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
+    guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
+
+  private def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
+    guarded("set options of") {
+      db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
+    }
+
+  /** The state's clock may be behind the one by which entries grow old. */
+  private def age(ttlSeconds: Int): Int =
+    if (ttlSeconds == 0) 0
+    else math.min(ttlSeconds + (config.clockBehind + 999) / 1000, Int.MaxValue / 2L).toInt
+
+  def dropColumnFamily(family: ColumnFamilyHandle): Unit = {
+    families.synchronized(expiring -= family)
+    guarded("drop a column family of")(db.dropColumnFamily(family))
+    families.synchronized(families.remove(family)).foreach { options =>
+      family.close()
+      options.close()
+    }
+  }
+
+  /**
+   * Reads into `value` and returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]].
+   */
+  def get(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int, value: Array[Byte]): Int =
+    try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
+    catch { case e: RocksDBException => throw failed("read from", e) }
+
+  /** False if the key is not there; asks memory and Bloom filters only. */
+  def mayHave(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int): Boolean =
+    db.keyMayExist(family, key, 0, keyLength, null)
+
+  /** Applies a serialised batch as one write. */
+  def write(batch: Array[Byte]): Unit = guarded("write to") {
+    val native = new WriteBatch(batch)
+    try db.write(writeOptions, native)
+    finally native.close()
+  }
+
+  /** Reads up to `limit` entries with keys from `from` (included) to `until` (excluded), in order. */
+  def scan(family: ColumnFamilyHandle, from: Array[Byte], until: Array[Byte], limit: Int): ScanPage = {
+    val found = cursor(family, from, until)
+    try {
+      val page = new ScanPage(math.min(limit, 16))
+      var more = found.advance()
+      while (more && page.size < limit && page.bytes < RocksDBStore.PageBytes) {
+        page.add(found.key, found.value)
+        more = found.advance()
+      }
+      page.isLast = !more
+      page
+    } finally found.close()
+  }
+
+  /**
+   * The entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are now, in
+   * order. It never walks through what was deleted outside of these bounds.
+   */
+  private[pillarbox] def cursor(
+      family: ColumnFamilyHandle,
+      from: Array[Byte],
+      until: Array[Byte]
+  ): StoreCursor = {
+    val bound = if (until == null) null else new Slice(until)
+    val options = new ReadOptions()
+    if (bound != null) options.setIterateUpperBound(bound)
+    val iterator = db.newIterator(family, options)
+    iterator.seek(from)
+    new StoreCursor(iterator, options, bound, () => guarded("scan")(iterator.status()))
+  }
+
+  /** Writes all buffers to files. */
+  def flush(): Unit = guarded("flush") {
+    val options = new FlushOptions().setWaitForFlush(true)
+    try db.flush(options, families.keys.toList.asJava)
+    finally options.close()
+  }
+
+  /** Compacts all of a column family, which drops what is too old. */
+  def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
+
+  /**
+   * Makes a copy of the database by hard links (if on the same file system). The directory must not exist
+   * yet.
+   */
+  def checkpoint(target: Path): Unit = guarded("checkpoint") {
+    val checkpoint = Checkpoint.create(db)
+    try checkpoint.createCheckpoint(target.toString)
+    finally checkpoint.close()
+  }
+
+  /** Sum of a numeric property over the column families, 0 once closed. Any thread. */
+  def property(name: String): Long = families.synchronized {
+    if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
+  }
+
+  /** A counter, 0 if statistics are off or the database is closed. Any thread. */
+  def ticker(ticker: TickerType): Long = families.synchronized {
+    if (statistics == null || !isOpen) 0L else statistics.getTickerCount(ticker)
+  }
+
+  override def close(): Unit = families.synchronized {
+    if (isOpen) {
+      isOpen = false
+      families.foreach { case (handle, _) => handle.close() }
+      db.close()
+      freeNatives()
+    }
+  }
+
+  private def freeNatives(): Unit = {
+    families.values.foreach(_.close())
+    natives.reverseIterator.foreach(_.close())
+    memory.close()
+  }
+
+  private def own[A <: AutoCloseable](native: A): A = {
+    natives += native
+    native
+  }
+
+  private def open(): TtlDB =
+    try {
+      Files.createDirectories(config.directory)
+      val names = listFamilies()
+      // Nothing restored is compacted before its TTL is known; the default one holds no state.
+      val options =
+        names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
+      val handles = new util.ArrayList[ColumnFamilyHandle]
+      val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
+      val ttls =
+        names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(found => age(found.ttlSeconds))))
+      val opened = TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
+      handles.asScala.zip(options).foreach { case (handle, o) => families(handle) = o }
+      opened
+    } catch {
+      case e: Throwable =>
+        freeNatives()
+        throw e
+    }
+
+  private def path = config.directory.toString
+
+  /** The default column family comes first. */
+  private def listFamilies(): Seq[Array[Byte]] = {
+    val options = new Options()
+    try
+      if (!Files.exists(config.directory.resolve("CURRENT"))) Seq(RocksDB.DEFAULT_COLUMN_FAMILY)
+      else RocksDB.listColumnFamilies(options, path).asScala.toSeq
+    finally options.close()
+  }
+
+  private def databaseOptions(): DBOptions = {
+    val options = own(new DBOptions())
+      .setCreateIfMissing(true)
+      .setWriteBufferManager(memory.writeBufferManager)
+      .setInfoLogLevel(InfoLogLevel.WARN_LEVEL)
+      .setMaxLogFileSize(1L << 20)
+      .setKeepLogFileNum(2)
+      .setStatsDumpPeriodSec(0)
+      .setAvoidFlushDuringShutdown(true)
+    if (statistics != null) options.setStatistics(statistics)
+    if (config.diskLimit > 0) options.setSstFileManager(limitedFiles())
+    options
+  }
+
+  private def limitedFiles(): SstFileManager = {
+    val environment = Env.getDefault
+    val manager = own(new SstFileManager(environment))
+    manager.setMaxAllowedSpaceUsage(config.diskLimit)
+    manager
+  }
+
+  private def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
+    .setTableFormatConfig(tableConfig)
+    .setDisableAutoCompactions(!compacts)
+    .setMergeOperator(appendOperator)
+    .setMemtableWholeKeyFiltering(true)
+    .setMemtablePrefixBloomSizeRatio(0.05)
+
+  private def guarded[A](what: String)(action: => A): A =
+    try action
+    catch { case e: RocksDBException => throw failed(what, e) }
+
+  private def failed(what: String, cause: RocksDBException): StateBackendException = {
+    val status = Option(cause.getStatus).map(_.getCode)
+    val condition = status match {
+      case Some(Status.Code.Corruption) => "STATE_FILE_CORRUPT"
+      case _ => "STATE_STORE_FAILED"
+    }
+    new StateBackendException(
+      condition,
+      s"Could not $what the RocksDB database in ${config.directory}: ${cause.getMessage}. " +
+        "Check that the directory is there, is not full and is sound; restore from a snapshot if it is " +
+        "damaged",
+      cause
+    )
+  }
+}
+
+private object RocksDBStore {
+
+  /** A page of a scan ends after this many bytes. */
+  final val PageBytes = 1 << 20
+}
