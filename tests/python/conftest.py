@@ -25,7 +25,7 @@ os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
 
 
-# Few tests that take minutes: they come first, so that no lane of pytest-xdist ends with them alone.
+# Few tests that take minutes: they come first, so that no lane of xdist ends with them alone.
 LONG = {
     "test_async_io_spark_deployments",
     "test_configure_spark",
