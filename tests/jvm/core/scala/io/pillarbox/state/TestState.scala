@@ -9,13 +9,13 @@ import io.pillarbox.api.{
   MapState,
   ReduceFunction,
   ReducingState,
-  State,
   StateDescriptor,
   StateTtlConfig,
   TimeDomain,
   TypeSerializer,
   ValueState
 }
+import io.pillarbox.state.ScalaHandles.Living
 
 /** Descriptors as tests write them. */
 object TestState {
@@ -40,14 +40,14 @@ object TestState {
       serializer: TypeSerializer[T],
       ttl: Option[StateTtlConfig] = None,
       onExpire: Option[ExpiryListener] = None
-  ): StateDescriptor[ValueState[T]] = living(StateDescriptor.value(name, serializer), ttl, onExpire)
+  ): StateDescriptor[ValueState[T]] = StateDescriptor.value(name, serializer).living(ttl, onExpire)
 
   def list[T](
       name: String,
       serializer: TypeSerializer[T],
       ttl: Option[StateTtlConfig] = None,
       onExpire: Option[ExpiryListener] = None
-  ): StateDescriptor[ListState[T]] = living(StateDescriptor.list(name, serializer), ttl, onExpire)
+  ): StateDescriptor[ListState[T]] = StateDescriptor.list(name, serializer).living(ttl, onExpire)
 
   def map[UK, UV](
       name: String,
@@ -56,7 +56,7 @@ object TestState {
       ttl: Option[StateTtlConfig] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[MapState[UK, UV]] =
-    living(StateDescriptor.map(name, keySerializer, valueSerializer), ttl, onExpire)
+    StateDescriptor.map(name, keySerializer, valueSerializer).living(ttl, onExpire)
 
   def reducing[T](
       name: String,
@@ -65,7 +65,7 @@ object TestState {
       ttl: Option[StateTtlConfig] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[ReducingState[T]] =
-    living(StateDescriptor.reducing(name, serializer, function), ttl, onExpire)
+    StateDescriptor.reducing(name, serializer, function).living(ttl, onExpire)
 
   def aggregating[IN, ACC, OUT](
       name: String,
@@ -73,14 +73,5 @@ object TestState {
       serializer: TypeSerializer[ACC],
       ttl: Option[StateTtlConfig] = None
   ): StateDescriptor[AggregatingState[IN, OUT]] =
-    living(StateDescriptor.aggregating(name, serializer, function), ttl, None)
-
-  private def living[S <: State](
-      descriptor: StateDescriptor[S],
-      ttl: Option[StateTtlConfig],
-      onExpire: Option[ExpiryListener]
-  ): StateDescriptor[S] = {
-    val lasting = ttl.fold(descriptor)(descriptor.withTtl)
-    onExpire.fold(lasting)(lasting.withExpiryListener)
-  }
+    StateDescriptor.aggregating(name, serializer, function).living(ttl)
 }

@@ -1,5 +1,7 @@
 package io.pillarbox.state
 
+import io.pillarbox.api.KeyedProcessFunction
+
 /**
  * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an
  * access.
@@ -26,6 +28,6 @@ private[pillarbox] trait StateClock {
 
 private[pillarbox] object StateClock {
 
-  /** No time is known yet. */
-  final val Unknown: Long = Long.MinValue
+  /** No time is known yet; what a function is shown then. */
+  final val Unknown: Long = KeyedProcessFunction.NO_TIMESTAMP
 }

@@ -26,5 +26,5 @@ object SparkSerializers {
    * Beans (`Encoders.bean(Visit.class)`), case classes (`Encoders.product[Visit]`), and whatever else has an
    * encoder.
    */
-  def of[T](encoder: Encoder[T]): TypeSerializer[T] = ObjectSerializer.of(encoder)
+  def of[T](encoder: Encoder[T]): TypeSerializer[T] = new ObjectSerializer(encoder)
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.state
 
 import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
-import org.apache.spark.sql.catalyst.encoders.{ExpressionEncoder, encoderFor}
+import org.apache.spark.sql.catalyst.encoders.encoderFor
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
@@ -53,16 +53,15 @@ private[spark] final class RowSerializer(schema: StructType) extends EncodedSeri
 }
 
 /** Beans, case classes, tuples: what Spark has an encoder for. */
-private[spark] final class ObjectSerializer[T](encoder: ExpressionEncoder[T])
+private[spark] final class ObjectSerializer[T](encoder: Encoder[T])
     extends EncodedSerializer[T](encoder.schema) {
-  @transient private lazy val toInternal = encoder.createSerializer()
+  // Made anew where the serializer arrives: Spark's expressions of collections don't travel before they are
+  // resolved.
+  @transient private lazy val expressions = encoderFor(encoder)
+  @transient private lazy val toInternal = expressions.createSerializer()
   @transient private lazy val toUnsafe = UnsafeProjection.create(encoder.schema)
-  @transient private lazy val toObject = encoder.resolveAndBind().createDeserializer()
+  @transient private lazy val toObject = expressions.resolveAndBind().createDeserializer()
 
   override protected def encode(value: T): UnsafeRow = toUnsafe(toInternal(value))
   override protected def decode(row: UnsafeRow): T = toObject(row)
-}
-
-private[spark] object ObjectSerializer {
-  def of[T](encoder: Encoder[T]): ObjectSerializer[T] = new ObjectSerializer(encoderFor(encoder))
 }
