@@ -109,8 +109,8 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     runMail()
   }
 
-  def snapshot: Seq[StreamElement[String]] = {
-    val all = Seq.newBuilder[StreamElement[String]]
+  def snapshot: Seq[StreamElement[String, String]] = {
+    val all = Seq.newBuilder[StreamElement[String, String]]
     operator.snapshotState().forEach(element => all += element)
     all.result()
   }

@@ -5,7 +5,7 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.StreamElement.{Record, Watermark}
+import io.pillarbox.async.queue.StreamElement.{Answered, Record, Watermark}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -177,6 +177,9 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         snapshot.forEach {
           case Record(id, input, _) =>
             assert(later.calls.exists(c => c.input == input && c.future.elementId == id))
+          case Answered(_, input, _, results) =>
+            assert(!later.calls.exists(_.input == input), "a known answer is not paid for again")
+            assert(results.stream.allMatch(row => later.emitted.contains(s"$input=>$row")))
           case Watermark(_) => ()
         }
     }

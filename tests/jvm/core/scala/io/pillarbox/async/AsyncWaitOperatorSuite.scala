@@ -4,7 +4,7 @@ import java.util
 
 import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.StreamElement.{Record, Watermark}
+import io.pillarbox.async.queue.StreamElement.{Answered, Record, Watermark}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncCallException
 import io.pillarbox.mailbox.MailboxExecutorImpl
@@ -150,9 +150,38 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     assert(h.metrics.capacityWaitNanos > 0)
   }
 
+  test("with room to wait, the capacity bounds calls under way alone") {
+    val h = new AsyncHarness(options(capacity = 2).copy(maxWaiting = 4))
+    h.process("a", "b")
+    assert(!h.operator.tryProcessElement("c", 0), "two calls are under way")
+    h.answer("b")
+    assert(h.operator.tryProcessElement("c", 0), "b is done and waits for a")
+    h.answer("c")
+    assert(h.operator.tryProcessElement("d", 0))
+    h.answer("d")
+    assert(!h.operator.tryProcessElement("e", 0), "four wait for a place in the order")
+    var told = 0
+    h.operator.onCapacityAvailable(() => told += 1)
+    h.answer("a")
+    assert(told == 1 && h.emitted == Seq("a=>a1", "b=>b1", "c=>c1", "d=>d1"))
+  }
+
+  test("a snapshot keeps answers that wait for their turn, and the oldest element tells its time") {
+    val h = new AsyncHarness(options())
+    assert(h.operator.oldestTimestampMs == Long.MaxValue)
+    assert(h.operator.tryProcessElement("a", 5) && h.operator.tryProcessElement("b", 7))
+    h.answer("b")
+    assert(h.snapshot == Seq(Record(0, "a", 5), Answered(1, "b", 7, java.util.List.of("b1"))))
+    assert(h.operator.oldestTimestampMs == 5)
+    val later = new AsyncHarness(options())
+    later.operator.restore(h.operator.snapshotState())
+    later.answer("a")
+    assert(later.emitted == Seq("a=>a1", "b=>b1") && later.calls.map(_.input) == Seq("a"))
+  }
+
   test("while it waits for room it does not run mail of upstream or the commit") {
     val h = new AsyncHarness(options(capacity = 1))
-    var committed = Seq.empty[StreamElement[String]]
+    var committed = Seq.empty[StreamElement[String, String]]
     h.process("a")
     new MailboxExecutorImpl(h.mailbox, -1).execute(() => committed = h.snapshot, "commit")
     h.executor.execute(() => h.future("a").completeOne("a1"), "answer")
@@ -240,7 +269,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     assert(h.operator.isDrained)
   }
 
-  test("a snapshot is the inputs not yet emitted, in order, done ones and watermarks included") {
+  test("a snapshot is what was not yet emitted, in order, done inputs with their rows, and watermarks") {
     for (ordered <- Seq(true, false)) {
       val h = new AsyncHarness(options(ordered))
       h.operator.processElement("a", 1)
@@ -249,8 +278,8 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
       h.operator.processElement("c", AsyncOutput.NoTimestamp)
       h.future("c").completeOne("c1")
       h.runMail()
-      val expected =
-        Seq(Record(0, "a", 1), Record(1, "b", 2), Watermark(3), Record(2, "c", AsyncOutput.NoTimestamp))
+      val done = Answered(2, "c", AsyncOutput.NoTimestamp, util.List.of("c1"))
+      val expected = Seq(Record(0, "a", 1), Record(1, "b", 2), Watermark(3), done)
       assert(h.snapshot == expected && h.operator.nextElementId == 3)
     }
   }
@@ -281,7 +310,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
 
   test("a restore of nothing but watermarks emits them all") {
     val h = new AsyncHarness(options(capacity = 3))
-    val marks = (1 to 10000).map(i => Watermark(i.toLong): StreamElement[String])
+    val marks = (1 to 10000).map(i => Watermark(i.toLong): StreamElement[String, String])
     h.operator.restore(util.Arrays.asList(marks: _*))
     h.operator.endInput()
     assert(h.emitted == (1 to 10000).map(i => s"~$i"))

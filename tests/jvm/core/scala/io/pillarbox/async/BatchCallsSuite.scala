@@ -133,7 +133,7 @@ class BatchCallsSuite extends AnyFunSuite {
 
   test("what was restored is called in groups, and the last of them leaves at once if the input has ended") {
     val h = harness(change = _.copy(capacity = 2))
-    val elements = java.util.List.of[StreamElement[String]](
+    val elements = java.util.List.of[StreamElement[String, String]](
       StreamElement.Record(0, "a", 0),
       StreamElement.Record(1, "b", 0),
       StreamElement.Record(2, "c", 0)

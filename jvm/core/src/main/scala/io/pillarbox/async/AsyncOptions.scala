@@ -17,6 +17,9 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  *   whether rows leave in the order of their inputs; otherwise as answers come, but never past a watermark
  * @param capacity
  *   elements of one operator that are in flight or done and not yet emitted
+ * @param maxWaiting
+ *   if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry, and so many
+ *   elements may be taken in and not yet emitted, most of them done and waiting for their turn
  * @param totalTimeoutMs
  *   for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs
@@ -35,7 +38,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     onFailure: FailurePolicy[IN, OUT],
     gate: CallGate,
     lookAhead: Int = 0,
-    batching: Option[Batching] = None
+    batching: Option[Batching] = None,
+    maxWaiting: Int = 0
 ) {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
@@ -47,6 +51,11 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     lookAhead == 0 || batching.isEmpty,
     "There is no look-ahead with batches: an element that is given ahead could not wait for company"
   )
+  require(
+    maxWaiting == 0 || maxWaiting >= capacity + lookAhead,
+    s"The elements that may wait, $maxWaiting, must not be fewer than the capacity, $capacity, and the " +
+      s"look-ahead, $lookAhead"
+  )
   require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
   require(
     attemptTimeoutMs >= 0,
@@ -57,6 +66,9 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     s"The timeout of all attempts, $totalTimeoutMs ms, is shorter than that of one attempt, " +
       s"$attemptTimeoutMs ms"
   )
+
+  /** Elements that may be taken in and not yet emitted. */
+  def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
 }
 
 private[pillarbox] object AsyncOptions {

@@ -33,7 +33,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 ) extends AutoCloseable {
   import AsyncWaitOperator._
 
-  private val room = options.capacity + options.lookAhead
+  private val room = options.room
   private val queue: StreamElementQueue[IN, OUT] =
     if (options.ordered) new OrderedStreamElementQueue(room) else new UnorderedStreamElementQueue(room)
   private val calls = new CallDriver[IN, OUT](
@@ -45,7 +45,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     element => queue.complete(element),
     () => onCompleted()
   )
-  private val restored = new util.ArrayDeque[StreamElement[IN]]
+  private val restored = new util.ArrayDeque[StreamElement[IN, OUT]]
   private var elementIds = firstElementId
   private var onCapacity: Runnable = NoHook
   private var capacityWanted = false
@@ -71,7 +71,9 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
   /** Whether a record or watermark would be taken in now. Restored elements come first. */
-  def hasCapacity: Boolean = restored.isEmpty && queue.size < room
+  def hasCapacity: Boolean = restored.isEmpty && hasRoom
+
+  private def hasRoom: Boolean = queue.size < room && calls.hasPlace
 
   /** Elements taken in and not yet emitted, without those restored that wait for room. */
   def size: Int = queue.size
@@ -182,7 +184,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       queue.emitCompletedElement(output)
       emitted += 1
     }
-    if (emitted > 0) onRoom()
+    if (emitted > 0 || options.maxWaiting > 0) onRoom()
     emitted
   }
 
@@ -194,6 +196,9 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       onCapacity.run()
     }
   }
+
+  /** No input comes for a while: a group that waits for company is called as it is. */
+  def inputPauses(): Unit = calls.inputPauses()
 
   /** No more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
   def endInputReached(): Unit = {
@@ -217,39 +222,52 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   }
 
   /** Everything not yet emitted, in the order in which it came. */
-  def snapshotState(): util.List[StreamElement[IN]] = {
-    val elements = new util.ArrayList[StreamElement[IN]](queue.size + restored.size)
-    queue.foreach {
-      case record: InFlightElement[IN, OUT] =>
-        elements.add(StreamElement.Record(record.elementId, record.input, record.timestampMs))
-        ()
-      case watermark =>
-        elements.add(StreamElement.Watermark(watermark.timestampMs))
-        ()
-    }
+  def snapshotState(): util.List[StreamElement[IN, OUT]] = {
+    val elements = new util.ArrayList[StreamElement[IN, OUT]](queue.size + restored.size)
+    queue.foreach(entry => CallDriver.ignore(elements.add(snapshotOf(entry))))
     elements.addAll(restored)
     elements
   }
+
+  private def snapshotOf(entry: StreamElementQueueEntry[IN, OUT]): StreamElement[IN, OUT] = entry match {
+    case record: InFlightElement[IN, OUT] if record.isDone =>
+      StreamElement.Answered(record.elementId, record.input, record.timestampMs, record.results)
+    case record: InFlightElement[IN, OUT] =>
+      StreamElement.Record(record.elementId, record.input, record.timestampMs)
+    case watermark => StreamElement.Watermark(watermark.timestampMs)
+  }
+
+  /**
+   * The timestamp of the element that was taken in before all others not yet emitted; `Long.MaxValue` if
+   * there is none.
+   */
+  def oldestTimestampMs: Long =
+    if (!queue.isEmpty) queue.oldest.timestampMs
+    else Long.MaxValue
 
   /** The id that the next new record gets; to be kept beside the snapshot. */
   def nextElementId: Long = elementIds
 
   /**
-   * Calls again what a snapshot held, in its order and before any new input. It may be more than the
-   * capacity: the rest waits for room, without blocking. Attempts and deadlines start anew, ids stay.
+   * Calls again what a snapshot held without its rows, in its order and before any new input. It may be more
+   * than the capacity: the rest waits for room, without blocking. Attempts and deadlines start anew, ids
+   * stay.
    */
-  def restore(elements: util.List[StreamElement[IN]]): Unit = {
+  def restore(elements: util.List[StreamElement[IN, OUT]]): Unit = {
     restored.addAll(elements)
     elements.forEach {
       case StreamElement.Record(id, _, _) => elementIds = math.max(elementIds, id + 1)
+      case StreamElement.Answered(id, _, _, _) => elementIds = math.max(elementIds, id + 1)
       case StreamElement.Watermark(_) => ()
     }
     feedRestored()
   }
 
   private def feedRestored(): Unit = {
-    while (!restored.isEmpty && queue.size < room) restored.pollFirst() match {
+    while (!restored.isEmpty && hasRoom) restored.pollFirst() match {
       case StreamElement.Record(id, input, timestampMs) => admit(id, input, timestampMs)
+      case StreamElement.Answered(id, input, timestampMs, results) =>
+        enqueue(InFlightElement.answered(calls, id, input, timestampMs, results))
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     if (inputEnded && restored.isEmpty) calls.noMoreInput()

@@ -72,6 +72,12 @@ private[async] final class CallDriver[IN, OUT](
       request(element)
     }
 
+  /** Whether another element can be called, or handed to the function ahead. */
+  def hasPlace: Boolean = places + inLine.size < options.capacity + options.lookAhead
+
+  /** Nothing is admitted for a while: a group leaves as it is. */
+  def inputPauses(): Unit = if ((groups ne null) && backingOff == 0) groups.send()
+
   /** Nothing is admitted any more; retries may still come. */
   def noMoreInput(): Unit = {
     inputEnded = true

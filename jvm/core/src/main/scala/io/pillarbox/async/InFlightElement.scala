@@ -65,6 +65,20 @@ private[async] final class InFlightElement[IN, OUT](
 
 private[async] object InFlightElement {
 
+  /** One that is restored with its rows. */
+  def answered[IN, OUT](
+      calls: CallDriver[IN, OUT],
+      elementId: Long,
+      input: IN,
+      timestampMs: Long,
+      results: java.util.Collection[OUT]
+  ): InFlightElement[IN, OUT] = {
+    val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
+    element.phase = Finished
+    element.setResults(results)
+    element
+  }
+
   /** For a permit. */
   final val Waiting = 0
 

@@ -1,8 +1,5 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
-import java.util.concurrent.{ArrayBlockingQueue, RejectedExecutionException}
-
 /**
  * Reads an input that may block for long on another thread, and hands its rows to the mailbox thread
  * through a bounded exchange. So mail runs while the input blocks.
@@ -26,13 +23,8 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
     executor: MailboxExecutor,
     onAvailable: Runnable
 ) extends AutoCloseable {
-  require(capacity > 0, s"The capacity of a source thread must be positive, not $capacity")
-
-  private val exchange = new ArrayBlockingQueue[T](capacity)
-  private val ended = new AtomicReference[SourceThread.End]
-  private val wanted = new AtomicBoolean
+  private val exchange = new InputExchange[T](s"source thread '$name'", capacity, executor, onAvailable)
   private val thread = new Thread(() => read(), name)
-  @volatile private var closed = false
 
   /**
    * Starts reading. Once.
@@ -49,56 +41,19 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
    *
    * @throws SourceFailedException with the input's exception as its cause
    */
-  def poll(): T = {
-    val row = exchange.poll()
-    if (row ne null) row else pollAgain()
-  }
-
-  /**
-   * Asks to be told first, and looks once more then: a row put between the two is either seen here or told
-   * of. The end is read before that look, as rows are put before it is set.
-   */
-  private def pollAgain(): T = {
-    wanted.set(true)
-    val end = ended.get()
-    val row = exchange.poll()
-    if (row ne null) wanted.set(false)
-    else if ((end ne null) && (end.error ne null)) throw new SourceFailedException(name, end.error)
-    row
-  }
+  def poll(): T = exchange.poll()
 
   /** Mailbox thread: what `poll` would find. */
-  def status: InputStatus = {
-    val end = ended.get()
-    if (!exchange.isEmpty) InputStatus.MoreAvailable
-    else if (end eq null) InputStatus.NothingAvailable
-    else if (end.error ne null) InputStatus.MoreAvailable
-    else InputStatus.EndOfData
-  }
+  def status: InputStatus = exchange.status
 
-  private def read(): Unit = {
-    val end =
-      try {
-        while (!closed && input.hasNext) {
-          exchange.put(input.next())
-          tell()
-        }
-        SourceThread.End(null)
-      } catch {
-        case _: InterruptedException if closed => SourceThread.End(null)
-        case error: Throwable => SourceThread.End(error)
-      }
-    ended.set(end)
-    tell()
-  }
-
-  private def tell(): Unit = if (wanted.get() && wanted.compareAndSet(true, false)) {
-    try executor.execute(onAvailable)
-    catch {
-      // The task has ended and polls no more.
-      case _: RejectedExecutionException => closed = true
+  private def read(): Unit =
+    try {
+      while (!exchange.isClosed && input.hasNext && exchange.put(input.next())) {}
+      exchange.end(null)
+    } catch {
+      case _: InterruptedException if exchange.isClosed => exchange.end(null)
+      case error: Throwable => exchange.end(error)
     }
-  }
 
   /**
    * Ends the source thread, interrupting its read, and waits until it has ended. Any thread, more than once.
@@ -107,19 +62,12 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
    */
   @throws[InterruptedException]
   override def close(): Unit = {
-    closed = true
+    exchange.close()
     thread.interrupt()
-    exchange.clear()
     if (Thread.currentThread() ne thread) thread.join()
   }
 }
 
-private object SourceThread {
-
-  /** How the input ended; without an error, by its end or by `close`. */
-  final case class End(error: Throwable)
-}
-
-/** The input of a source thread failed; the cause is its exception. */
+/** An input that another thread reads failed; the cause is its exception. */
 private[pillarbox] final class SourceFailedException(name: String, cause: Throwable)
-    extends RuntimeException(s"The source thread '$name' could not read its input: $cause", cause)
+    extends RuntimeException(s"The $name could not read its input: $cause", cause)

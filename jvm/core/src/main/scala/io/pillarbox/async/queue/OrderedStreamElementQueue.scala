@@ -21,6 +21,8 @@ private[pillarbox] final class OrderedStreamElementQueue[IN, OUT](val capacity: 
   override def emitCompletedElement(output: AsyncOutput[IN, OUT]): Unit =
     if (hasCompletedElements) entries.poll().emitTo(output)
 
+  override def oldest: StreamElementQueueEntry[IN, OUT] = entries.peek
+
   override def foreach(action: StreamElementQueueEntry[IN, OUT] => Unit): Unit =
     entries.forEach(entry => action(entry))
 }

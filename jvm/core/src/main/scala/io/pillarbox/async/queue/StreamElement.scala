@@ -1,19 +1,30 @@
 package io.pillarbox.async.queue
 
-/** What is in flight, as a snapshot keeps it: inputs, never answers. */
-private[pillarbox] sealed trait StreamElement[+IN]
+import java.util
+
+/** What is in flight, as a snapshot keeps it. */
+private[pillarbox] sealed trait StreamElement[+IN, +OUT]
 
 private[pillarbox] object StreamElement {
 
   /**
-   * An input whose rows have not been emitted.
+   * An input whose rows are not known.
    *
    * @param elementId
    *   keeps the identity of the call over a restore
    * @param timestampMs
    *   or [[AsyncOutput.NoTimestamp]]
    */
-  final case class Record[+IN](elementId: Long, input: IN, timestampMs: Long) extends StreamElement[IN]
+  final case class Record[+IN](elementId: Long, input: IN, timestampMs: Long)
+      extends StreamElement[IN, Nothing]
 
-  final case class Watermark(timestampMs: Long) extends StreamElement[Nothing]
+  /** An input whose rows are known and wait for their turn: it is not called again. */
+  final case class Answered[+IN, OUT](
+      elementId: Long,
+      input: IN,
+      timestampMs: Long,
+      results: util.Collection[OUT]
+  ) extends StreamElement[IN, OUT]
+
+  final case class Watermark(timestampMs: Long) extends StreamElement[Nothing, Nothing]
 }

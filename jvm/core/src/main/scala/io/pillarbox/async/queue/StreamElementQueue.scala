@@ -27,6 +27,9 @@ private[pillarbox] trait StreamElementQueue[IN, OUT] {
 
   final def isEmpty: Boolean = size == 0
 
+  /** The entry that was put before all others that are here; null if there is none. */
+  def oldest: StreamElementQueueEntry[IN, OUT]
+
   /** All entries not yet emitted, in the order in which they were put. */
   def foreach(action: StreamElementQueueEntry[IN, OUT] => Unit): Unit
 }

@@ -41,6 +41,11 @@ private[pillarbox] class StreamElementQueueEntry[IN, OUT](
     kind = OneRow
   }
 
+  /** The rows that it was given. Of an entry that has them. */
+  private[async] final def results: util.Collection[OUT] =
+    if (kind == Rows) answer.asInstanceOf[util.Collection[OUT]]
+    else util.Collections.singletonList(answer.asInstanceOf[OUT])
+
   private[async] final def emitTo(output: AsyncOutput[IN, OUT]): Unit =
     if (kind == Rows) output.emit(input, timestampMs, answer.asInstanceOf[util.Collection[OUT]])
     else if (kind == OneRow) output.emitOne(input, timestampMs, answer.asInstanceOf[OUT])

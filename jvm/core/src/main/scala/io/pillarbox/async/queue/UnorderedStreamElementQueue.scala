@@ -12,8 +12,8 @@ private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity
     extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
-  private var oldest: StreamElementQueueEntry[IN, OUT] = _
-  private var newest: StreamElementQueueEntry[IN, OUT] = _
+  private var first: StreamElementQueueEntry[IN, OUT] = _
+  private var last: StreamElementQueueEntry[IN, OUT] = _
   private var firstSegment = new UnorderedSegment[IN, OUT]
   private var lastSegment = firstSegment
   private var count = 0
@@ -51,24 +51,26 @@ private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity
   }
 
   private def link(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
-    entry.previous = newest
-    if (newest eq null) oldest = entry else newest.next = entry
-    newest = entry
+    entry.previous = last
+    if (last eq null) first = entry else last.next = entry
+    last = entry
     count += 1
   }
 
   private def unlink(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
     val before = entry.previous
     val after = entry.next
-    if (before eq null) oldest = after else before.next = after
-    if (after eq null) newest = before else after.previous = before
+    if (before eq null) first = after else before.next = after
+    if (after eq null) last = before else after.previous = before
     entry.previous = null
     entry.next = null
     count -= 1
   }
 
+  override def oldest: StreamElementQueueEntry[IN, OUT] = first
+
   override def foreach(action: StreamElementQueueEntry[IN, OUT] => Unit): Unit = {
-    var entry = oldest
+    var entry = first
     while (entry ne null) {
       val following = entry.next
       action(entry)
