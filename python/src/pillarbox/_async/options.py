@@ -50,6 +50,10 @@ class AsyncOptions:
     explode: bool
     batch_size: int | None
     batch_wait: Duration | None
+    carry_over: bool = False
+    max_lag: Duration | None = None
+    max_carried: int | None = None
+    slots: int | None = None
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -71,6 +75,26 @@ class AsyncOptions:
         if self.inputs is not None:
             column_list("inputs", self.inputs)
         self._check_batch()
+        self._check_carry_over()
+
+    def _check_carry_over(self) -> None:
+        check_flag("carry_over", self.carry_over)
+        for option in ("max_lag", "max_carried", "slots"):
+            value = getattr(self, option)
+            if value is not None and not self.carry_over:
+                advice = f"Give carry_over=True too, or leave {option} out."
+                raise needs_other(option, value, "without carry_over", advice)
+        _ = self.max_lag_ms
+        if self.slots is not None:
+            check_count("slots", self.slots)
+        if self.max_carried is not None:
+            check_count("max_carried", self.max_carried)
+            if not self.ordered:
+                advice = "Leave max_carried out: results leave as they come."
+                raise needs_other("max_carried", self.max_carried, "with ordered=False", advice)
+            least = f"at least capacity ({self.capacity})"
+            wanted = self.max_carried >= self.capacity
+            check(wanted, "max_carried", least, self.max_carried, 10 * self.capacity)
 
     def _check_batch(self) -> None:
         size = self.batch_size
@@ -103,6 +127,11 @@ class AsyncOptions:
         return _milliseconds("batch_wait", self.batch_wait, 0 if self.batch_size is None else 10)
 
     @cached_property
+    def max_lag_ms(self) -> int:
+        """Half a minute if nothing else was asked for."""
+        return _milliseconds("max_lag", self.max_lag, 30_000)
+
+    @cached_property
     def rate(self) -> dict[str, int] | None:
         """As ``durations.rate`` has it; None for none."""
         return None if self.rate_limit is None else rate(self.rate_limit)
@@ -123,6 +152,10 @@ class AsyncOptions:
             "explode": self.explode,
             "batch_size": self.batch_size,
             "batch_wait_ms": self.batch_wait_ms,
+            "carry_over": self.carry_over,
+            "max_lag_ms": self.max_lag_ms,
+            "max_carried": self.max_carried,
+            "slots": self.slots,
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
 
@@ -137,8 +170,11 @@ def check_engine(engine: str) -> None:
 
 
 def refuse_for_python(options: AsyncOptions) -> None:
-    """Raises ``InvalidOption`` for limits that only an operator in the executor can keep."""
+    """Raises ``InvalidOption`` for what only an operator in the executor can keep."""
     reason = "it holds for a whole executor, and Python workers know nothing of each other"
     for option in ("max_concurrency", "rate_limit"):
         if getattr(options, option) is not None:
             raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
+    if options.carry_over:
+        reason = "a Python worker ends its calls with its task"
+        raise error("OPTION_NEEDS_JVM_ENGINE", option="carry_over", reason=reason)

@@ -48,6 +48,10 @@ def async_io(
     explode: bool = False,
     batch_size: int | None = None,
     batch_wait: Duration | None = None,
+    carry_over: bool = False,
+    max_lag: Duration | None = None,
+    max_carried: int | None = None,
+    slots: int | None = None,
     name: str | None = None,
     engine: Engine = "auto",
 ) -> DataFrame:
@@ -91,6 +95,15 @@ def async_io(
     inputs: the columns that the function sees; all by default. Others pass by untouched.
     batch_size, batch_wait: the most rows of a batch call, and how long its first row waits for
         company ("10ms" by default).
+    carry_over: in a stream, whether a micro-batch ends when its rows are taken in: calls go on between
+        micro-batches, and a result leaves with the micro-batch after the one that it came in. What is
+        in flight is in the checkpoint. No effect on a batch DataFrame. Engine "jvm" only.
+    max_lag: with carry_over, once the oldest row is in flight for longer than this ("30s" by default),
+        a micro-batch with rows waits for it. A call that may hang needs ``timeout``.
+    max_carried: with carry_over and ordered, how many rows of a slot may be in flight or wait behind
+        a slow one (10 times the capacity by default).
+    slots: with carry_over, into how many parts the rows are divided, without a shuffle; each may have
+        ``capacity`` calls in flight. By default as many as tasks run at a time. Fixed by the checkpoint.
     name: what plans, metrics and messages call this operator; by default the function's name.
     engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
         Connect), or "auto": "jvm" where the jar is loaded.
@@ -115,6 +128,10 @@ def async_io(
         explode=explode,
         batch_size=batch_size,
         batch_wait=batch_wait,
+        carry_over=carry_over,
+        max_lag=max_lag,
+        max_carried=max_carried,
+        slots=slots,
         name=name_of(function) if name is None else name,
     )
     return _plan(df, function, resource, returns, options, engine)

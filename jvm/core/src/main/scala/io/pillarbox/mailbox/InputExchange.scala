@@ -93,6 +93,9 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
     }
   }
 
+  /** Whether no row lies here. */
+  def isEmpty: Boolean = rows.isEmpty
+
   def isClosed: Boolean = closed
 
   /** Nobody polls any more: drops what is there, and lets a reading thread that waits for a place go on. */

@@ -48,6 +48,14 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
  * @param returns
  *   the columns that the function's result adds
+ * @param carryOver
+ *   whether calls in flight outlive a micro-batch of a stream
+ * @param maxLagMs
+ *   the age of the oldest row from which on a micro-batch waits for it
+ * @param maxCarried
+ *   rows of a slot that may wait for their turn in the order
+ * @param slots
+ *   parts into which the rows of a stream with carry-over are divided
  * @param signature
  *   alike for operators of one kind, in every run of a program
  * @param operatorId
@@ -78,6 +86,10 @@ private[pillarbox] final case class AsyncIOSpec(
     batchWaitMs: Long = 0,
     @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
     signature: String = "",
+    carryOver: Boolean = false,
+    maxLagMs: Long = AsyncIOSpec.MaxLagMs,
+    @JsonDeserialize(contentAs = classOf[Integer]) maxCarried: Option[Int],
+    @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int],
     operatorId: Option[String],
     callScope: Option[String],
     json: String = ""
@@ -92,6 +104,14 @@ private[pillarbox] final case class AsyncIOSpec(
   /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
   def threadLimit: Option[Int] = threads.filter(_ < capacity)
 
+  /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
+  def maxWaiting: Int =
+    if (carryOver && ordered) maxCarried.getOrElse(math.multiplyExact(AsyncIOSpec.MaxCarriedShare, capacity))
+    else 0
+
+  /** The same operator in a batch query. */
+  def withoutCarryOver: AsyncIOSpec = copy(carryOver = false)
+
   /** What `explain()` shows. */
   def summary: Seq[String] = Seq(
     Some(name),
@@ -105,11 +125,14 @@ private[pillarbox] final case class AsyncIOSpec(
     maxConcurrency.map(n => s"max_concurrency=$n"),
     rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
     batchSize.map(n => s"batch_size=$n"),
-    Option.when(explode)("explode=true")
+    Option.when(explode)("explode=true"),
+    Option.when(carryOver)("carry_over=true")
   ).flatten
 }
 
 private[pillarbox] object AsyncIOSpec {
+  final val MaxLagMs = 30000L
+  private final val MaxCarriedShare = 10
 
   /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {

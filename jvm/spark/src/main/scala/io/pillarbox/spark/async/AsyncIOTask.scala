@@ -74,7 +74,8 @@ private[pillarbox] final case class AsyncIOTask(
       new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
       gate,
       lookAhead,
-      spec.batchSize.map(Batching(_, spec.batchWaitMs))
+      spec.batchSize.map(Batching(_, spec.batchWaitMs)),
+      spec.maxWaiting
     )
   }
 
@@ -86,7 +87,7 @@ private[pillarbox] final case class AsyncIOTask(
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.isGated || spec.batchSize.orElse(spec.threadLimit).nonEmpty
+      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.isGated || spec.batchSize.orElse(spec.threadLimit).nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 

@@ -126,7 +126,7 @@ private final class OperatorDriver(
     try translating(operator.close())
     finally {
       calls.close()
-      TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics)
+      TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics): Unit
     }
   }
 

@@ -5,19 +5,45 @@ import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-/** Hands a finished task's figures to Spark's UI. */
-private object TaskMetrics {
+/** What an operator's calls have come to. */
+private[async] final case class CallCounts(
+    calls: Long,
+    retries: Long,
+    timeouts: Long,
+    errors: Long,
+    capacityWaitNanos: Long
+)
+
+private[async] object CallCounts {
+  val None: CallCounts = CallCounts(0, 0, 0, 0, 0)
+
+  def of(calls: AsyncMetrics): CallCounts =
+    CallCounts(calls.calls, calls.retries, calls.timeouts, calls.errors, calls.capacityWaitNanos)
+}
+
+/** Hands a task's figures to Spark's UI. */
+private[async] object TaskMetrics {
   private val NanosPerMs = 1e6
 
-  def publish(sql: Map[String, SQLMetric], calls: AsyncMetrics, mailbox: MailboxMetrics): Unit = {
-    sql(Calls) += calls.calls
-    sql(Retries) += calls.retries
-    sql(Timeouts) += calls.timeouts
-    sql(Errors) += calls.errors
-    sql(CapacityWait) += calls.capacityWaitNanos
+  /**
+   * Adds what has come since `before`; what there is now.
+   */
+  def publish(
+      sql: Map[String, SQLMetric],
+      calls: AsyncMetrics,
+      mailbox: MailboxMetrics,
+      before: CallCounts = CallCounts.None
+  ): CallCounts = {
+    val now = CallCounts.of(calls)
+    sql(Calls) += now.calls - before.calls
+    sql(Retries) += now.retries - before.retries
+    sql(Timeouts) += now.timeouts - before.timeouts
+    sql(Errors) += now.errors - before.errors
+    sql(CapacityWait) += now.capacityWaitNanos - before.capacityWaitNanos
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)
     sql(MailboxLatency).set(mailbox.mailboxLatency.getSnapshot.get99thPercentile / NanosPerMs)
+    now
   }
 }

@@ -14,9 +14,13 @@ private[pillarbox] object StateFileKind {
   /** Everything, as a list of database files that are kept beside it, see [[DatabaseManifest]]. */
   case object Database extends StateFileKind("database", isFull = true)
 
-  val all: Seq[StateFileKind] = Seq(Delta, Snapshot, Database)
+  /** What an async operator carries over a micro-batch: results first, then elements in flight. */
+  case object Carried extends StateFileKind("carried", isFull = true)
 
-  val full: Seq[StateFileKind] = all.filter(_.isFull)
+  val all: Seq[StateFileKind] = Seq(Delta, Snapshot, Database, Carried)
+
+  /** Those that a keyed operator's state may be loaded from. */
+  val full: Seq[StateFileKind] = Seq(Snapshot, Database)
 }
 
 /**
@@ -31,7 +35,7 @@ private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long
 }
 
 private[pillarbox] object StateFile {
-  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database)""".r
+  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database|carried)""".r
 
   /** None for files of others. */
   def parse(name: String): Option[StateFile] = name match {

@@ -75,21 +75,48 @@ private[pillarbox] object StateFileFormat {
       in: InputStream,
       source: String
   )(state: InputStream => Unit)(timers: InputStream => Unit): Header = {
-    val checked = new CheckedInputStream(new BufferedInputStream(in, ChunkSize), new CRC32C)
-    val data = new DataInputStream(checked)
-    try {
-      val header = readHeader(data, source)
-      Seq(state, timers).foreach { content =>
-        val section = new Section(data, source)
-        content(new BufferedInputStream(section, ChunkSize))
-        section.skipRest()
-      }
+    val reader = new Reader(in, source)
+    Seq(state, timers).foreach(content => reader.nextSection(content))
+    reader.checkEnd()
+    reader.header
+  }
+
+  /**
+   * Reads a file piece by piece: its two parts in turn, then [[checkEnd]], before which nothing of it is
+   * certain. The caller closes the stream. Errors are those of [[read]].
+   */
+  final class Reader(in: InputStream, source: String) {
+    private val checked = new CheckedInputStream(new BufferedInputStream(in, ChunkSize), new CRC32C)
+    private val data = new DataInputStream(checked)
+    private var section: Section = _
+
+    val header: Header = readHeader(data, source)
+
+    /** The next part, after what is left of the one before. */
+    def nextSection(): InputStream = orCut {
+      if (section != null) section.skipRest()
+      section = new Section(data, source)
+      new BufferedInputStream(section, ChunkSize)
+    }
+
+    def nextSection(content: InputStream => Unit): Unit = {
+      val part = nextSection()
+      orCut(content(part))
+    }
+
+    /** To be called after the last part. */
+    def checkEnd(): Unit = orCut {
+      section.skipRest()
       val computed = checked.getChecksum.getValue.toInt
       val stored = data.readInt()
       if (computed != stored)
         throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
-      header
-    } catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }
+    }
+
+    /** Runs what reads of the file; its early end is damage. */
+    def orCut[A](read: => A): A =
+      try read
+      catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }
   }
 
   /** Reads only the header. */

@@ -27,6 +27,16 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
   /** @throws java.io.FileNotFoundException if it is not there */
   def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name)(use)
 
+  /** Opens a file, for the caller to close; as `read`. */
+  def open(file: StateFile): InputStream = files.open(file.name)
+
+  /**
+   * Writes a file unless one of that name is there, which then stays; whether it was written. Nothing is
+   * there if it throws, or what was there.
+   */
+  def writeNew(file: StateFile)(content: OutputStream => Unit): Boolean =
+    files.writeNew(file.name)(content)
+
   private[spark] def readNamed[A](name: String)(use: InputStream => A): A = {
     val in = files.open(name)
     try use(in)

@@ -25,6 +25,18 @@ private object CallIdentity {
   }
 
   /**
+   * The same for an operator with carry-over, whose elements have numbers of their own that go on over
+   * micro-batches: without the batch's number.
+   */
+  def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String = {
+    val inStream = for {
+      batch <- MicroBatches.current(context)
+      place <- placeIn(batch.plan, spec, operatorId)
+    } yield s"${batch.query}-${spec.signature}-$place"
+    inStream.getOrElse(operatorId)
+  }
+
+  /**
    * By number among those that look alike, so that other operators may come and go between two runs of a
    * program.
    */

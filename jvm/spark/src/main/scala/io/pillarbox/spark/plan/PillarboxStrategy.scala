@@ -1,6 +1,5 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.checkpoint.DueTimers
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -10,7 +9,11 @@ import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
 private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case node: AsyncIO => AsyncIOExec(node.alone, planLater(node.child)) :: Nil
+    case node: AsyncIO if node.spec.carryOver && node.isStreaming =>
+      CarryOverExec(node.alone, planLater(node.child)) :: Nil
+    case node: AsyncIO =>
+      val alone = node.alone
+      AsyncIOExec(alone.copy(spec = alone.spec.withoutCarryOver), planLater(node.child)) :: Nil
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
     case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
     case _ => Nil
@@ -21,7 +24,7 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
    * lets timers wake its queries.
    */
   def register(session: SparkSession): Unit = session.synchronized {
-    RestartWakeUp.register(session, _.analyzedPlan.exists(_.isInstanceOf[KeyedProcess]), DueTimers)
+    RestartWakeUp.register(session, StreamHooks)
     val experimental = SparkAdapter.experimental(session)
     if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this

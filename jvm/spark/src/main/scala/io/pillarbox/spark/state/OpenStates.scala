@@ -14,7 +14,7 @@ import org.apache.spark.sql.pillarbox.StatePartition
  * The task that checks state out has it alone, and checks it in again once its changes are committed; if that
  * fails it closes it instead, so what is in here is always exactly some committed version.
  */
-private[pillarbox] object OpenStates {
+private[pillarbox] object OpenStates extends OpenPartitions {
   private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
 
   /**
@@ -50,10 +50,10 @@ private[pillarbox] object OpenStates {
   }
 
   /** The partitions whose state is open and idle. */
-  def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
+  override def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
   /** Closes the state of a partition that this executor has no use for any more. */
-  def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
+  override def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
 
   /**
    * Runs `action` on idle state; a task that wants to check it out meanwhile waits. False if it isn't idle.

@@ -1,8 +1,9 @@
 package io.pillarbox.spark.state
 
 import java.util.concurrent.atomic.AtomicBoolean
-import java.util.concurrent.{Executors, ThreadFactory, TimeUnit}
+import java.util.concurrent.{CopyOnWriteArraySet, Executors, ThreadFactory, TimeUnit}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.pillarbox.spark.checkpoint._
@@ -17,6 +18,7 @@ import org.slf4j.LoggerFactory
 private[pillarbox] object StateMaintenance {
   private val log = LoggerFactory.getLogger(getClass)
   private val started = new AtomicBoolean
+  private val watched = new CopyOnWriteArraySet[OpenPartitions](java.util.List.of(OpenStates))
 
   private val threads: ThreadFactory = { action =>
     val thread = new Thread(action, "pillarbox state maintenance")
@@ -29,6 +31,15 @@ private[pillarbox] object StateMaintenance {
   def start(intervalMs: Long): Unit =
     if (started.compareAndSet(false, true))
       executor.scheduleWithFixedDelay(() => unloadInactive(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
+
+  /** Looks for what of `pool` is to be closed too. */
+  def watch(pool: OpenPartitions, intervalMs: Long): Unit = {
+    watched.add(pool)
+    start(intervalMs)
+  }
+
+  /** Runs `action`, which `what` names in the log if it fails, soon, on another thread. */
+  def later(what: String)(action: => Unit): Unit = inBackground(what)(action)
 
   /** Takes a snapshot of what is open and idle, then deletes old files; soon, on another thread. */
   def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
@@ -45,10 +56,12 @@ private[pillarbox] object StateMaintenance {
 
   /** Closes the state of queries that have ended and of partitions that went elsewhere. */
   private[spark] def unloadInactive(): Unit =
-    OpenStates.partitions.filterNot(_.isActive).foreach { partition =>
-      try OpenStates.unload(partition)
-      catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
+    for {
+      pool <- watched.asScala
+      partition <- pool.partitions.filterNot(_.isActive)
     }
+      try pool.unload(partition)
+      catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
 
   /** State waits only while it is copied to the local disk; the upload comes after. */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {

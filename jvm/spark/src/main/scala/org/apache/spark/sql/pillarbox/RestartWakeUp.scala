@@ -13,29 +13,24 @@ import org.apache.spark.sql.{SparkSession, classic}
 import org.slf4j.LoggerFactory
 
 /**
- * Lets timers wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this
+ * Lets timers, and calls in flight, wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this
  * run has executed whether another one is needed, so before the first one it would ask nobody.
  *
  * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away
  * as soon as there is a micro-batch to run, which therefore is the first one as without it, with all its
  * checks. If anything of that fails, timers wait for the first input. Written for Spark 4.2.
  *
- * @param concerns
- *   which queries have timers
- * @param state
- *   reads what a query has left
+ * Here a query is also refused before it runs, if `hooks` throw.
  */
-final class RestartWakeUp private (
-    session: classic.SparkSession,
-    concerns: StreamExecution => Boolean,
-    state: QueryState
-) extends StreamingQueryListener {
+final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHooks)
+    extends StreamingQueryListener {
 
   /** On the thread of the query, before it begins. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = session.streams.get(event.id) match {
     case wrapper: StreamingQueryWrapper =>
       wrapper.streamingQuery match {
-        case query: MicroBatchExecution if query.runId == event.runId && concerns(query) =>
+        case query: MicroBatchExecution if query.runId == event.runId && hooks.concerns(query.analyzedPlan) =>
+          RunningQueries.add(query)
           takeBackRepartition(query)
           prepare(query)
         case _ => ()
@@ -45,10 +40,13 @@ final class RestartWakeUp private (
 
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 
-  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = {
+    RunningQueries.remove(event.runId)
+    hooks.ended(event.runId)
+  }
 
   private def takeBackRepartition(query: MicroBatchExecution): Unit =
-    try AbandonedRepartition.takeBack(query, state)
+    try AbandonedRepartition.takeBack(query, hooks.state)
     catch {
       case NonFatal(e) =>
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
@@ -66,8 +64,9 @@ final class RestartWakeUp private (
         override def setNextBatch(first: MicroBatchExecutionContext): Unit = {
           query.triggerExecutor = executor
           executor.setNextBatch(first)
+          hooks.check(RestartWakeUp.starting(query, first))
           if (!first.isCurrentBatchConstructed && first.batchId > 0)
-            first.previousContext = Some(RestartWakeUp.predecessor(query, first, state))
+            first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks.state))
         }
 
         override def execute(runner: MicroBatchExecutionContext => Boolean): Unit = executor.execute(runner)
@@ -83,15 +82,24 @@ object RestartWakeUp {
   private val watched = mutable.WeakHashMap.empty[SparkSession, Unit]
 
   /** Watches the queries that `session` starts from now on. */
-  def register(session: SparkSession, concerns: StreamExecution => Boolean, state: QueryState): Unit =
+  def register(session: SparkSession, hooks: QueryHooks): Unit =
     watched.synchronized {
       session match {
         case local: classic.SparkSession if !watched.contains(session) =>
           watched(session) = ()
-          local.streams.addListener(new RestartWakeUp(local, concerns, state))
+          local.streams.addListener(new RestartWakeUp(local, hooks))
         case _ => ()
       }
     }
+
+  private def starting(query: MicroBatchExecution, first: MicroBatchExecutionContext) = StartingQuery(
+    query.analyzedPlan,
+    query.trigger,
+    query.sparkSessionForStream.sessionState.conf,
+    query.sparkSession.sessionState.newHadoopConf(),
+    new Path(query.resolvedCheckpointRoot, "state"),
+    first.batchId
+  )
 
   private def predecessor(
       query: MicroBatchExecution,

@@ -1,0 +1,227 @@
+package io.pillarbox.spark.async.carry
+
+import java.io.{DataOutputStream, OutputStream}
+import java.util.UUID
+
+import io.pillarbox.spark.checkpoint._
+import io.pillarbox.spark.state.StateMaintenance
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.pillarbox.{DriverMessages, TaskKills}
+
+/**
+ * One micro-batch of one slot: emits the results that the committed version holds, then feeds the slot with
+ * the input, and commits what it carries as the next version.
+ *
+ * Whoever takes some of the rows only gets a micro-batch that is processed all the same, at the end of the
+ * task. Where the next version is there already, of this run of the query, it stays: a micro-batch that is
+ * computed twice gives the same rows, and makes no call twice on the executor that has the slot.
+ */
+private[carry] final class CarryIterator(
+    task: CarryTask,
+    slotNumber: Int,
+    input: Iterator[InternalRow],
+    context: TaskContext
+) extends Iterator[InternalRow] {
+  import CarryIterator._
+
+  private val calls =
+    task.calls.copy(callScope = s"${task.calls.callScope}-$slotNumber", metrics = task.metrics)
+  private val partition = task.partitionOf(slotNumber)
+  private val base = task.versionOf(slotNumber)
+  private val store = new SlotStore(
+    new StateFolder(partition.folder, task.settings.configuration),
+    new SlotStateFormat(
+      calls.childSchema.length,
+      calls.resultSchema.length,
+      UnsafeProjection.create(calls.resultSchema)
+    ),
+    task.settings.withIds
+  )
+  private val runId = partition.runId.toString
+  private val outputRows = task.metrics("numOutputRows")
+  private var started = false
+  private var ended = false
+  private var committed = false
+  private var results: SlotStore.Results = SlotStore.Results.None
+
+  /** What is there of the next version, if the micro-batch was computed before. */
+  private var known: Option[Known] = None
+  @volatile private var slot: CarrySlot = _
+  @volatile private var aborted = false
+
+  override def hasNext: Boolean = synchronized {
+    if (!started) begin()
+    results.hasNext || {
+      if (!ended) end()
+      false
+    }
+  }
+
+  override def next(): InternalRow = synchronized {
+    if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
+    outputRows += 1
+    results.next()
+  }
+
+  private def begin(): Unit = {
+    started = true
+    context.addTaskCompletionListener[Unit](_ => atTaskEnd())
+    context.addTaskInterruptListener((_, _) => abort())
+    partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
+    DriverMessages.announce(OpenSlots.closeRun)
+    StateMaintenance.watch(OpenSlots, task.settings.maintenanceMs)
+    takeSlot()
+    if (known.isEmpty) known = store.knownOf(next(None), runId).map(Known(None, _))
+    results = store.results(base)
+  }
+
+  private def next(id: Option[String]) = StateVersion(base.number + 1, id)
+
+  /** The slot that goes on from the base; one that has the next version already stays where it is. */
+  private def takeSlot(): Unit = OpenSlots.checkOut(partition).foreach { open =>
+    if (open.slot.failed != null) throw open.slot.failed
+    else if (base.isMetBy(open.version)) slot = open.slot
+    else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
+      OpenSlots.checkIn(partition, open)
+      known = Some(Known(open.version.id, open.report))
+    } else open.slot.close()
+  }
+
+  private def end(): Unit = {
+    ended = true
+    results.close()
+    known match {
+      case Some(Known(id, report)) => tellDriver(next(id), report)
+      case None => run()
+    }
+    committed = true
+  }
+
+  private def run(): Unit = {
+    val start = System.nanoTime
+    val version = next(Some(UUID.randomUUID().toString))
+    var state: SlotState = null
+    val isNew = translating(store.write(version, base) { out =>
+      state = feed(version.number, out)
+      state
+    })
+    task.metrics("allUpdatesTimeMs") += (System.nanoTime - start) / NanosPerMs
+    TaskKills.check(context)
+    if (isNew) keep(version, state)
+    else {
+      // Another attempt was quicker, and what it has written counts.
+      closeSlot()
+      store.knownOf(version, runId).foreach(tellDriver(version, _))
+    }
+    store.deleteOld(version, task.settings)
+  }
+
+  private def keep(version: StateVersion, state: SlotState): Unit = {
+    tellDriver(version, state.report)
+    if (slot != null) task.metrics(CarryMetrics.Calls) += slot.publish(task.metrics)
+    if (state.elements.isEmpty) closeSlot()
+    else OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report))
+  }
+
+  private def feed(version: Long, out: OutputStream): SlotState = {
+    val file = new DataOutputStream(out)
+    val carried = if (slot == null) store.state(base) else SlotState.Empty
+    if (slot != null || !carried.elements.isEmpty) ensureSlot(carried, file)
+    val toUnsafe = UnsafeProjection.create(calls.childSchema)
+    val hold = holdOf()
+    var rows = 0L
+    while (input.hasNext) {
+      val row = input.next() match {
+        case unsafe: UnsafeRow => unsafe.copy()
+        case other => toUnsafe(other).copy()
+      }
+      ensureSlot(carried, file)
+      slot.put(new CarriedRow(row, hold(row)))
+      rows += 1
+    }
+    val state =
+      if (slot == null) carried.copy(results = 0, resultsHoldMicros = Long.MaxValue)
+      else slot.endBatch(version, rows > 0, task.drain && rows == 0)
+    SlotStateFormat.writeEnd(file)
+    file.flush()
+    state.copy(runId = runId)
+  }
+
+  private var isFed = false
+
+  private def ensureSlot(carried: SlotState, file: DataOutputStream): Unit = if (!isFed) {
+    isFed = true
+    if (slot == null) {
+      slot = new CarrySlot(calls, context, carried, task.maxLagMs, wakeUp)
+      slot.open()
+    }
+    if (aborted) slot.close()
+    slot.beginBatch(file)
+  }
+
+  /** Tells the driver that the slot has something for the micro-batch after the one that it has committed. */
+  private def wakeUp: Long => Unit = {
+    val key = CarryLedger.keyOf(runId, partition.operator)
+    version => DriverMessages.wake(key, version)
+  }
+
+  private def holdOf(): UnsafeRow => Long = task.eventTime match {
+    case None => _ => Long.MaxValue
+    case Some(expression) =>
+      val late = math.max(0L, task.lateWatermark) * MicrosPerMs
+      row =>
+        expression.eval(row) match {
+          case null => Long.MaxValue
+          case time =>
+            val micros = time.asInstanceOf[Long]
+            if (micros <= late) Long.MaxValue else micros
+        }
+  }
+
+  private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
+    task.reports.add(slotNumber -> report)
+    task.checkpoints.add(slotNumber, version.number, version.id, base.id)
+    task.metrics("numTotalStateRows") += report.inFlight + report.results
+    task.metrics("numStateStoreInstances") += 1
+    task.metrics(CarryMetrics.InFlight) += report.calls.toLong
+    task.metrics(CarryMetrics.Carried) += report.inFlight.toLong
+    task.metrics(CarryMetrics.Waiting) += report.results
+    if (task.settings.reportCommits) partition.reportCommit(version.number)
+  }
+
+  private def closeSlot(): Unit = if (slot != null) {
+    slot.close()
+    slot = null
+  }
+
+  /** The end of a killed task is shown as a kill. */
+  private def translating[A](body: => A): A =
+    try body
+    catch {
+      case error: Throwable =>
+        TaskKills.check(context)
+        throw error
+    }
+
+  private def atTaskEnd(): Unit = {
+    if (!context.isFailed() && !context.isInterrupted()) while (hasNext) next()
+    else abort()
+  }
+
+  /** Any thread: a micro-batch that does not come to its commit leaves no slot behind. */
+  private def abort(): Unit = {
+    aborted = true
+    val open = slot
+    if (!committed && open != null) open.close()
+  }
+}
+
+private object CarryIterator {
+  private final val NanosPerMs = 1000000L
+  private final val MicrosPerMs = 1000L
+
+  /** The next version as it is there already. */
+  private final case class Known(id: Option[String], report: SlotReport)
+}

@@ -1,0 +1,112 @@
+package io.pillarbox.spark.async.carry
+
+import java.io.{DataInputStream, DataOutputStream}
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.spark.checkpoint.StateFolder
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
+
+/**
+ * What the driver knows of one operator in one run of a query: which version has something to emit, and how
+ * far the output watermark has come. The thread of the query, but for wake-ups.
+ *
+ * The output watermark of micro-batch N+1 is the input watermark of micro-batch N, held behind the oldest
+ * row that version N+1 carries. It is written down before the micro-batch runs, so that another driver that
+ * runs it again has the same one.
+ *
+ * @param folder
+ *   where watermarks are written
+ */
+private[spark] final class CarryLedger(folder: StateFolder, session: SparkSession, state: String) {
+  @volatile private var due = -1L
+  @volatile private var lostExecutor = false
+  private var toDrain = false
+  private var watermarks = Map.empty[Long, Long]
+  private var asked = 0
+
+  /** An executor has said that a version has results, or a failure. */
+  def wake(version: Long): Unit = due = math.max(due, version)
+
+  /** Calls in flight may be lost, and are made again by the next micro-batch. */
+  def executorLost(): Unit = lostExecutor = true
+
+  /** Whether there is something to emit, or to call again, since `version` was committed. */
+  def isDue(version: Long, inFlight: Long): Boolean = due >= version || (lostExecutor && inFlight > 0)
+
+  /** Somebody waits for all calls: the next micro-batch is to wait for them, if it has no rows. */
+  def askToDrain(): Unit = toDrain = true
+
+  /** A micro-batch begins: it finds out what was lost. Whether it is to wait for all calls. */
+  def batchStarts(): Boolean = {
+    lostExecutor = false
+    val drain = toDrain
+    toDrain = false
+    drain
+  }
+
+  /** The output watermark of a micro-batch whose version is the last that this run has committed. */
+  def advance(version: Long, inputWatermark: Long, holdMicros: Long): Long = {
+    val held =
+      if (holdMicros == Long.MaxValue) inputWatermark
+      else math.min(inputWatermark, Math.floorDiv(holdMicros - 1, 1000L))
+    val watermark = math.max(watermarks.getOrElse(version - 1, 0L), held)
+    watermarks = watermarks.filter(_._1 >= version - 1).updated(version, watermark)
+    watermark
+  }
+
+  /**
+   * The output watermark of a restarted query's first micro-batch, or of the one before it: Spark asks for
+   * both, in this order, but not for one whose sources had no watermark yet.
+   */
+  def restart(version: Long): Long = watermarks.getOrElse(
+    version, {
+      asked += 1
+      val (before, now) = read(version).orElse(read(version - 1).map(w => (w._2, w._2))).getOrElse((0L, 0L))
+      val isBefore = asked == 1 && BatchOffsets.watermarkOf(session, state, version - 1) > 0
+      if (!isBefore) watermarks = Map(version - 1 -> before, version -> now)
+      if (isBefore) before else now
+    }
+  )
+
+  /** Writes the watermarks of a micro-batch that is about to run, and forgets old ones. */
+  def write(version: Long, keep: Int): Unit = {
+    folder.writeNamed(nameOf(version)) { stream =>
+      val out = new DataOutputStream(stream)
+      out.writeLong(watermarks.getOrElse(version - 1, 0L))
+      out.writeLong(watermarks.getOrElse(version, 0L))
+      out.flush()
+    }
+    if (version > keep) folder.deleteNamed(nameOf(version - keep - 1))
+  }
+
+  private def read(version: Long): Option[(Long, Long)] =
+    Option.when(version >= 0 && folder.listNames().contains(nameOf(version))) {
+      folder.readNamed(nameOf(version)) { stream =>
+        val in = new DataInputStream(stream)
+        (in.readLong(), in.readLong())
+      }
+    }
+
+  private def nameOf(version: Long) = s"$version.watermark"
+}
+
+private[spark] object CarryLedger extends DriverMessages.Listener {
+  private val ledgers = new ConcurrentHashMap[String, CarryLedger]
+
+  def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
+
+  /** The ledger of an operator in a run. */
+  def of(runId: String, operator: Long)(make: => CarryLedger): CarryLedger =
+    ledgers.computeIfAbsent(keyOf(runId, operator), _ => make)
+
+  /** Forgets a run that has ended, and lets its executors free what they have of it. */
+  def close(runId: String): Unit =
+    if (ledgers.keySet.removeIf(_.startsWith(s"$runId/"))) DriverMessages.closeRun(runId)
+
+  override def onWake(key: String, version: Long): Unit = Option(ledgers.get(key)).foreach(_.wake(version))
+
+  override def onExecutorLost(): Unit = ledgers.values.asScala.foreach(_.executorLost())
+}

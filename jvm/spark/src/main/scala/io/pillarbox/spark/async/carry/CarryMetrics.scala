@@ -1,0 +1,16 @@
+package io.pillarbox.spark.async.carry
+
+/** The names of the metrics that the operator has in a query's progress. */
+private[spark] object CarryMetrics {
+  val Calls = "numCalls"
+  val InFlight = "numCallsInFlight"
+  val Carried = "numRowsCarried"
+  val Waiting = "numResultsWaiting"
+
+  val descriptions: Seq[(String, String)] = Seq(
+    Calls -> "number of calls started",
+    InFlight -> "number of calls in flight at the end of the micro-batch",
+    Carried -> "number of rows carried into the next micro-batch",
+    Waiting -> "number of results that the next micro-batch emits"
+  )
+}

@@ -1,0 +1,43 @@
+package io.pillarbox.spark.async.carry
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.StatePartition
+import org.apache.spark.{NarrowDependency, Partition, TaskContext}
+
+/**
+ * One micro-batch of an operator with carry-over. Slot `i` takes the partitions i, i + N, … of the rows in
+ * turn, without a shuffle, where N is the number of slots. Its tasks run where the slots' calls are in flight,
+ * if Spark can have it so.
+ *
+ * @param locate
+ *   the executors that have a slot open; asked on the driver
+ */
+private[spark] final class CarryRDD(
+    rows: RDD[InternalRow],
+    slots: Int,
+    task: CarryTask,
+    @transient private val locate: StatePartition => Seq[String]
+) extends RDD[InternalRow](rows.context, Seq(new EveryNth(rows, slots))) {
+
+  override protected def getPartitions: Array[Partition] =
+    Array.tabulate(slots)(slot => new SlotPartition(slot, (slot until rows.partitions.length by slots).map(rows.partitions(_))))
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    locate(task.partitionOf(split.index))
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val parents = split.asInstanceOf[SlotPartition].parents
+    val input = parents.iterator.flatMap(rows.iterator(_, context))
+    new CarryIterator(task, split.index, input, context)
+  }
+}
+
+/** A slot, and the partitions of the input that it takes. */
+private final class SlotPartition(override val index: Int, val parents: Seq[Partition]) extends Partition
+
+private final class EveryNth(rows: RDD[InternalRow], slots: Int) extends NarrowDependency[InternalRow](rows) {
+  private val count = rows.getNumPartitions
+
+  override def getParents(slot: Int): Seq[Int] = slot until count by slots
+}

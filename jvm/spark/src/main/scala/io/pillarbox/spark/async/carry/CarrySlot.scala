@@ -1,0 +1,279 @@
+package io.pillarbox.spark.async.carry
+
+import java.io.DataOutputStream
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{CompletableFuture, CompletionException, ExecutionException}
+import java.util.{Collection => JCollection}
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
+import io.pillarbox.mailbox._
+import io.pillarbox.spark.async.{AsyncIOTask, CallCounts, TaskCalls, TaskMetrics}
+import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.worker.PythonTaskFailure
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.types.StructType
+
+/**
+ * The operator of one slot, on a mailbox thread of its own, during and between micro-batches: retries,
+ * deadlines and limits go on there. It has its Python worker until it is closed.
+ *
+ * The task of a micro-batch calls `beginBatch`, `put` for each row, `endBatch`; a failure of the slot comes
+ * out of each of them. `close` is for any thread.
+ *
+ * @param context
+ *   of the task that makes the slot; not used once it is open
+ * @param maxLagMs
+ *   the age of the oldest element from which on a micro-batch with rows waits for it
+ * @param wake
+ *   run once after each `endBatch`, with its version, when a result has come or the slot has failed; on the
+ *   slot's thread
+ */
+private[carry] final class CarrySlot(
+    task: AsyncIOTask,
+    context: TaskContext,
+    start: SlotState,
+    maxLagMs: Long,
+    wake: Long => Unit
+) extends AsyncOutput[InternalRow, InternalRow]
+    with AutoCloseable {
+  private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.callScope}")
+  private val processor = new MailboxProcessor(
+    controller => takeInput(controller),
+    new TaskMailbox(thread),
+    true,
+    TaskActionExecutor.Immediate
+  )
+  private val executor = processor.mailboxExecutor(0)
+  private val timers = new SystemProcessingTimeService(executor)
+  private val metrics = new AsyncMetrics
+  private val exchange = new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => resume())
+  private val calls = TaskCalls.of(task, context, error => processor.reportThrowable(error))
+  private val operator = new AsyncWaitOperator(
+    calls.function,
+    task.options(calls.gate),
+    executor,
+    timers,
+    this,
+    metrics,
+    start.nextElementId
+  )
+  private val opened = new CompletableFuture[Void]
+  private val closing = new AtomicBoolean
+  private var published = CallCounts.None
+  @volatile private var failure: Throwable = _
+  @volatile private var waited: CompletableFuture[_] = _
+
+  // The slot's thread, from here on.
+  private val joined = new JoinedRow
+  private lazy val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
+  private val sink = new ResultSink
+  private var pending: CarriedRow = _
+  private var suspension: MailboxDefaultAction.Suspension = _
+  private var ending: CarrySlot.Ending = _
+  private var isCheckDue = false
+  private var hasWoken = true
+  private var version = 0L
+
+  calls.connect(operator)
+  operator.onCapacityAvailable(() => resume())
+
+  /**
+   * Task thread: opens the function, and calls again what the state holds. Blocks while the function opens.
+   */
+  def open(): Unit = {
+    thread.setDaemon(true)
+    thread.start()
+    await(opened): Unit
+  }
+
+  /** Task thread: from now on results are written to `out`, by the slot's thread, until `endBatch` returns. */
+  def beginBatch(out: DataOutputStream): Unit =
+    await(onThread {
+      hasWoken = true
+      sink.open(out)
+    })
+
+  /** Task thread: hands a row over; waits while there is no room for it. */
+  def put(row: CarriedRow): Unit = if (!exchange.put(row)) throw endedBy(failure)
+
+  /**
+   * Task thread: waits until all rows of the micro-batch are taken in, and the oldest element is not too old
+   * if there were any; then takes the state.
+   *
+   * @param version
+   *   that the state becomes
+   * @param drain
+   *   waits until nothing is in flight
+   */
+  def endBatch(version: Long, hadRows: Boolean, drain: Boolean): SlotState = {
+    val end = new CarrySlot.Ending(version, hadRows, drain)
+    onThread {
+      ending = end
+      operator.inputPauses()
+      endIfDone()
+    }
+    if (failure != null) end.state.completeExceptionally(failure)
+    await(end.state)
+  }
+
+  /** Task thread: hands what the calls have cost since the last time to Spark's UI; how many there were. */
+  def publish(sql: Map[String, SQLMetric]): Long = {
+    val before = published
+    published = TaskMetrics.publish(sql, metrics, processor.mailbox.metrics, before)
+    published.calls - before.calls
+  }
+
+  /** What ended the slot, or null. Any thread. */
+  def failed: Throwable = failure
+
+  private def onThread(action: => Unit): CompletableFuture[Void] = {
+    val done = new CompletableFuture[Void]
+    try
+      executor.execute(
+        () => {
+          action
+          done.complete(null): Unit
+        },
+        "for the task"
+      )
+    catch { case NonFatal(closed) => done.completeExceptionally(if (failure == null) closed else failure) }
+    done
+  }
+
+  /** A slot that fails or is closed meanwhile completes what is waited for. */
+  private def await[A](result: CompletableFuture[A]): A = {
+    waited = result
+    if (failure != null) result.completeExceptionally(failure)
+    try result.get()
+    catch { case failed: ExecutionException => throw endedBy(failed.getCause) }
+  }
+
+  private def endedBy(cause: Throwable): Throwable = cause match {
+    case wrapped: CompletionException if wrapped.getCause != null => endedBy(wrapped.getCause)
+    case null => new IllegalStateException(s"The slot ${task.callScope} was closed")
+    case other => other
+  }
+
+  private def run(): Unit = {
+    try {
+      operator.open()
+      operator.restore(start.elements)
+      opened.complete(null)
+      processor.runMailboxLoop()
+    } catch { case error: Throwable => fail(named(error)) }
+    try closeAll()
+    catch { case NonFatal(error) => CarrySlot.log.warn(s"Could not close slot ${task.callScope}", error) }
+    finally fail(endedBy(null))
+  }
+
+  /** The first failure counts. */
+  private def fail(error: Throwable): Unit = {
+    if (failure == null) failure = error
+    exchange.close()
+    opened.completeExceptionally(failure)
+    val waiting = waited
+    if (waiting != null) waiting.completeExceptionally(failure)
+    if (!closing.get) tell()
+  }
+
+  private def named(error: Throwable): Throwable = error match {
+    case python: PythonTaskFailure => UserErrors.failure(python.report(task.spec.operator))
+    case other => other
+  }
+
+  private def resume(): Unit = if (suspension != null) suspension.resume()
+
+  private def takeInput(controller: MailboxDefaultAction.Controller): Unit = {
+    if (pending == null) pending = exchange.poll()
+    if (pending != null && operator.tryProcessElement(pending, System.currentTimeMillis)) pending = null
+    else
+      suspension =
+        if (pending == null) controller.suspendDefaultAction()
+        else controller.suspendDefaultAction(processor.mailbox.metrics.backPressuredTime)
+    endIfDone()
+  }
+
+  override def emit(row: InternalRow, admittedMs: Long, results: JCollection[InternalRow]): Unit = {
+    results.forEach(result => add(row, result))
+    afterResult()
+  }
+
+  override def emitOne(row: InternalRow, admittedMs: Long, result: InternalRow): Unit = {
+    add(row, result)
+    afterResult()
+  }
+
+  private def add(row: InternalRow, result: InternalRow): Unit =
+    sink.add(toUnsafe(joined(row, result)), row.asInstanceOf[CarriedRow].holdMicros)
+
+  /** The state is taken by a mail of its own, when the operator is not in the middle of emitting. */
+  private def afterResult(): Unit =
+    if (ending != null) {
+      if (!isCheckDue) {
+        isCheckDue = true
+        executor.execute(() => endIfDone(), "end of the micro-batch")
+      }
+    } else if (!sink.isOpen) tell()
+
+  private def tell(): Unit = if (!hasWoken) {
+    hasWoken = true
+    wake(version)
+  }
+
+  override def emitWatermark(timestampMs: Long): Unit = ()
+
+  private def endIfDone(): Unit = {
+    isCheckDue = false
+    if (ending != null && pending == null && exchange.isEmpty && mayEnd) {
+      val (results, hold) = sink.close()
+      val state = SlotState("", operator.snapshotState(), operator.nextElementId, results, hold)
+      hasWoken = false
+      version = ending.version
+      val end = ending
+      ending = null
+      end.state.complete(state): Unit
+    }
+  }
+
+  private def mayEnd: Boolean =
+    if (ending.drain) operator.isDrained
+    else !ending.hadRows || System.currentTimeMillis - operator.oldestTimestampMs <= maxLagMs
+
+  private def closeAll(): Unit = {
+    timers.close()
+    try operator.close()
+    finally {
+      calls.close()
+      processor.close()
+    }
+  }
+
+  /** Cancels what is in flight and gives the worker back, on the slot's thread; does not wait. Idempotent. */
+  override def close(): Unit = if (closing.compareAndSet(false, true)) {
+    processor.allActionsCompleted()
+    exchange.close()
+    if (!opened.isDone) calls.abort()
+  }
+
+  /** Waits until a closed slot has given everything back, for `ms` at most. */
+  def join(ms: Long): Unit = thread.join(ms)
+}
+
+private[carry] object CarrySlot {
+
+  private val log = org.slf4j.LoggerFactory.getLogger(classOf[CarrySlot])
+
+  /** Rows between the task and the slot. */
+  private final val Exchange = 64
+
+  /** What the task waits for at the end of its input. */
+  private final class Ending(val version: Long, val hadRows: Boolean, val drain: Boolean) {
+    val state = new CompletableFuture[SlotState]
+  }
+}

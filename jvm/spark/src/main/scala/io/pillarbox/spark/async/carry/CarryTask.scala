@@ -1,0 +1,33 @@
+package io.pillarbox.spark.async.carry
+
+import io.pillarbox.spark.async.AsyncIOTask
+import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
+
+/**
+ * What the tasks of one micro-batch of an operator with carry-over need, made on the driver.
+ *
+ * @param calls
+ *   how the calls are made; its scope is that of the operator
+ * @param eventTime
+ *   of an input row, in µs, bound to the input's columns; None if the input has no watermark
+ * @param lateWatermark
+ *   rows with a time up to it were late when they came, in ms
+ * @param drain
+ *   a micro-batch without rows waits until nothing is in flight
+ */
+private[spark] final case class CarryTask(
+    calls: AsyncIOTask,
+    maxLagMs: Long,
+    eventTime: Option[Expression],
+    lateWatermark: Long,
+    drain: Boolean,
+    settings: StateSettings,
+    partitionOf: Int => StatePartition,
+    versionOf: Int => StateVersion,
+    metrics: Map[String, SQLMetric],
+    reports: SlotReports,
+    checkpoints: StatefulExec.CheckpointReport
+)

@@ -1,0 +1,128 @@
+package io.pillarbox.spark.async.carry
+
+import java.io.{FileNotFoundException, OutputStream}
+
+import io.pillarbox.spark.checkpoint._
+import io.pillarbox.spark.state.StateMaintenance
+import io.pillarbox.state.StateRestoreException
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * The versions of one slot on the checkpoint file system. Each is one file, and whole: no version needs
+ * another one's.
+ *
+ * Under checkpoint format 1, where attempts write one name, the first attempt of a run wins; what an earlier
+ * run of the query left of a version that it did not commit is replaced.
+ */
+private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, withIds: Boolean) {
+
+  /** The results of a version, to be closed. */
+  def results(version: StateVersion): SlotStore.Results =
+    if (version == StateVersion.Empty) SlotStore.Results.None
+    else {
+      val file = fileOf(version)
+      val source = folder.pathOf(file).toString
+      val in =
+        try folder.open(file)
+        catch { case _: FileNotFoundException => throw missing(source) }
+      val reader = new StateFileFormat.Reader(in, source)
+      val rows = format.results(reader.nextSection())
+      new SlotStore.Results(rows, reader, () => in.close())
+    }
+
+  /** A version without its results. */
+  def state(version: StateVersion): SlotState =
+    if (version == StateVersion.Empty) SlotState.Empty else read(fileOf(version))
+
+  /** What this run of the query has written of a version already; only format 1 can tell. */
+  def knownOf(version: StateVersion, runId: String): Option[SlotReport] =
+    if (withIds) None
+    else {
+      val file = fileOf(version)
+      if (!folder.list().contains(file)) None
+      else {
+        val state = read(file)
+        if (state.runId == runId) Some(state.report)
+        else {
+          folder.delete(file)
+          None
+        }
+      }
+    }
+
+  /**
+   * Writes a version; false if another attempt was quicker.
+   *
+   * @param content
+   *   writes the results to the stream that it is given, and gives the rest
+   */
+  def write(version: StateVersion, base: StateVersion)(content: OutputStream => SlotState): Boolean = {
+    def fill(out: OutputStream): Unit = {
+      var state: SlotState = null
+      val header = StateFileFormat.Header(version.id.get, base.id)
+      StateFileFormat.write(out, header)(results => state = content(results))(format.write(_, state))
+    }
+    if (!withIds) folder.writeNew(fileOf(version))(fill)
+    else {
+      folder.write(fileOf(version))(fill)
+      true
+    }
+  }
+
+  /** In the background, now and then: deletes versions that the query can't be restarted from any more. */
+  def deleteOld(current: StateVersion, settings: StateSettings): Unit =
+    if (current.number % settings.snapshotEvery == 0)
+      StateMaintenance.later(s"delete old versions in ${folder.path}") {
+        val oldest = current.number - settings.versionsToRetain
+        folder.list().filter(_.version < oldest).foreach(folder.delete)
+        folder.deleteUnfinished(StateFile.parse(_).exists(_.version < oldest))
+      }
+
+  private def fileOf(version: StateVersion): StateFile =
+    StateFile(StateFileKind.Carried, version.number, version.id.filter(_ => withIds))
+
+  private def read(file: StateFile): SlotState = {
+    val source = folder.pathOf(file).toString
+    var state: SlotState = null
+    try folder.read(file)(StateFileFormat.read(_, source)(_ => ())(in => state = format.read(in)))
+    catch { case _: FileNotFoundException => throw missing(source) }
+    state
+  }
+
+  private def missing(source: String) = new StateRestoreException(
+    "STATE_FILE_MISSING",
+    s"What is in flight is in $source, which is not there. Restore the checkpoint from a backup, or start the " +
+      "query with a new one"
+  )
+}
+
+private[carry] object SlotStore {
+
+  /** Results one by one; the file's checksum is compared behind the last. */
+  final class Results(rows: Iterator[UnsafeRow], reader: StateFileFormat.Reader, onClose: () => Unit)
+      extends Iterator[UnsafeRow]
+      with AutoCloseable {
+    private var isClosed = false
+
+    override def hasNext: Boolean = reader != null && !isClosed && {
+      val more = reader.orCut(rows.hasNext)
+      if (!more) {
+        reader.nextSection()
+        reader.checkEnd()
+        close()
+      }
+      more
+    }
+
+    override def next(): UnsafeRow = reader.orCut(rows.next())
+
+    override def close(): Unit = if (!isClosed) {
+      isClosed = true
+      onClose()
+    }
+  }
+
+  object Results {
+    val None: Results = new Results(Iterator.empty, null, () => ())
+  }
+}

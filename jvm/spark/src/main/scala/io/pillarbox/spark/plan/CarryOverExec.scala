@@ -1,0 +1,207 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.carry._
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
+import io.pillarbox.spark.base.PillarboxConf
+import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.pillarbox._
+import org.apache.spark.sql.types.StructType
+
+/**
+ * Runs `node` on a stream so that calls in flight outlive a micro-batch: a stateful operator without a
+ * shuffle, whose partitions are slots.
+ *
+ * A micro-batch without input is asked for when results wait, when a call has ended or failed since the last
+ * one, when whoever waits for the query waits for calls, and when the watermark is still on its way to
+ * operators after this one.
+ */
+private[pillarbox] final case class CarryOverExec(
+    node: AsyncIO,
+    child: SparkPlan,
+    stateInfo: Option[StatefulOperatorStateInfo] = None,
+    eventTimeWatermarkForLateEvents: Option[Long] = None,
+    eventTimeWatermarkForEviction: Option[Long] = None
+) extends StatefulExec {
+  import node.{inputs, operatorId, results, spec}
+
+  /** What the slots have committed in the last micro-batch that this node ran. */
+  @transient private lazy val reports = SlotReports.register(sparkContext)
+
+  override def shortName: String = CarryOverExec.ShortName
+
+  override def keyExpressions: Seq[Attribute] = Nil
+
+  override def output: Seq[Attribute] = child.output ++ results
+
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+
+  @transient override lazy val references: AttributeSet = AttributeSet(inputs)
+
+  override def requiredChildDistribution: Seq[Distribution] = UnspecifiedDistribution :: Nil
+
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(stateInfo.fold(child.outputPartitioning.numPartitions)(_.numPartitions))
+
+  override protected val pythonMetrics: Map[String, SQLMetric] =
+    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    CarryMetrics.descriptions.map { case (name, description) =>
+      StatefulOperatorCustomSumMetric(name, description)
+    }
+
+  override protected def withState(
+      stateInfo: Option[StatefulOperatorStateInfo],
+      lateEvents: Option[Long],
+      eviction: Option[Long]
+  ): SparkPlan = copy(
+    stateInfo = stateInfo.map(info => info.copy(numPartitions = slotsOf(info))),
+    eventTimeWatermarkForLateEvents = lateEvents,
+    eventTimeWatermarkForEviction = eviction
+  )
+
+  /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
+  private def slotsOf(info: StatefulOperatorStateInfo): Int = spec.slots.getOrElse {
+    if (info.storeVersion == 0) sparkContext.defaultParallelism
+    else CarryNote.find(folderOf(info), hadoopConf).fold(sparkContext.defaultParallelism)(_.slots)
+  }
+
+  private def folderOf(info: StatefulOperatorStateInfo) =
+    new Path(info.checkpointLocation, info.operatorId.toString)
+
+  private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
+
+  private def ledger: CarryLedger = {
+    val info = getStateInfo
+    CarryLedger.of(info.queryRunId.toString, info.operatorId) {
+      new CarryLedger(CarryNote.filesIn(folderOf(info), hadoopConf), session, info.checkpointLocation)
+    }
+  }
+
+  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = CarryNote(
+    spec.operator,
+    getStateInfo.numPartitions,
+    if (checkpointReport.withIds) 2 else 1,
+    DataTypeUtils.fromAttributes(child.output),
+    DataTypeUtils.fromAttributes(results)
+  ).checkAndWrite(folder, conf)
+
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    val committed = getStateInfo.storeVersion + 1
+    reports.results > 0 ||
+    ledger.isDue(committed, reports.inFlight) ||
+    (reports.inFlight > 0 && isAwaited && {
+      ledger.askToDrain()
+      true
+    }) ||
+    (feedsStateful && eventTimeWatermarkForEviction.exists(newInputWatermark > _))
+  }
+
+  /** Whether nothing goes on by itself before the calls in flight are done. */
+  private def isAwaited: Boolean = {
+    val run = getStateInfo.queryRunId
+    RunningQueries.endsByItself(run) || RunningQueries.isAwaited(run)
+  }
+
+  /** Spark numbers stateful operators from the sink on. */
+  private def feedsStateful: Boolean = getStateInfo.operatorId > 0
+
+  /**
+   * Asked after this node has run, for the micro-batch that follows; and in the first micro-batch of a
+   * restarted query, before it runs.
+   */
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = Some {
+    val version = getStateInfo.storeVersion
+    eventTimeWatermarkForEviction match {
+      case Some(input) => ledger.advance(version + 1, input, reports.holdMicros)
+      case None => ledger.restart(version)
+    }
+  }
+
+  override protected def stringArgs: Iterator[Any] =
+    spec.summary.iterator ++ stateInfo.iterator ++
+      eventTimeWatermarkForLateEvents.map(ms => s"lateEvents=$ms") ++
+      eventTimeWatermarkForEviction.map(ms => s"eviction=$ms")
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val info = getStateInfo
+    DriverMessages.serve(sparkContext, CarryLedger)
+    val drain = ledger.batchStarts()
+    if (feedsStateful && eventTime.isDefined) ledger.write(info.storeVersion, conf.minBatchesToRetain)
+    new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
+  }
+
+  private def task(drain: Boolean): CarryTask = {
+    val info = getStateInfo
+    CarryTask(
+      calls,
+      spec.maxLagMs,
+      eventTime,
+      eventTimeWatermarkForLateEvents.getOrElse(0L),
+      drain,
+      settings,
+      partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
+      partition => StateVersion(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head)),
+      metrics,
+      reports,
+      checkpointReport
+    )
+  }
+
+  private def calls: AsyncIOTask = AsyncIOTask(
+    spec,
+    node.function,
+    operatorId,
+    CallIdentity.scopeOfQuery(spec, operatorId, sparkContext),
+    DataTypeUtils.fromAttributes(child.output),
+    inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
+    DataTypeUtils.fromAttributes(results),
+    conf.sessionLocalTimeZone,
+    conf.arrowUseLargeVarTypes,
+    conf.arrowMaxRecordsPerBatch,
+    Map.empty
+  )
+
+  /** In µs, bound to the input; for a column of windows their end. */
+  private def eventTime: Option[Expression] =
+    child.output.find(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
+      val time = column.dataType match {
+        case _: StructType => GetStructField(column, 1)
+        case _ => column
+      }
+      BindReferences.bindReference(time: Expression, child.output)
+    }
+
+  private def settings: StateSettings = StateSettings(
+    SparkAdapter.broadcastHadoopConf(session),
+    withIds = checkpointReport.withIds,
+    versionsToRetain = conf.minBatchesToRetain,
+    snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
+    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
+    maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
+    reportCommits = conf.stateStoreCommitValidationEnabled
+  )
+
+  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  override protected def doCanonicalize(): SparkPlan =
+    copy(node = node.canonicalized.asInstanceOf[AsyncIO], child = child.canonicalized)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CarryOverExec = copy(child = newChild)
+}
+
+private[pillarbox] object CarryOverExec {
+
+  /** What the query's progress and the operator's metadata in the checkpoint call it. */
+  final val ShortName = "pillarboxAsyncIO"
+}

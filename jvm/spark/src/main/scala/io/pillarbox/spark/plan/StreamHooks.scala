@@ -1,0 +1,109 @@
+package io.pillarbox.spark.plan
+
+import java.util.UUID
+
+import io.pillarbox.spark.async.carry.{CarriedCalls, CarryErrors, CarryLedger}
+import io.pillarbox.spark.checkpoint.DueTimers
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.streaming.{OneTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, StartingQuery}
+import org.apache.spark.sql.streaming.Trigger
+
+/** Refuses streaming queries that can't do what our nodes promise, and wakes and ends what goes on beside them. */
+private[plan] object StreamHooks extends QueryHooks {
+
+  override def concerns(plan: LogicalPlan): Boolean =
+    plan.exists(node => node.isInstanceOf[KeyedProcess] || node.isInstanceOf[AsyncIO])
+
+  override def ended(run: UUID): Unit = CarryLedger.close(run.toString)
+
+  override def check(query: StartingQuery): Unit = {
+    val carrying = query.plan.collect { case node: AsyncIO if node.spec.carryOver => node }
+    checkAgainstCheckpoint(query, carrying)
+    carrying.headOption.foreach { node =>
+      checkTrigger(node, query.trigger)
+      checkConf(node, query)
+      checkWatermarks(query.plan)
+    }
+  }
+
+  /** Spark would refuse these too, in words that name no option. */
+  private def checkAgainstCheckpoint(query: StartingQuery, carrying: Seq[AsyncIO]): Unit =
+    if (query.nextBatch > 0) {
+      val stored = CarriedCalls.operators(query.state, query.hadoopConf)
+      if (stored.isEmpty) carrying.foreach { node =>
+        throw CarryErrors.refused("CARRY_OVER_ADDED", node.spec.operator)
+      }
+      else if (carrying.size < stored.size)
+        throw CarryErrors.refused("CARRY_OVER_REMOVED", stored.head._2.operator)
+    }
+
+  private def checkTrigger(node: AsyncIO, trigger: Trigger): Unit = {
+    val refused = trigger match {
+      case OneTimeTrigger => Some("trigger(once=True)" -> "Use trigger(availableNow=True).")
+      case _: RealTimeTrigger =>
+        Some("trigger(realTime=...)" -> "Leave carry_over out: in real-time mode no row waits for another.")
+      case _ => None
+    }
+    refused.foreach { case (what, advice) => throw unfit(node, what, advice) }
+  }
+
+  private def checkConf(node: AsyncIO, query: StartingQuery): Unit = {
+    val noData = SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED
+    if (!query.conf.getConf(noData))
+      throw unfit(node, s"${noData.key}=false", s"Set ${noData.key} to true: results leave by such micro-batches.")
+    val multiple = SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE
+    if (!query.conf.getConf(multiple) && hasStatefulAfter(query.plan))
+      throw unfit(
+        node,
+        s"${multiple.key}=false and a stateful operator after it",
+        s"Set ${multiple.key} to true, so that the watermark can be held back."
+      )
+  }
+
+  private def hasStatefulAfter(plan: LogicalPlan): Boolean = plan.exists { node =>
+    isStateful(node) && node.children.exists(hasCarryOver)
+  }
+
+  private def isStateful(node: LogicalPlan): Boolean = node match {
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: Join | _: KeyedProcess |
+        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
+        _: TransformWithStateInPySpark | _: GlobalLimit =>
+      node.isStreaming
+    case _ => false
+  }
+
+  private def hasCarryOver(plan: LogicalPlan): Boolean = plan.exists {
+    case node: AsyncIO => node.spec.carryOver
+    case _ => false
+  }
+
+  private def checkWatermarks(plan: LogicalPlan): Unit = plan.foreach {
+    case mark: EventTimeWatermark if hasCarryOver(mark.child) =>
+      val node = mark.child.collectFirst { case async: AsyncIO if async.spec.carryOver => async }.get
+      throw unfit(node, "withWatermark after it", "Call withWatermark before async_io.")
+    case _ => ()
+  }
+
+  private def unfit(node: AsyncIO, what: String, advice: String) =
+    CarryErrors.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
+
+  override val state: QueryState = new QueryState {
+    override def isOurs(operator: Path, conf: Configuration): Boolean =
+      DueTimers.isOurs(operator, conf) || CarriedCalls.isOurs(operator, conf)
+
+    override def timers(
+        state: Path,
+        version: Long,
+        ids: (Long, Int) => Option[String],
+        conf: Configuration
+    ): QueryState.Due = {
+      val carried = CarriedCalls.timers(state, version, ids, conf)
+      val timers = DueTimers.timers(state, version, ids, conf)
+      (watermark, time) => carried(watermark, time) || timers(watermark, time)
+    }
+  }
+}

@@ -1,0 +1,90 @@
+package org.apache.spark.sql.pillarbox
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
+import org.apache.spark.util.RpcUtils
+import org.apache.spark.{SparkContext, SparkEnv}
+import org.slf4j.LoggerFactory
+
+/**
+ * What executors tell the driver between micro-batches, and the driver them, over Spark's own RPC. Messages
+ * are of standard types: Spark reads them without the class path of the application. Nothing waits for an
+ * answer; a message may be lost with an executor. Written for Spark 4.2.
+ */
+object DriverMessages {
+  private val log = LoggerFactory.getLogger(getClass)
+  private final val Driver = "pillarbox-driver"
+  private final val Executor = "pillarbox-executor"
+  private final val Wake = "wake"
+  private final val Close = "close"
+  private final val Here = "here"
+
+  private var served: SparkEnv = _
+  private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
+
+  /**
+   * On the driver, before tasks are made: from now on messages reach `listener`. Once a SparkContext.
+   */
+  def serve(context: SparkContext, listener: Listener): Unit = synchronized {
+    val env = SparkEnv.get
+    if (served ne env) {
+      served = env
+      executors.clear()
+      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener))
+      context.addSparkListener(new SparkListener {
+        override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+          executors.remove(removed.executorId)
+          listener.onExecutorLost()
+        }
+      })
+    }
+  }
+
+  /** On the driver: lets every executor close what it has of a query's run. */
+  def closeRun(runId: String): Unit = executors.values.asScala.foreach(_.send((Close, runId)))
+
+  private var announced: SparkEnv = _
+  private var driver: RpcEndpointRef = _
+
+  /** On an executor: from now on `close` is run for each run of a query that ends. Any thread. */
+  def announce(close: String => Unit): Unit = synchronized {
+    val env = SparkEnv.get
+    if (announced ne env) {
+      announced = env
+      driver = RpcUtils.makeDriverRef(Driver, env.conf, env.rpcEnv)
+      val here = env.rpcEnv.setupEndpoint(Executor, new ExecutorEndpoint(env.rpcEnv, close))
+      driver.send((Here, env.executorId, here))
+    }
+  }
+
+  /** On an executor that was announced: a version has something for the next micro-batch. Any thread. */
+  def wake(key: String, version: Long): Unit =
+    try driver.send((Wake, key, version))
+    catch { case NonFatal(e) => log.warn(s"The driver was not told that $key has results", e) }
+
+  /** What the driver does with messages; on threads of Spark's RPC. Must not block. */
+  trait Listener {
+    def onWake(key: String, version: Long): Unit
+    def onExecutorLost(): Unit
+  }
+
+  private final class DriverEndpoint(override val rpcEnv: RpcEnv, listener: Listener)
+      extends ThreadSafeRpcEndpoint {
+    override def receive: PartialFunction[Any, Unit] = {
+      case (Wake, key: String, version: Long) => listener.onWake(key, version)
+      case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
+    }
+
+    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = PartialFunction.empty
+  }
+
+  private final class ExecutorEndpoint(override val rpcEnv: RpcEnv, close: String => Unit)
+      extends ThreadSafeRpcEndpoint {
+    override def receive: PartialFunction[Any, Unit] = { case (Close, runId: String) => close(runId) }
+  }
+}

@@ -1,0 +1,30 @@
+package org.apache.spark.sql.pillarbox
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+
+/**
+ * What a stateful node asks of the query that runs it. On the driver. A query runs in a copy of its session,
+ * which does not know it. Written for Spark 4.2.
+ */
+object RunningQueries {
+  private val byRun = new ConcurrentHashMap[UUID, StreamExecution]
+
+  private[pillarbox] def add(query: StreamExecution): Unit = byRun.put(query.runId, query): Unit
+
+  private[pillarbox] def remove(run: UUID): Unit = byRun.remove(run): Unit
+
+  /** Whether the query ends by itself once all is done (`Trigger.AvailableNow`). */
+  def endsByItself(run: UUID): Boolean = find(run).exists(_.trigger == AvailableNowTrigger)
+
+  /**
+   * Whether somebody waits until all has been processed (`processAllAvailable`). On the thread of the query,
+   * while it decides on its next micro-batch.
+   */
+  def isAwaited(run: UUID): Boolean = find(run).exists(ProgressWaiters.hasAny(_))
+
+  private def find(run: UUID): Option[StreamExecution] = Option(byRun.get(run))
+}
