@@ -10,6 +10,7 @@ on standard error what it killed and why the query failed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -19,6 +20,7 @@ import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import pillarbox as pb
 
@@ -75,7 +77,35 @@ class Ledger(pb.KeyedProcessFunction):
         return json.dumps([*state, self.total.get(), timers])
 
 
+async def looked_up(row: Any) -> dict[str, Any]:
+    """Most calls take 20 ms; some outlive the micro-batches after theirs."""
+    await asyncio.sleep(1.5 if row.seq % 13 == 5 else 0.02)
+    return {"n": row.seq, "told": f"{row.k} {row.v}"}
+
+
+def carried(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
+    """Async I/O with carry-over; then the rows, or windows of them."""
+    answers = rows.withWatermark("ts", "60 seconds").transform(
+        pb.async_io,
+        looked_up,
+        returns="n bigint, told string",
+        ordered=settings["ordered"],
+        capacity=20,
+        carry_over=True,
+        slots=3,
+    )
+    if settings["after"] == "rows":
+        return answers.select("k", "what", "n", "told")
+    counted = answers.groupBy(F.window("ts", "5 seconds"), "k").agg(
+        F.max("what").alias("what"), F.sum("n").alias("n"), F.count("*").alias("rows")
+    )
+    told = F.concat(F.col("window.start").cast("string"), F.lit(" "), F.col("rows"))
+    return counted.select("k", "what", "n", told.alias("told"))
+
+
 def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
+    if "after" in settings:
+        return carried(rows, settings)
     return rows.withWatermark("ts", "3 seconds").transform(
         pb.process_keyed,
         Ledger(settings.get("slow_s", 0.0)),
@@ -110,11 +140,24 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
 def process_all(query: Any, settings: dict[str, Any]) -> None:
     """Hands out file after file. What an earlier run handed out counts."""
     given = f"{settings['folder']}/in"
+    if "after" in settings:
+        hand_out(query, settings, given)
+        return
     query.processAllAvailable()
     for name in sorted(os.listdir(settings["input"])):
         if not os.path.exists(f"{given}/{name}"):
             os.link(f"{settings['input']}/{name}", f"{given}/{name}")
             query.processAllAvailable()
+
+
+def hand_out(query: Any, settings: dict[str, Any], given: str) -> None:
+    """A file now and then, whatever is in flight: what comes out does not depend on when."""
+    for name in sorted(os.listdir(settings["input"])):
+        if not os.path.exists(f"{given}/{name}"):
+            os.link(f"{settings['input']}/{name}", f"{given}/{name}")
+            if query.awaitTermination(0.7):
+                break
+    query.processAllAvailable()
 
 
 def tell(what: str) -> None:
