@@ -1,6 +1,7 @@
 package io.pillarbox.async
 
 import java.util
+import java.util.concurrent.{CompletionException, ExecutionException}
 
 import io.pillarbox.api.{HasRetryDelay, NotRetryable}
 import io.pillarbox.async.AsyncHarness._
@@ -91,6 +92,39 @@ class AsyncRetrySuite extends AnyFunSuite {
     h.fail("c", new java.io.IOException)
     h.advanceTo(10)
     assert(h.attempts("c") == 2)
+  }
+
+  test("what futures wrap a failure in is looked through: whether it is retried, and when") {
+    def wrapped(failure: Throwable) = new CompletionException(new ExecutionException(failure))
+    val onlyIo = retry(5, 10).ifException(_.isInstanceOf[java.io.IOException])
+    val h = new AsyncHarness(asRow.copy(retry = onlyIo))
+    h.process("a", "b", "c")
+    h.fail("a", wrapped(new java.io.IOException with NotRetryable))
+    assert(h.attempts("a") == 1 && h.emitted == Seq("a=>failed CompletionException after 1 in 0"))
+    h.fail(
+      "b",
+      wrapped(new java.io.IOException with HasRetryDelay {
+        override def retryDelayMs: Long = 500
+      })
+    )
+    h.fail("c", wrapped(new java.io.IOException))
+    h.advanceTo(10)
+    assert(h.attempts("b") == 1 && h.attempts("c") == 2)
+    h.advanceTo(500)
+    assert(h.attempts("b") == 2)
+  }
+
+  test("a failure that can't say its delay fails its own call and no other") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(5, 10)))
+    h.process("a", "b")
+    h.fail(
+      "a",
+      new RuntimeException with HasRetryDelay {
+        override def retryDelayMs: Long = throw new ArithmeticException("no date")
+      }
+    )
+    h.answer("b")
+    assert(h.emitted == Seq("a=>failed ArithmeticException after 1 in 0", "b=>b1"))
   }
 
   test("a failure that carries its own delay is obeyed, however long or short") {

@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
 import io.pillarbox.async.InFlightElement._
 import io.pillarbox.async.gate.{CallGate, Permit, PermitLine}
+import io.pillarbox.async.retry.FutureWrappers
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
@@ -232,12 +233,27 @@ private[async] final class CallDriver[IN, OUT](
   private def mayRetry(element: InFlightElement[IN, OUT]): Boolean =
     retry.canRetry(element.attempts) && !hasPassed(element.totalDeadlineMs)
 
-  private def failed(element: InFlightElement[IN, OUT], error: Throwable): Unit =
-    if (mayRetry(element) && !error.isInstanceOf[NotRetryable] && retry.retryOnException(error))
-      backOff(element, delayAfter(element, error))
+  private def failed(element: InFlightElement[IN, OUT], error: Throwable): Unit = {
+    val cause = FutureWrappers.unwrapped(error)
+    if (mayRetry(element) && !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause))
+      retryAfter(element, cause)
     else giveUp(element, error)
+  }
 
-  private def delayAfter(element: InFlightElement[IN, OUT], error: Throwable): Long = error match {
+  /** An exception that can't say when to come back fails the call itself. */
+  private def retryAfter(element: InFlightElement[IN, OUT], cause: Throwable): Unit = {
+    var unusable: Throwable = null
+    val delayMs =
+      try delayAfter(element, cause)
+      catch {
+        case NonFatal(problem) =>
+          unusable = problem
+          0L
+      }
+    if (unusable eq null) backOff(element, delayMs) else giveUp(element, unusable)
+  }
+
+  private def delayAfter(element: InFlightElement[IN, OUT], cause: Throwable): Long = cause match {
     case own: HasRetryDelay => math.max(0L, own.retryDelayMs)
     case _ => retry.backoffMs(element.attempts)
   }

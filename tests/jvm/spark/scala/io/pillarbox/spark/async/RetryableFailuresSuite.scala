@@ -2,7 +2,6 @@ package io.pillarbox.spark.async
 
 import java.io.{Closeable, IOException}
 import java.net.{ConnectException, SocketException}
-import java.util.concurrent.{CompletionException, ExecutionException}
 
 import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
@@ -31,13 +30,6 @@ class RetryableFailuresSuite extends AnyFunSuite {
       assert(!named(cls).test(failure))
     )
     assert(named(classOf[IllegalStateException], classOf[IOException]).test(failure))
-  }
-
-  test("what futures wrap an exception in is looked through") {
-    val wrapped = new CompletionException(new ExecutionException(new ConnectException))
-    assert(named(classOf[IOException]).test(wrapped))
-    assert(!named(classOf[CompletionException]).test(wrapped))
-    assert(named(classOf[CompletionException]).test(new CompletionException("alone", null)))
   }
 
   test("an answer that does not fit is not worth another attempt") {

@@ -4,7 +4,6 @@ import java.util.function.Predicate
 
 import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.spark.async.python.PythonCallException
-import io.pillarbox.spark.base.JvmExceptions
 import io.pillarbox.spark.task.ReportedException
 
 /**
@@ -21,7 +20,7 @@ private final class RetryableFailures(classes: Set[String]) extends Predicate[Th
     case call: PythonCallException => call.retryable
     case _: AsyncTimeoutException | _: HasRetryDelay => true
     case _: ReportedException => false
-    case other => classes.isEmpty || namesOf(JvmExceptions.unwrapped(other).getClass).exists(classes)
+    case other => classes.isEmpty || namesOf(other.getClass).exists(classes)
   }
 
   private def namesOf(cls: Class[_]): Iterator[String] =

@@ -1,9 +1,9 @@
 package io.pillarbox.spark.base
 
-import java.util.concurrent.{CompletionException, ExecutionException}
-
-import scala.annotation.tailrec
 import scala.util.Try
+import scala.util.control.NonFatal
+
+import io.pillarbox.async.retry.FutureWrappers.unwrapped
 
 /**
  * A user's exceptions of the JVM in the words of messages. Whatever their methods do, these give an answer.
@@ -12,12 +12,11 @@ private[pillarbox] object JvmExceptions {
   private final val LongestMessage = 10000
   private final val LongestTrace = 10
 
-  /** What the JDK's futures wrap an exception in says nothing of it. */
-  @tailrec def unwrapped(problem: Throwable): Throwable = problem match {
-    case wrapper @ (_: CompletionException | _: ExecutionException) if wrapper.getCause != null =>
-      unwrapped(wrapper.getCause)
-    case other => other
-  }
+  /**
+   * Whether the code that threw it is to blame, and the JVM can go on. A class that is missing or of another
+   * version than it was compiled against is as much a fault of the code as any exception.
+   */
+  def isOfCode(problem: Throwable): Boolean = NonFatal(problem) || problem.isInstanceOf[LinkageError]
 
   /** The class's name without its package. */
   def kindOf(problem: Throwable): String = {
