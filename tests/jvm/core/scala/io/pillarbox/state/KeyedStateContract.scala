@@ -4,8 +4,20 @@ import java.util.ConcurrentModificationException
 import java.util.Map.Entry
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
-import io.pillarbox.api.{AggregatingState, MapState, ReducingState, ScalaSerializers, Serializers}
+import io.pillarbox.api.{
+  AggregatingState,
+  InputView,
+  MapState,
+  OutputView,
+  ReducingState,
+  ScalaSerializers,
+  SerializerSnapshot,
+  Serializers,
+  StateDescriptor,
+  TypeSerializer
+}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.serialization.TestSerializers
 import org.scalatest.funsuite.AnyFunSuite
@@ -276,6 +288,41 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("a list takes elements that can be iterated over once only, and its own") {
+    withBackend() { backend =>
+      val l = backend.getOrCreate(list)
+      def once(elements: String*): java.lang.Iterable[String] = {
+        val iterator = elements.iterator.asJava
+        () => iterator
+      }
+      backend.setCurrentKey("a")
+      l.addAll(once("1", "2"))
+      assert(l.get().toSeq == Seq("1", "2"))
+      assertThrows[IllegalArgumentException](l.addAll(once("3", null)))
+      l.addAll(l.get())
+      assert(l.get().toSeq == Seq("1", "2", "1", "2"))
+      l.update(once("3", "4"))
+      assert(l.get().toSeq == Seq("3", "4"))
+      l.update(l.get())
+      assert(l.get().toSeq == Seq("3", "4"))
+      assertThrows[NullPointerException](l.addAll(null.asInstanceOf[java.lang.Iterable[String]]))
+    }
+  }
+
+  test("keys of a map are one where their bytes are, whatever their class calls equal") {
+    withBackend() { backend =>
+      val keys = StateDescriptor.map("by array", LongArraySerializer, ScalaSerializers.long)
+      val m = backend.getOrCreate(keys)
+      backend.setCurrentKey("a")
+      m.put(Array(1L, 2L), 1L)
+      m.put(Array(1L, 2L), 2L)
+      m.put(Array(1L, 3L), 3L)
+      assert(m.keys.size == 2 && m.get(Array(1L, 2L)) == 2L && m.contains(Array(1L, 3L)))
+      m.remove(Array(1L, 2L))
+      assert(m.keys.map(_.toSeq).toSeq == Seq(Seq(1L, 3L)))
+    }
+  }
+
   test("keyed access without a key is an error, and so is a null key") {
     withBackend() { backend =>
       val state = backend.getOrCreate(value)
@@ -397,4 +444,19 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     assert(intercept[StateAccessException](state.value()).condition == "STATE_CLOSED")
     assert(intercept[StateAccessException](backend.setCurrentKey("a")).condition == "STATE_CLOSED")
   }
+}
+
+/** Of a class whose `equals` is that of the object. */
+private object LongArraySerializer extends TypeSerializer[Array[Long]] {
+
+  override def serialize(value: Array[Long], out: OutputView): Unit = {
+    out.writeVarInt(value.length)
+    value.foreach(out.writeLong)
+  }
+
+  override def deserialize(in: InputView): Array[Long] = Array.fill(in.readVarInt())(in.readLong())
+
+  override def copy(value: Array[Long]): Array[Long] = value.clone()
+
+  override def snapshot: SerializerSnapshot = SerializerSnapshot.of("longs")
 }

@@ -1,6 +1,7 @@
 package io.pillarbox.api;
 
 import java.io.Serializable;
+import java.util.Arrays;
 
 /**
  * Turns values of one type to bytes and back, and says which older bytes it can read.
@@ -34,9 +35,18 @@ public abstract class TypeSerializer<T> implements Serializable {
     return Bytes.hash(out.array(), 0, out.length());
   }
 
-  /** Whether the two are one key. By default {@code equals}. */
+  /**
+   * Whether the two are one key. By default they are if they are {@code equals} or their bytes are the same, so
+   * that a class need not have {@code equals}.
+   */
   public boolean equal(T left, T right) {
-    return left.equals(right);
+    return left.equals(right) || Arrays.equals(bytes(left), bytes(right));
+  }
+
+  private byte[] bytes(T value) {
+    OutputView out = new OutputView(64);
+    serialize(value, out);
+    return out.toByteArray();
   }
 
   /** What is written beside the data to know its type again. */

@@ -1,6 +1,7 @@
 package io.pillarbox.state
 
 import java.util
+import java.util.Objects
 
 import scala.jdk.CollectionConverters._
 
@@ -23,18 +24,24 @@ private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
   override final def get(): java.lang.Iterable[T] = new Found
 
-  override final def addAll(values: java.lang.Iterable[_ <: T]): Unit = addElements(values.asScala)
+  override final def addAll(values: java.lang.Iterable[_ <: T]): Unit = addElements(taken(values))
 
-  override final def update(values: java.lang.Iterable[_ <: T]): Unit = replaceBy(values.asScala)
+  override final def update(values: java.lang.Iterable[_ <: T]): Unit = replaceBy(taken(values))
+
+  /** What is no collection may give its elements only once, or be this very list. */
+  private def taken(values: java.lang.Iterable[_ <: T]): Iterable[T] = values match {
+    case several: util.Collection[_] => several.asInstanceOf[util.Collection[T]].asScala
+    case _ => Objects.requireNonNull(values, "a list takes elements, found null").asScala.toVector
+  }
 
   /** The elements at this moment, for the first iteration. */
   private final class Found extends java.lang.Iterable[T] {
     private var first = elements
 
     override def iterator(): util.Iterator[T] = {
-      val taken = if (first != null) first else elements
+      val found = if (first != null) first else elements
       first = null
-      taken.asJava
+      found.asJava
     }
   }
 }
