@@ -23,7 +23,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
   private val late = new OutputTag[String]("late")
 
   /** Counts per key; emits the count when a timer ten behind the last row fires. */
-  private final class Counting(ttl: Option[StateTtlConfig] = None)
+  private class Counting(ttl: Option[StateTtlConfig] = None)
       extends KeyedProcessFunction[String, Event, String] {
     private var count: ValueState[String] = _
     var closed = false
@@ -65,6 +65,50 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
         trackTimerChanges = true
       )
     )
+
+  test("timers and output used from another thread are errors, and change nothing") {
+    val failures = scala.collection.mutable.ArrayBuffer.empty[Throwable]
+    val function = new Counting {
+      override def processElement(event: Event, context: Context[String], out: Collector[String]): Unit = {
+        val timers = context.timerService
+        Seq[() => Unit](
+          () => timers.registerEventTimeTimer(7),
+          () => timers.registerProcessingTimeTimer(7),
+          () => timers.deleteEventTimeTimer(7),
+          () => timers.deleteProcessingTimeTimer(7),
+          () => timers.eventTimeTimers: Unit,
+          () => timers.deleteAllTimers(): Unit,
+          () => out.collect("elsewhere"),
+          () => context.output(late, "elsewhere")
+        ).foreach { use =>
+          val other = new Thread(() => failures += intercept[StateAccessException](use()), "intruder")
+          other.start()
+          other.join()
+        }
+        assert(timers.eventTimeTimers.isEmpty && timers.processingTimeTimers.isEmpty)
+      }
+    }
+    val harness = newHarness(function)
+    harness.open()
+    harness.processElement(("a", 1), 1)
+    assert(harness.takeOutput().isEmpty)
+    assert(failures.size == 8 && failures.forall(_.getMessage.contains("intruder")))
+    harness.close()
+  }
+
+  test("a listener of expired values is told the key as the function sees it") {
+    val clock = new ManualClock
+    val backend = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)
+    val told = scala.collection.mutable.ArrayBuffer.empty[(Any, Any)]
+    val descriptor = TestState
+      .value("v", Serializers.ofString, Some(StateTtlConfig.ofMillis(10)))
+      .withExpiryListener((key, _, value) => told += key -> value)
+    val state = new FunctionStates[String](backend, key => s"shown $key").getState(descriptor)
+    backend.setCurrentKey("a")
+    state.update("1")
+    clock.processingTime += 10
+    assert(state.value() == null && told == Seq("shown a" -> "1"))
+  }
 
   test("rows, timers and watermarks leave in order, with their timestamps") {
     val harness = newHarness()

@@ -6,15 +6,31 @@ import io.pillarbox.api.KeyedProcessFunction.OpenContext
 import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state.KeyedStateBackend
 
-/** The states that a function gets when it is opened, by name in the order in which it asked for them. */
-private[pillarbox] final class FunctionStates(backend: KeyedStateBackend[_]) extends OpenContext {
+/**
+ * The states that a function gets when it is opened, by name in the order in which it asked for them.
+ *
+ * @param shown
+ *   a key as the function sees it, for its listeners of expired values
+ */
+private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], shown: K => Any)
+    extends OpenContext {
   private val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
 
   override def getState[S <: State](descriptor: StateDescriptor[S]): S = {
-    val handle = backend.getOrCreate(descriptor)
-    handles(descriptor.name) = (descriptor, handle)
+    val asked = withShownKeys(descriptor)
+    val handle = backend.getOrCreate(asked)
+    handles(asked.name) = (asked, handle)
     handle
   }
+
+  private def withShownKeys[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] =
+    descriptor.expiryListener
+      .map[StateDescriptor[S]] { listener =>
+        descriptor.withExpiryListener { (key, userKey, value) =>
+          listener.onExpire(shown(key.asInstanceOf[K]), userKey, value)
+        }
+      }
+      .orElse(descriptor)
 
   def all: Map[String, StateDescriptor[_]] = handles.map { case (name, (descriptor, _)) =>
     name -> descriptor

@@ -16,17 +16,20 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  */
 private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],
-    states: FunctionStates,
+    states: FunctionStates[K],
     backend: KeyedStateBackend[K],
     timers: InternalTimerService[K],
     clock: EventClock,
     output: Output[OUT],
     view: FunctionTarget.View[K, R, FK, IN]
 ) extends KeyedTarget[K, R] {
-  private val service = new FunctionTimers(timers, clock)
+  private val service = new FunctionTimers(timers, clock, backend)
 
   /** Rows of processing-time timers have no timestamp, though the timer has one. */
-  private val collector: Collector[OUT] = value => output.collect(value, clock.recordTimestamp)
+  private val collector: Collector[OUT] = { value =>
+    backend.checkThread()
+    output.collect(value, clock.recordTimestamp)
+  }
   private val context = new RowContext
   private val timerContext = new TimerContext
 
@@ -67,8 +70,10 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     var timestamp: Long = Output.NoTimestamp
     override def currentKey: FK = view.key(backend.currentKey)
     override def timerService: TimerService = service
-    override def output[X](tag: OutputTag[X], value: X): Unit =
+    override def output[X](tag: OutputTag[X], value: X): Unit = {
+      backend.checkThread()
       FunctionTarget.this.output.collect(tag, value, timestamp)
+    }
   }
 
   private final class TimerContext extends RowContext with OnTimerContext[FK] {

@@ -6,27 +6,36 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{TimeDomain, TimerService}
-import io.pillarbox.state.{Namespace, StateClock}
+import io.pillarbox.state.{KeyedStateBackend, Namespace, StateClock}
 import io.pillarbox.timer.InternalTimerService
 
 /** What a function sees of the clocks and timers: those of the void namespace. */
-private[operator] final class FunctionTimers(internal: InternalTimerService[_], clock: StateClock)
-    extends TimerService {
+private[operator] final class FunctionTimers(
+    internal: InternalTimerService[_],
+    clock: StateClock,
+    backend: KeyedStateBackend[_]
+) extends TimerService {
+
+  /** On the owner's thread only, while a key is set. */
+  private def own: InternalTimerService[_] = {
+    backend.checkAccess()
+    internal
+  }
 
   override def currentProcessingTime: Long = clock.processingTime
 
   override def currentWatermark: Long = clock.watermark
 
   override def registerEventTimeTimer(time: Long): Unit =
-    internal.registerEventTimeTimer(Namespace.Void, time)
+    own.registerEventTimeTimer(Namespace.Void, time)
 
   override def registerProcessingTimeTimer(time: Long): Unit =
-    internal.registerProcessingTimeTimer(Namespace.Void, time)
+    own.registerProcessingTimeTimer(Namespace.Void, time)
 
-  override def deleteEventTimeTimer(time: Long): Unit = internal.deleteEventTimeTimer(Namespace.Void, time)
+  override def deleteEventTimeTimer(time: Long): Unit = own.deleteEventTimeTimer(Namespace.Void, time)
 
   override def deleteProcessingTimeTimer(time: Long): Unit =
-    internal.deleteProcessingTimeTimer(Namespace.Void, time)
+    own.deleteProcessingTimeTimer(Namespace.Void, time)
 
   override def eventTimeTimers: util.List[JLong] = timers(TimeDomain.EVENT_TIME)
 
@@ -40,7 +49,7 @@ private[operator] final class FunctionTimers(internal: InternalTimerService[_], 
   }
 
   private def timers(kind: TimeDomain): util.List[JLong] =
-    internal
+    own
       .timersOfCurrentKey(kind)
       .collect { case t if t.namespace.isVoid => JLong.valueOf(t.timestamp) }
       .asJava

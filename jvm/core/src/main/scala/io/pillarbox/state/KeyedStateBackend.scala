@@ -222,12 +222,12 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
 
   /** Every keyed access calls this first. */
-  private[state] final def checkAccess(): Unit = {
+  private[pillarbox] final def checkAccess(): Unit = {
     if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
     if (!keySet) throw if (isClosed) StateErrors.closed else StateErrors.noCurrentKey
   }
 
-  private[state] final def checkThread(): Unit = {
+  private[pillarbox] final def checkThread(): Unit = {
     if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
     if (isClosed) throw StateErrors.closed
   }

@@ -40,8 +40,8 @@ private[state] object StateErrors {
 
   def wrongThread(owner: Thread): StateAccessException = new StateAccessException(
     "STATE_WRONG_THREAD",
-    s"State belongs to thread '${owner.getName}' and was used from '${Thread.currentThread.getName}': " +
-      "send a mail to the owner thread instead"
+    s"State, timers and output belong to thread '${owner.getName}' and were used from " +
+      s"'${Thread.currentThread.getName}': use them only inside the function's own methods"
   )
 
   def closed: StateAccessException =

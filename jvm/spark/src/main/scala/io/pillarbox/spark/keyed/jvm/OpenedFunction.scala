@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  */
 private final class OpenedFunction(
     val function: KeyedProcessFunction[Row, Row, Row],
-    val states: FunctionStates
+    val states: FunctionStates[UnsafeRow]
 ) extends AutoCloseable {
 
   /** Its states, as values that a query starts with get into them. */
