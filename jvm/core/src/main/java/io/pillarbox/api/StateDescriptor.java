@@ -136,7 +136,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /** The {@link ReduceFunction} or {@link AggregateFunction}; null for the other kinds. */
-  public Object folding() {
+  Object folding() {
     return folding;
   }
 

@@ -23,10 +23,10 @@ final class OutputView(initialCapacity: Int = 256) {
   def clear(): Unit = position = 0
 
   /** Forgets what was written behind `length`. */
-  def truncate(length: Int): Unit = position = length
+  private[pillarbox] def truncate(length: Int): Unit = position = length
 
   /** Leaves out so many bytes, to be written later; what they are until then is not defined. */
-  def skip(count: Int): Unit = {
+  private[pillarbox] def skip(count: Int): Unit = {
     reserve(count)
     position += count
   }
@@ -38,10 +38,10 @@ final class OutputView(initialCapacity: Int = 256) {
    *
    * @throws IllegalArgumentException if that is over 2 GiB in all
    */
-  def reserve(more: Int): Unit = if (bytes.length - position < more) grow(more)
+  private[pillarbox] def reserve(more: Int): Unit = if (bytes.length - position < more) grow(more)
 
   /** Gives the array back to the collector if it grew over `limit` bytes. */
-  def shrinkTo(limit: Int): Unit = if (bytes.length > limit) {
+  private[pillarbox] def shrinkTo(limit: Int): Unit = if (bytes.length > limit) {
     bytes = new Array[Byte](limit)
     position = 0
   }
@@ -104,7 +104,7 @@ final class OutputView(initialCapacity: Int = 256) {
   }
 
   /** Opens a region that its length will stand before; returns what [[endSized]] wants. Regions nest. */
-  def beginSized(): Int = {
+  private[pillarbox] def beginSized(): Int = {
     writeByte(0)
     position
   }
@@ -112,7 +112,7 @@ final class OutputView(initialCapacity: Int = 256) {
   /**
    * Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved.
    */
-  def endSized(start: Int): Unit = {
+  private[pillarbox] def endSized(start: Int): Unit = {
     val size = position - start
     if (size < 0x80) bytes(start - 1) = size.toByte
     else {

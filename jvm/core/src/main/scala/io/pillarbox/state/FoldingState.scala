@@ -3,6 +3,7 @@ package io.pillarbox.state
 import io.pillarbox.api.{
   AggregateFunction,
   AggregatingState,
+  Folding,
   ReduceFunction,
   ReducingState,
   State,
@@ -52,7 +53,7 @@ private[state] final class FoldedAggregatingState[IN, ACC, OUT](
 private[state] object FoldingState {
 
   /** The handle of `descriptor`, given the handle on what is kept. */
-  def over(kept: State, descriptor: StateDescriptor[_]): State = descriptor.folding match {
+  def over(kept: State, descriptor: StateDescriptor[_]): State = Folding.of(descriptor) match {
     case reduce: ReduceFunction[t] =>
       new FoldedReducingState(kept.asInstanceOf[ValueState[t]], descriptor, reduce)
     case aggregate: AggregateFunction[i, a, o] =>

@@ -3,6 +3,7 @@ package io.pillarbox.state.serialization
 import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
 import io.pillarbox.api.{
   Bytes,
+  Folding,
   InputView,
   OutputView,
   ReduceFunction,
@@ -157,7 +158,10 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val read = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray)).readObject()
     val arrived = read.asInstanceOf[StateDescriptor[ReducingState[Long]]]
     assert(
-      arrived.ttl == descriptor.ttl && arrived.folding.asInstanceOf[ReduceFunction[Long]].reduce(2L, 3L) == 5L
+      arrived.ttl == descriptor.ttl && Folding
+        .of(arrived)
+        .asInstanceOf[ReduceFunction[Long]]
+        .reduce(2L, 3L) == 5L
     )
   }
 
