@@ -7,8 +7,8 @@ import scala.beans.BeanProperty
 import io.pillarbox.api.{Compatibility, InputView, OutputView, TypeSerializer}
 import io.pillarbox.spark.SparkSerializersSuite._
 import io.pillarbox.spark.state.ObjectSerializer
-import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.{Encoders, Row}
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -27,6 +27,15 @@ class SparkSerializersSuite extends AnyFunSuite {
       ))
     )
     assert(readBack(SparkSerializers.of(Encoders.STRING), "plain") == "plain")
+  }
+
+  test("a row of more or fewer columns than its state is refused, with both") {
+    val rows = SparkSerializers.rows("page string, visits bigint")
+    Seq(Row("a"), Row("a", 1L, 2)).foreach { row =>
+      val message = intercept[IllegalArgumentException](bytesOf(rows, row)).getMessage
+      assert(message.contains(s"A row of ${row.length} columns") && message.contains("visits BIGINT"))
+    }
+    assert(readBack(rows, Row("a", null)) == Row("a", null))
   }
 
   test("a bean comes back as it was, and its copy is another object") {

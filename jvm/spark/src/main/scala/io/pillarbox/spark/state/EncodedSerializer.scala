@@ -47,7 +47,14 @@ private[spark] final class RowSerializer(schema: StructType) extends EncodedSeri
   @transient private lazy val toScala = CatalystTypeConverters.createToScalaConverter(schema)
   @transient private lazy val toUnsafe = UnsafeProjection.create(schema)
 
-  override protected def encode(value: Row): UnsafeRow = toUnsafe(toCatalyst(value).asInstanceOf[InternalRow])
+  override protected def encode(value: Row): UnsafeRow = {
+    if (value.length != schema.length)
+      throw new IllegalArgumentException(
+        s"A row of ${value.length} columns was given to state of ${schema.length}: ${schema.toDDL}"
+      )
+    toUnsafe(toCatalyst(value).asInstanceOf[InternalRow])
+  }
+
   override protected def decode(row: UnsafeRow): Row = toScala(row).asInstanceOf[Row]
   override def copy(value: Row): Row = value
 }
