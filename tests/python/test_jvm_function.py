@@ -104,6 +104,8 @@ SOURCES = {
             }
             if (how.equals("timer")) context.timerService().registerEventTimeTimer(77);
             if (how.equals("result")) out.collect(RowFactory.create("x"));
+            if (how.equals("null row")) out.collect(null);
+            if (how.equals("missing class")) throw new NoClassDefFoundError("com/acme/Gone");
           }
 
           @Override public void onTimer(
@@ -111,6 +113,73 @@ SOURCES = {
               KeyedProcessFunction.OnTimerContext<Row> context,
               Collector<Row> out) {
             throw new IllegalStateException("nothing at " + timestamp);
+          }
+        }
+    """,
+    "Expiring": """
+        package com.acme;
+
+        import io.pillarbox.api.Collector;
+        import io.pillarbox.api.KeyedProcessFunction;
+        import io.pillarbox.api.Serializers;
+        import io.pillarbox.api.StateDescriptor;
+        import io.pillarbox.api.StateTtlConfig;
+        import io.pillarbox.api.TimeDomain;
+        import io.pillarbox.api.ValueState;
+        import java.util.ArrayList;
+        import java.util.List;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        /** Emits what its listener of expired values was told, when its timer fires. */
+        public class Expiring extends KeyedProcessFunction<Row, Row, Row> {
+          private final List<String> told = new ArrayList<>();
+          private ValueState<Long> seen;
+
+          @Override public void open(OpenContext context) {
+            StateTtlConfig second =
+                StateTtlConfig.ofMillis(1000).withTimeDomain(TimeDomain.EVENT_TIME);
+            seen = context.getState(
+                StateDescriptor.value("seen", Serializers.ofLong())
+                    .withTtl(second)
+                    .withExpiryListener((key, userKey, value) ->
+                        told.add("id " + ((Row) key).getLong(0) + " had " + value)));
+          }
+
+          @Override public void processElement(Row row, Context<Row> context, Collector<Row> out) {
+            seen.update(row.getLong(0) * 10);
+            context.timerService().registerEventTimeTimer(context.timestamp() + 60_000);
+          }
+
+          @Override public void onTimer(
+              long timestamp, OnTimerContext<Row> context, Collector<Row> out) {
+            out.collect(RowFactory.create(seen.value() + ": " + told));
+            told.clear();
+          }
+        }
+    """,
+    "Unlinked": """
+        package com.acme;
+
+        import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.ResultFuture;
+        import java.util.Arrays;
+        import java.util.Map;
+        import org.apache.spark.sql.Row;
+
+        /** As a class that was compiled against another version of a library than it finds. */
+        public class Unlinked implements AsyncFunction<Row, Row> {
+          private final String how;
+
+          public Unlinked(Map<String, String> options) { how = options.get("how"); }
+
+          @Override public void open() {
+            if (how.equals("open")) throw new NoSuchMethodError("Gone.get()");
+          }
+
+          @Override public void asyncInvoke(Row row, ResultFuture<Row> future) {
+            if (how.equals("call")) throw new NoSuchMethodError("Gone.get()");
+            future.complete(Arrays.asList((Row) null));
           }
         }
     """,
@@ -184,7 +253,8 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             query = query.option("checkpointLocation", folder + "/checkpoint").start()
             return [raised(query.awaitTermination), found(query.exception())]
 
-    ways = ("constructor", "open", "process", "wrapped", "timer", "result")
+    ways = ("constructor", "open", "process", "wrapped", "timer", "result", "null row")
+    ways += ("missing class",)
     failures = {how: raised(keyed(rows, how).collect) for how in ways}
     factor = {"factor": "1.5"}
     return {
@@ -202,6 +272,20 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             name: keyed_refusal(name)
             for name in ("java.lang.String", "com.acme.Missing", "com.acme.Price")
         },
+        "unlinked": {
+            how: raised(lambda how=how: call("Unlinked", {"how": how}))
+            for how in ("open", "call", "null row")
+        },
+        "expired": [
+            list(row)
+            for row in pb.process_keyed(
+                rows.limit(2).selectExpr("id", "timestamp_seconds(id) AS at"),
+                pb.jvm_function("com.acme.Expiring"),
+                by="id",
+                timestamp="at",
+                returns="told string",
+            ).collect()
+        ],
         "rows": call("Price", factor, retry=pb.Retry(2, backoff="1ms"), capacity=5),
         "retried by a class above": call(
             "Price", factor, retry=pb.Retry(2, "1ms", retry_on="java.lang.RuntimeException")
@@ -305,6 +389,14 @@ def test_a_class_name_must_be_a_name(name: Any) -> None:
         ("wrapped", "CallFailed", "KEYED_CALL_FAILED", "IOException", "gone"),
         ("timer", "CallFailed", "KEYED_CALL_FAILED", "IllegalStateException", "nothing at 77"),
         ("result", "ResultTypeMismatch", "JVM_RESULT_MISMATCH", "JVM_RESULT_MISMATCH", None),
+        ("null row", "ResultTypeMismatch", "JVM_RESULT_MISMATCH", "JVM_RESULT_MISMATCH", None),
+        (
+            "missing class",
+            "CallFailed",
+            "KEYED_CALL_FAILED",
+            "NoClassDefFoundError",
+            "com/acme/Gone",
+        ),
     ],
 )
 def test_failure_of_tells_how_a_keyed_function_failed(
@@ -317,8 +409,8 @@ def test_failure_of_tells_how_a_keyed_function_failed(
     if message is not None:
         assert found["message"] == message
         assert "com.acme.Keyed." in found["traceback"]
-    rows = {"process": "id=3", "wrapped": "id=3", "result": "id=3"}
-    assert found["row"] == rows.get(how)
+    of_no_row = ("constructor", "open", "timer")
+    assert found["row"] == (None if how in of_no_row else "id=3")
     assert found["key"] == (None if how in ("constructor", "open") else "3")
     assert found["timer"] == ("77 in event time" if how == "timer" else None)
 
@@ -328,6 +420,30 @@ def test_failure_of_tells_it_of_a_stream_too(answers: Any) -> None:
         assert (raised, ours) == ("StreamingQueryException", "CallFailed")
         assert (found["name"], found["key"], found["row"]) == ("KEYED_CALL_FAILED", "3", "id=3")
         assert found["message"] == "no such row:\n3"
+
+
+def test_a_listener_of_expired_values_is_told_the_key_as_a_row(answers: Any) -> None:
+    told = sorted(answers["expired"])
+    assert told == [["null: [id 0 had 0]"], ["null: [id 1 had 10]"]]
+
+
+@pytest.mark.parametrize(
+    ("how", "ours", "name"),
+    [
+        ("open", "WorkerFailed", "FUNCTION_OPEN_FAILED"),
+        ("call", "CallFailed", "ASYNC_CALL_FAILED"),
+        ("null row", "ResultTypeMismatch", "JVM_RESULT_MISMATCH"),
+    ],
+)
+def test_a_missing_method_or_row_is_told_as_a_failure_of_the_call(
+    answers: Any, how: str, ours: str, name: str
+) -> None:
+    raised, found_type, found = answers["unlinked"][how]
+    assert (raised, found_type, found["name"]) == ("PythonException", ours, name)
+    if how == "null row":
+        assert "null instead of a row" in found["text"]
+    else:
+        assert (found["kind"], found["message"]) == ("NoSuchMethodError", "Gone.get()")
 
 
 def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:

@@ -3,10 +3,9 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
-import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{UserClasses, UserErrors, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -45,12 +44,15 @@ private[pillarbox] final class RowAsyncFunction(
 
   override def open(): Unit =
     try function.open()
-    catch { case NonFatal(problem) => throw UserClasses.openFailed(operator, problem) }
+    catch {
+      case problem if JvmExceptions.isOfCode(problem) => throw UserClasses.openFailed(operator, problem)
+    }
 
   override def close(): Unit = function.close()
 
   override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
-    function.asyncInvoke(external(input), converting(future))
+    try function.asyncInvoke(external(input), converting(future))
+    catch { case missing: LinkageError => future.completeExceptionally(missing) }
 
   override def timeout(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
     function.timeout(external(input), converting(future))

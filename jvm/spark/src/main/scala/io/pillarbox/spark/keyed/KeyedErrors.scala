@@ -126,7 +126,7 @@ private[pillarbox] object KeyedErrors {
     named("UNKNOWN_SIDE_OUTPUT", operator, "tag" -> s"'$tag'", "declared" -> quoted(declared))
 
   def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException =
-    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> value)
+    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> String.valueOf(value))
 
   def resultMisfit(operator: String, reason: String): RuntimeException =
     named("JVM_RESULT_MISMATCH", operator, "reason" -> reason)

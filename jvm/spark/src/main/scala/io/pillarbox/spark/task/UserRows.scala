@@ -36,6 +36,10 @@ private[spark] final class UserRows(columns: StructType, whole: StructType, comp
    *   saying what does not fit
    */
   def toInternal(row: Row): InternalRow = {
+    if (row == null)
+      throw new IllegalArgumentException(
+        s"The function answered with null instead of a row, but returns has: ${columns.toDDL}."
+      )
     if (row.length != columns.length)
       throw new IllegalArgumentException(
         s"The function answered with a row of ${row.length} columns, but returns has ${columns.length}: " +

@@ -1,10 +1,8 @@
 package io.pillarbox.spark.keyed.jvm
 
-import scala.util.control.NonFatal
-
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
-import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.base.{JvmExceptions, PythonText}
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
 import io.pillarbox.spark.task.{ReportedException, UserClasses}
 import io.pillarbox.state.StateException
@@ -66,5 +64,5 @@ private object FunctionErrors {
 
   /** Whether an exception out of the user's code is about that code, and not about the end of the task. */
   private def isUsers(problem: Throwable): Boolean =
-    NonFatal(problem) && !problem.isInstanceOf[TaskKilledException]
+    JvmExceptions.isOfCode(problem) && !problem.isInstanceOf[TaskKilledException]
 }
