@@ -11,7 +11,7 @@ public interface ListState<T> extends AppendingState<T, Iterable<T>> {
   Iterable<T> get();
 
   /**
-   * Adds all or, if one is null, none.
+   * Adds all or, if one is null, none. They may be such as can be iterated over once only.
    *
    * @throws IllegalArgumentException if an element is null
    */

@@ -2,7 +2,7 @@ package io.pillarbox.api;
 
 import java.util.List;
 
-/** The clocks, and the timers of the current key. */
+/** The clocks, and the timers of the current key. Timers refuse other threads, as {@link State} does. */
 public interface TimerService {
 
   /** The time of the micro-batch; that of the machine in a batch. */
