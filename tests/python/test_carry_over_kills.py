@@ -20,7 +20,9 @@ def chosen(folder: Path, after: str, ordered: bool, format: int, **conf: str) ->
     return settings(folder, "heap", False, format, **conf) | {"after": after, "ordered": ordered}
 
 
-def check(folder: Path, asked: dict[str, Any], kills: dict[str, int], seed: int, files: int) -> None:
+def check(
+    folder: Path, asked: dict[str, Any], kills: dict[str, int], seed: int, files: int
+) -> None:
     write_input(folder / "in", files)
     quiet = {**asked, "master": "local[2]", "restarts": 0}
     expected = Chaos(folder / "quiet", quiet, {}, seed=0).run()
@@ -31,9 +33,7 @@ def check(folder: Path, asked: dict[str, Any], kills: dict[str, int], seed: int,
     chaos.compare(rows, expected)
 
 
-@pytest.mark.parametrize(
-    ("after", "ordered", "format"), [("windows", False, 2), ("rows", True, 1)]
-)
+@pytest.mark.parametrize(("after", "ordered", "format"), [("windows", False, 2), ("rows", True, 1)])
 def test_output_is_the_same_whatever_is_killed(
     tmp_path: Path, after: str, ordered: bool, format: int
 ) -> None:

@@ -87,7 +87,9 @@ private[pillarbox] final case class AsyncIOTask(
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.isGated || spec.batchSize.orElse(spec.threadLimit).nonEmpty
+      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.isGated || spec.batchSize
+        .orElse(spec.threadLimit)
+        .nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 

@@ -54,7 +54,11 @@ private[plan] object StreamHooks extends QueryHooks {
   private def checkConf(node: AsyncIO, query: StartingQuery): Unit = {
     val noData = SQLConf.STREAMING_NO_DATA_MICRO_BATCHES_ENABLED
     if (!query.conf.getConf(noData))
-      throw unfit(node, s"${noData.key}=false", s"Set ${noData.key} to true: results leave by such micro-batches.")
+      throw unfit(
+        node,
+        s"${noData.key}=false",
+        s"Set ${noData.key} to true: results leave by such micro-batches."
+      )
     val multiple = SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE
     if (!query.conf.getConf(multiple) && hasStatefulAfter(query.plan))
       throw unfit(
@@ -69,9 +73,9 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   private def isStateful(node: LogicalPlan): Boolean = node match {
-    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: Join | _: KeyedProcess |
-        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
-        _: TransformWithStateInPySpark | _: GlobalLimit =>
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: Join |
+        _: KeyedProcess | _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState |
+        _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
       node.isStreaming
     case _ => false
   }

@@ -21,7 +21,9 @@ private[spark] final class CarryRDD(
 ) extends RDD[InternalRow](rows.context, Seq(new EveryNth(rows, slots))) {
 
   override protected def getPartitions: Array[Partition] =
-    Array.tabulate(slots)(slot => new SlotPartition(slot, (slot until rows.partitions.length by slots).map(rows.partitions(_))))
+    Array.tabulate(slots)(slot =>
+      new SlotPartition(slot, (slot until rows.partitions.length by slots).map(rows.partitions(_)))
+    )
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     locate(task.partitionOf(split.index))

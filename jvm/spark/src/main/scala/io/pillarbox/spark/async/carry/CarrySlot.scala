@@ -52,7 +52,8 @@ private[carry] final class CarrySlot(
   private val executor = processor.mailboxExecutor(0)
   private val timers = new SystemProcessingTimeService(executor)
   private val metrics = new AsyncMetrics
-  private val exchange = new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => resume())
+  private val exchange =
+    new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => resume())
   private val calls = TaskCalls.of(task, context, error => processor.reportThrowable(error))
   private val operator = new AsyncWaitOperator(
     calls.function,

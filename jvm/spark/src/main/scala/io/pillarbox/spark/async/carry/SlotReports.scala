@@ -7,7 +7,8 @@ import org.apache.spark.util.AccumulatorV2
  * What the slots of a micro-batch have committed. Of several attempts of one slot the first that Spark hears
  * of counts, as with the ids of checkpoint format 2.
  */
-private[spark] final class SlotReports private extends AccumulatorV2[(Int, SlotReport), Map[Int, SlotReport]] {
+private[spark] final class SlotReports private
+    extends AccumulatorV2[(Int, SlotReport), Map[Int, SlotReport]] {
   @volatile private var reports = Map.empty[Int, SlotReport]
 
   def results: Long = reports.valuesIterator.map(_.results).sum

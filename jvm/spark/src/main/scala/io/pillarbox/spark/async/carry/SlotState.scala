@@ -33,7 +33,8 @@ private[carry] final case class SlotState(
 ) {
 
   /** The figures that the driver is told. */
-  def report: SlotReport = SlotReport(results, elements.size, calls, math.min(resultsHoldMicros, elementsHoldMicros))
+  def report: SlotReport =
+    SlotReport(results, elements.size, calls, math.min(resultsHoldMicros, elementsHoldMicros))
 
   private def calls: Int = elements.asScala.count(_.isInstanceOf[StreamElement.Record[_]])
 
