@@ -95,15 +95,17 @@ def async_io(
     inputs: the columns that the function sees; all by default. Others pass by untouched.
     batch_size, batch_wait: the most rows of a batch call, and how long its first row waits for
         company ("10ms" by default).
-    carry_over: in a stream, whether a micro-batch ends when its rows are taken in: calls go on between
-        micro-batches, and a result leaves with the micro-batch after the one that it came in. What is
-        in flight is in the checkpoint. No effect on a batch DataFrame. Engine "jvm" only.
-    max_lag: with carry_over, once the oldest row is in flight for longer than this ("30s" by default),
-        a micro-batch with rows waits for it. A call that may hang needs ``timeout``.
-    max_carried: with carry_over and ordered, how many rows of a slot may be in flight or wait behind
-        a slow one (10 times the capacity by default).
-    slots: with carry_over, into how many parts the rows are divided, without a shuffle; each may have
-        ``capacity`` calls in flight. By default as many as tasks run at a time. Fixed by the checkpoint.
+    carry_over: in a stream, whether a micro-batch ends when its rows are taken in: calls go on
+        between micro-batches, and a result leaves with the micro-batch after the one in which it
+        came. What is in flight is in the checkpoint. No effect on a batch DataFrame. Engine "jvm"
+        only.
+    max_lag: with carry_over, once the oldest row is in flight for longer than this ("30s" by
+        default), a micro-batch with rows waits for it. A call that may hang needs ``timeout``.
+    max_carried: with carry_over and ordered, how many rows of a slot may be in flight or wait
+        behind a slow one (10 times the capacity by default).
+    slots: with carry_over, into how many parts the rows are divided, without a shuffle; each may
+        have ``capacity`` calls in flight. By default as many as tasks run at a time. The
+        checkpoint keeps the number.
     name: what plans, metrics and messages call this operator; by default the function's name.
     engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
         Connect), or "auto": "jvm" where the jar is loaded.
