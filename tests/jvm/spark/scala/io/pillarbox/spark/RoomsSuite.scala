@@ -50,7 +50,17 @@ private object RoomsSuite {
 
   /** From the top down: each uses what stands below it, never what stands above. */
   private val Rooms: Seq[String] =
-    Seq("", ".plan", ".inspect", ".keyed.scan", ".keyed.jvm", ".keyed.python", ".keyed", ".async")
+    Seq(
+      "",
+      ".plan",
+      ".inspect",
+      ".keyed.scan",
+      ".keyed.jvm",
+      ".keyed.python",
+      ".keyed",
+      ".async.carry",
+      ".async"
+    )
       .map("io.pillarbox.spark" + _) ++
       Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
       Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
