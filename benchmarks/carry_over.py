@@ -153,9 +153,9 @@ def throughput(spark: SparkSession, folder: Path, options: argparse.Namespace) -
         lines.append(perfect / seconds)
     ratios = ", ".join(f"{ratio:.1%}" for ratio in lines)
     return (
-        f"{options.files * rows:,} rows in micro-batches of {rows:,}, capacity {capacity}, from the "
-        f"start of the query to its end: the perfect schedule takes {perfect:.1f} s; of its speed: "
-        f"{ratios}."
+        f"{options.files * rows:,} rows in micro-batches of {rows:,}, capacity {capacity}, from "
+        f"the start of the query to its end: the perfect schedule takes {perfect:.1f} s; of its "
+        f"speed: {ratios}."
     )
 
 

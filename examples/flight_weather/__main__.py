@@ -8,9 +8,12 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
@@ -22,7 +25,7 @@ from .client import Service, running_service
 from .data import prepare
 from .job import CAPACITY, with_weather
 from .phases import Phase, measure
-from .stream import run_stream
+from .stream import StreamRun, run_stream
 
 TASKS = 2
 SETTINGS = {
@@ -32,6 +35,11 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 OUTPUT = Path(__file__).resolve().parents[2] / "demo-output"
+SLOW_SHARE = 0.01
+SLOW_STREAMS: dict[str, dict[str, Any]] = {
+    "with carry_over": {"carry_over": True},
+    "without": {},
+}
 SHOWN = ["carrier", "flight", "origin", "dest", "time_hour", "temp", "wind_speed", "visib"]
 
 
@@ -97,9 +105,30 @@ class Demo:
             one_after_another(few, self.service.url),
         )
         stream = measure("pb.async_io again, as a stream", self.service, self.stream)
+        slow = self.slow_streams() if self.options.engine != "python" else {}
         self.tell(ours, gather, single, stream)
         self.draw(ours, gather)
-        return self.verdict({"batch": ours, "stream": stream, "gather": gather})
+        return self.verdict({"batch": ours, "stream": stream, "gather": gather, **slow})
+
+    def slow_streams(self) -> dict[str, Phase]:
+        """One call in a hundred takes four seconds: with carry-over it holds up no micro-batch."""
+        phases, seconds = {}, {}
+        for name, options in SLOW_STREAMS.items():
+            runs: list[StreamRun] = []
+            title = f"a stream with 1 % slow calls, {name}"
+            run = partial(self.slow_stream, name, options, runs)
+            phases[f"slow stream {name}"] = measure(title, self.service, run, SLOW_SHARE)
+            of_rows = zip(runs[0].rows, runs[0].seconds, strict=True)
+            seconds[name] = [took for rows, took in of_rows if rows]
+        picture.batches(self.options.output / "micro-batches.png", seconds)
+        return phases
+
+    def slow_stream(
+        self, name: str, options: dict[str, Any], runs: list[StreamRun]
+    ) -> pd.DataFrame:
+        args = (self.spark, self.folder, self.service.url, self.options.engine)
+        runs.append(run_stream(*args, name, 1, **options))
+        return runs[0].output.toPandas()
 
     def warm_up(self) -> None:
         """Start the Python workers of every task, so that no phase pays for it."""
@@ -115,7 +144,7 @@ class Demo:
 
     def stream(self):  # type: ignore[no-untyped-def]
         args = (self.spark, self.folder, self.service.url, self.options.engine)
-        return run_stream(*args).toPandas()
+        return run_stream(*args).output.toPandas()
 
     def tell(self, ours: Phase, gather: Phase, single: Phase, stream: Phase) -> None:
         print("\n== Some rows\n" + ours.result[SHOWN].head(5).to_string(index=False))
@@ -139,7 +168,10 @@ class Demo:
         lines = {"pb.async_io": ours.timeline, f"gather per {CHUNK:,} rows": gather.timeline}
         picture.in_flight(output / "calls-in-flight.png", lines)
         picture.latency(output / "latency.png", ours.result["latency_ms"].dropna().to_numpy())
-        print(f"\nPictures: {output / 'calls-in-flight.png'}, {output / 'latency.png'}")
+        names = ["calls-in-flight.png", "latency.png"]
+        if self.options.engine != "python":
+            names.append("micro-batches.png")
+        print("\nPictures: " + ", ".join(str(output / name) for name in names))
 
     def verdict(self, phases: dict[str, Phase]) -> int:
         """0 if all results are what pandas computes and no call was lost; else says why, 1."""

@@ -18,9 +18,13 @@ class Service:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def reset(self) -> None:
-        """Begin a new phase: counts at zero, the same latencies again."""
-        request = urllib.request.Request(f"{self.url}/stats/reset", method="POST")
+    def reset(self, slow_share: float = 0.0) -> None:
+        """Begin a new phase: counts at zero, the same latencies again.
+
+        Of the answers `slow_share` take four seconds.
+        """
+        url = f"{self.url}/stats/reset?slow={slow_share}"
+        request = urllib.request.Request(url, method="POST")
         urllib.request.urlopen(request, timeout=30).close()
 
     def stats(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 import aiohttp
 from pyspark.sql import DataFrame, Row
@@ -38,7 +39,7 @@ async def weather(row: Row, http: aiohttp.ClientSession) -> dict[str, float | No
     return {**observed, "latency_ms": (time.perf_counter() - started) * 1000}
 
 
-def with_weather(flights: DataFrame, url: str, engine: str = "auto") -> DataFrame:
+def with_weather(flights: DataFrame, url: str, engine: str = "auto", **options: Any) -> DataFrame:
     """Flights with the weather columns, the latency of their call, and `error` (null if fine)."""
     return flights.transform(
         pb.async_io,
@@ -54,4 +55,5 @@ def with_weather(flights: DataFrame, url: str, engine: str = "auto") -> DataFram
         inputs=["origin", "time_hour"],
         name="weather",
         engine=engine,
+        **options,
     )

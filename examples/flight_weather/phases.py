@@ -37,10 +37,12 @@ class Phase:
         return self.counts["requests"] - self.rows
 
 
-def measure(title: str, service: Service, run: Callable[[], pd.DataFrame]) -> Phase:
+def measure(
+    title: str, service: Service, run: Callable[[], pd.DataFrame], slow_share: float = 0.0
+) -> Phase:
     """Run one phase and print how it goes; its result is a pandas frame, a row a flight."""
     print(f"\n== {title}", flush=True)
-    service.reset()
+    service.reset(slow_share)
     phase = Phase(title)
     with _progress(service):
         started = time.perf_counter()

@@ -51,6 +51,24 @@ def duration(ms: float) -> str:
     return f"{ms:g} ms" if ms < 1000 else f"{ms / 1000:g} s"
 
 
+def batches(path: Path, runs: dict[str, list[float]]) -> None:
+    """Draw how long each micro-batch took, one line of bars a stream."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(9.5, 4.2))
+        width = 0.8 / len(runs)
+        for place, ((label, seconds), colour) in enumerate(
+            zip(runs.items(), (OURS, OTHER), strict=False)
+        ):
+            numbers = np.arange(len(seconds)) + 1 + (place - (len(runs) - 1) / 2) * width
+            axes.bar(numbers, seconds, width, color=colour, label=label)
+        axes.set(xlabel="micro-batch with rows", ylabel="seconds")
+        axes.set_title("Micro-batches when one call in a hundred takes four seconds", pad=12)
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.2)
+        axes.legend(frameon=False, loc="upper right")
+        figure.savefig(path)
+        plt.close(figure)
+
+
 def latency(path: Path, latencies_ms: np.ndarray) -> None:
     """Draw the histogram of call latencies on a logarithmic axis, with median and p99."""
     with plt.rc_context(STYLE):

@@ -3,7 +3,8 @@
 ``GET /weather/{origin}/{time_hour}`` answers that hour's observation as JSON, or 404 if there is
 none. Latency is log-normal with a heavy tail (median 20 ms, mean 46 ms, one in a hundred above
 400 ms); one answer in a hundred is a 503 with Retry-After. Both come from a seeded generator.
-``GET /stats`` counts what happened since the last ``POST /stats/reset``, ``GET /stats/timeline``
+``GET /stats`` counts what happened since the last ``POST /stats/reset``, with ``?slow=0.01``
+one answer in a hundred takes four seconds from then on, ``GET /stats/timeline``
 tells the calls in flight after every change.
 """
 
@@ -24,6 +25,7 @@ from aiohttp import web
 MEDIAN_SECONDS = 0.020
 SIGMA = math.log(0.400 / 0.020) / 2.3263  # the 99th percentile of a normal is 2.3263 sigma out
 UNAVAILABLE_SHARE = 0.01
+SLOW_SECONDS = 4.0
 RETRY_AFTER_SECONDS = 1
 
 
@@ -54,8 +56,10 @@ class WeatherService:
         self.seed = seed
         self.reset_state()
 
-    def reset_state(self) -> None:
+    def reset_state(self, slow_share: float = 0.0) -> None:
         self.random = random.Random(self.seed)
+        self.slow = random.Random(self.seed + 1)
+        self.slow_share = slow_share
         self.stats = Stats()
 
     def app(self) -> web.Application:
@@ -77,7 +81,8 @@ class WeatherService:
             stats.step(-1)
 
     def latency_seconds(self) -> float:
-        return self.random.lognormvariate(math.log(MEDIAN_SECONDS), SIGMA)
+        usual = self.random.lognormvariate(math.log(MEDIAN_SECONDS), SIGMA)
+        return SLOW_SECONDS if self.slow.random() < self.slow_share else usual
 
     def answer(self, origin: str, time_hour: str) -> web.Response:
         if self.random.random() < UNAVAILABLE_SHARE:
@@ -95,10 +100,10 @@ class WeatherService:
     async def timeline(self, _: web.Request) -> web.Response:
         return web.json_response(self.stats.timeline)
 
-    async def reset(self, _: web.Request) -> web.Response:
+    async def reset(self, request: web.Request) -> web.Response:
         if self.stats.in_flight:
             return web.Response(status=409, text=f"{self.stats.in_flight} requests are in flight")
-        self.reset_state()
+        self.reset_state(float(request.query.get("slow", "0")))
         return web.Response()
 
 

@@ -150,5 +150,6 @@ def test_the_whole_demo_runs_and_finds_its_results_right(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     assert "batch: 4,800 cells equal" in done.stdout
     assert "stream: 4,800 cells equal" in done.stdout
-    for name in ("calls-in-flight.png", "latency.png"):
+    assert "slow stream with carry_over: 4,800 cells equal" in done.stdout
+    for name in ("calls-in-flight.png", "latency.png", "micro-batches.png"):
         assert (tmp_path / name).stat().st_size > 10_000

@@ -18,6 +18,9 @@ private[plan] object StreamHooks extends QueryHooks {
   override def concerns(plan: LogicalPlan): Boolean =
     plan.exists(node => node.isInstanceOf[KeyedProcess] || node.isInstanceOf[AsyncIO])
 
+  override def canWake(plan: LogicalPlan): Boolean =
+    hasCarryOver(plan) || plan.exists(_.isInstanceOf[KeyedProcess])
+
   override def ended(run: UUID): Unit = CarryLedger.close(run.toString)
 
   override def check(query: StartingQuery): Unit = {

@@ -24,6 +24,9 @@ trait QueryHooks {
   /** Whether a query has to do with us. */
   def concerns(plan: LogicalPlan): Boolean
 
+  /** Whether what a query has left can ask for a micro-batch without input. */
+  def canWake(plan: LogicalPlan): Boolean
+
   /** On the thread of a query that concerns us, before its first micro-batch; what it throws fails the query. */
   def check(query: StartingQuery): Unit
 

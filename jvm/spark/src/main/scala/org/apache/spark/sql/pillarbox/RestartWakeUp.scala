@@ -65,7 +65,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           query.triggerExecutor = executor
           executor.setNextBatch(first)
           hooks.check(RestartWakeUp.starting(query, first))
-          if (!first.isCurrentBatchConstructed && first.batchId > 0)
+          if (!first.isCurrentBatchConstructed && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
             first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks.state))
         }
 
