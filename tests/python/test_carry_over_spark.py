@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -279,6 +280,62 @@ def test_who_takes_some_rows_only_loses_none(query: Query) -> None:
     run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     run.awaitTermination()
     assert sorted(r["key"] for r in query.lookups.log.events("end")) == list(range(20))
+
+
+def pieces(row: Any) -> list[int]:
+    """What the service answers to a row of the random programs: no, one or three rows."""
+    return [row.id * 10 + i for i in range((1, 3, 0, 1)[row.id % 4])]
+
+
+async def answered(row: Any) -> list[int]:
+    await asyncio.sleep(random.Random(row.id).choice([0.0, 0.0, 0.02, 0.02, 0.1, 0.8]))
+    return pieces(row)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_queries_that_are_stopped_at_random_lose_and_double_nothing(
+    spark: SparkSession, query: Query, seed: int
+) -> None:
+    """Also under checkpoint format 2, and with rows of calls that wait for their turn."""
+    rng = random.Random(seed)
+    ordered, slots = seed % 2 == 0, rng.choice([1, 2, 5])
+    capacity = rng.choice([1, 3, 10, 100])
+
+    def carried() -> DataFrame:
+        options: dict[str, Any] = {"ordered": ordered, "capacity": capacity, "slots": slots}
+        if ordered:
+            options["max_carried"] = capacity + rng.choice([0, 5, 50])
+        if rng.random() < 0.5:
+            options["max_concurrency"] = rng.choice([1, 4])
+        return pb.async_io(
+            query.stream(), answered, returns="part long", engine="jvm", explode=True,
+            carry_over=True, max_lag=rng.choice(["0.2s", "30s"]), **options,
+        )  # fmt: skip
+
+    version = {
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": str(1 + seed // 2),
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution."
+        "streaming.state.RocksDBStateStoreProvider",
+    }
+    count = 0
+    with settings(spark, **version):
+        query.start(carried())
+        for _ in range(8):
+            more = rng.choice([1, 5, 20])
+            query.add(*range(count, count + more))
+            count += more
+            if query.running().awaitTermination(rng.uniform(0, 0.6)):
+                break
+            if rng.random() < 0.5:
+                query.stop()
+                query.start(carried())
+        query.running().processAllAvailable()
+    rows = [type("Row", (), {"id": i}) for i in range(count)]
+    expected = [(row.id, part) for row in rows for part in pieces(row)]
+    found = query.out()
+    assert sorted(found) == expected
+    if ordered and slots == 1:
+        assert found == expected
 
 
 BASE = datetime(2026, 1, 1)
