@@ -20,6 +20,8 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param maxWaiting
  *   if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry, and so many
  *   elements may be taken in and not yet emitted, most of them done and waiting for their turn
+ * @param keyed
+ *   if the elements have keys: an order is one within a key, and calls of a key may be limited
  * @param totalTimeoutMs
  *   for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs
@@ -39,7 +41,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     gate: CallGate,
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
-    maxWaiting: Int = 0
+    maxWaiting: Int = 0,
+    keyed: Option[Keyed[IN]] = None
 ) {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
@@ -56,6 +59,10 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     s"The elements that may wait, $maxWaiting, must not be fewer than the capacity, $capacity, and the " +
       s"look-ahead, $lookAhead"
   )
+  require(
+    lookAhead == 0 || keyed.forall(_.callsPerKey == 0),
+    "There is no look-ahead with a limit of calls a key: a call that is given ahead would not wait for others"
+  )
   require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
   require(
     attemptTimeoutMs >= 0,
@@ -69,6 +76,19 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
 
   /** Elements that may be taken in and not yet emitted. */
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
+}
+
+/**
+ * How elements belong together.
+ *
+ * @param keyOf
+ *   of an input; equal keys are equal objects. Mailbox thread
+ * @param callsPerKey
+ *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. What an element waits for
+ *   before its first call counts into no deadline
+ */
+private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
+  require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")
 }
 
 private[pillarbox] object AsyncOptions {

@@ -35,16 +35,26 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 
   private val room = options.room
   private val queue: StreamElementQueue[IN, OUT] =
-    if (options.ordered) new OrderedStreamElementQueue(room) else new UnorderedStreamElementQueue(room)
+    if (!options.ordered) new UnorderedStreamElementQueue(room)
+    else
+      options.keyed.fold[StreamElementQueue[IN, OUT]](new OrderedStreamElementQueue(room)) { keyed =>
+        new KeyOrderedStreamElementQueue(room, keyed.keyOf)
+      }
   private val calls = new CallDriver[IN, OUT](
     function,
     options,
     executor,
     time,
     metrics,
-    element => queue.complete(element),
+    onFinished(_),
     () => onCompleted()
   )
+
+  /** Null if calls of a key are not limited. */
+  private val keys: KeyLines[IN, OUT] = options.keyed
+    .filter(_.callsPerKey > 0)
+    .map(keyed => new KeyLines[IN, OUT](keyed.callsPerKey, keyed.keyOf, calls.admit(_)))
+    .orNull
   private val restored = new util.ArrayDeque[StreamElement[IN, OUT]]
   private var elementIds = firstElementId
   private var onCapacity: Runnable = NoHook
@@ -145,7 +155,12 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   private def admit(elementId: Long, input: IN, timestampMs: Long): Unit = {
     val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
     enqueue(element)
-    calls.admit(element)
+    if (keys eq null) calls.admit(element) else keys.enter(element)
+  }
+
+  private def onFinished(element: InFlightElement[IN, OUT]): Unit = {
+    queue.complete(element)
+    if (keys ne null) keys.leave(element)
   }
 
   /**

@@ -91,7 +91,7 @@ private[async] object InFlightElement {
   /** The rows are known. */
   final val Finished = 3
 
-  /** Handed to the function ahead of its turn. */
+  /** Handed to the function ahead of its turn, or waits for others of its key. */
   final val InLine = 4
 
   final val Never = Long.MaxValue

@@ -8,7 +8,7 @@ package io.pillarbox.async.queue
  * operation takes constant time and allocates nothing, but for a segment a watermark: the entries are linked
  * in the order they were put, which is that of a snapshot, and a second time in the order they were done.
  */
-private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
+private[pillarbox] class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
     extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")
 
@@ -24,7 +24,11 @@ private[pillarbox] final class UnorderedStreamElementQueue[IN, OUT](val capacity
     val fits = count < capacity
     if (fits) {
       link(entry)
-      if (entry.isWatermark) closeSegment(entry) else lastSegment.add(entry)
+      if (entry.isWatermark) closeSegment(entry)
+      else {
+        lastSegment.add(entry)
+        if (entry.isDone) complete(entry)
+      }
     }
     fits
   }
@@ -91,7 +95,6 @@ private[async] final class UnorderedSegment[IN, OUT] {
   def add(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
     entry.segment = this
     records += 1
-    if (entry.isDone) complete(entry)
   }
 
   def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = {

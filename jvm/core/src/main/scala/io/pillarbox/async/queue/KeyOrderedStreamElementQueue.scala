@@ -1,0 +1,34 @@
+package io.pillarbox.async.queue
+
+import java.util
+
+/**
+ * Elements of one key leave in the order in which they came, those of different keys as they are done; none
+ * passes a watermark.
+ *
+ * @param keyOf
+ *   of a record's input; equal keys are equal
+ */
+private[pillarbox] final class KeyOrderedStreamElementQueue[IN, OUT](capacity: Int, keyOf: IN => AnyRef)
+    extends UnorderedStreamElementQueue[IN, OUT](capacity) {
+
+  /** The elements of each key that may not leave yet, in their order; no line is empty. */
+  private val lines = new util.HashMap[AnyRef, util.ArrayDeque[StreamElementQueueEntry[IN, OUT]]]
+
+  override def tryPut(entry: StreamElementQueueEntry[IN, OUT]): Boolean = {
+    // First: one that is put with its rows completes inside.
+    if (!entry.isWatermark && size < capacity)
+      lines.computeIfAbsent(keyOf(entry.input), _ => new util.ArrayDeque).addLast(entry)
+    super.tryPut(entry)
+  }
+
+  /** The first of its key may leave, and those behind it that are done. */
+  override def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
+    val key = keyOf(entry.input)
+    val line = lines.get(key)
+    if (line.peekFirst eq entry) {
+      while (!line.isEmpty && line.peekFirst.isDone) super.complete(line.pollFirst())
+      if (line.isEmpty) lines.remove(key)
+    }
+  }
+}
