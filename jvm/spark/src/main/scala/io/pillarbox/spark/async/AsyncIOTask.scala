@@ -95,13 +95,13 @@ private[pillarbox] final case class AsyncIOTask(
    * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free
    * does not wait for the way to the JVM and back. None where another rule than the capacity says when a call
    * may start: a gate, a thread, a group, or the order, in which a call that is done keeps its place until
-   * the row has left.
+   * the row has left. And none with a journal: a worker whose executor was killed would start calls whose
+   * answers nobody keeps.
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.isGated || spec.batchSize
-        .orElse(spec.threadLimit)
-        .nonEmpty
+      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.journal.isDefined || spec.isGated ||
+      spec.batchSize.orElse(spec.threadLimit).nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
