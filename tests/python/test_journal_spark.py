@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_apps import SOURCES, answer_in, app_text, environment
+from spark_apps import SOURCES, answer_in, answer_of, app_text, environment
 from spark_support import CallLog, Latch, by_value, collect_within, eventually
 
 by_value(__name__)
@@ -126,9 +128,7 @@ def test_every_form_of_function_keeps_its_answers(
 
 
 def test_answers_of_all_types_come_back_as_they_were(spark: SparkSession, journal: str) -> None:
-    returns = (
-        "a string, b array<struct<x:int,y:map<string,double>>>, c decimal(38,10), d timestamp, e binary, f date"
-    )
+    returns = "a string, b array<struct<x:int,y:map<string,double>>>, c decimal(38,10), d timestamp, e binary, f date"
 
     async def odd(row: Any) -> Any:
         from datetime import date, datetime
@@ -216,7 +216,9 @@ def test_zeros_are_one_key_and_so_are_nans_and_nulls_are_no_zeros(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:
     values = "0.0D, -0.0D, double('nan'), -double('nan'), null, 1.0D"
-    rows = spark.sql(f"select x, monotonically_increasing_id() id from (select explode(array({values})) x)")
+    rows = spark.sql(
+        f"select x, monotonically_increasing_id() id from (select explode(array({values})) x)"
+    )
     df = called(rows.coalesce(1), log, call_key="x", journal=journal, capacity=1)
     df.collect()
     assert len(keys(log)) == 4
@@ -270,8 +272,6 @@ def test_share_calls_makes_one_call_of_rows_in_flight_with_one_key(
         capacity=20,
         engine="jvm",
     )
-    import threading
-
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(collect_within(df, 60)))
     thread.start()
@@ -290,15 +290,19 @@ def test_rows_that_share_a_call_share_its_failure(spark: SparkSession, log: Call
         await asyncio.sleep(0.3)
         raise ValueError("no")
 
-    df = spark.range(0, 5, 1, 1).selectExpr("id", "1 as key").transform(
-        pb.async_io,
-        fails,
-        returns="x int",
-        inputs=["key"],
-        share_calls=True,
-        retry=pb.Retry(2, backoff="1ms"),
-        on_error="column",
-        engine="jvm",
+    df = (
+        spark.range(0, 5, 1, 1)
+        .selectExpr("id", "1 as key")
+        .transform(
+            pb.async_io,
+            fails,
+            returns="x int",
+            inputs=["key"],
+            share_calls=True,
+            retry=pb.Retry(2, backoff="1ms"),
+            on_error="column",
+            engine="jvm",
+        )
     )
     errors = [row.error for row in df.collect()]
     assert [(one.kind, one.attempts) for one in errors] == [("ValueError", 2)] * 5
@@ -352,7 +356,8 @@ def test_a_folder_that_cannot_be_made_fails_before_a_call(
     with pytest.raises(Exception, match=r"/proc/journal can't be written") as caught:
         called(spark.range(0, 3, 1, 1), log, journal="/proc/journal").collect()
     failure = pb.failure_of(caught.value)
-    assert failure is not None and failure.name == "JOURNAL_FAILED"
+    assert failure is not None
+    assert failure.name == "JOURNAL_FAILED"
     assert keys(log) == []
 
 
@@ -448,7 +453,9 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(tmp_pa
     kill_left(tmp_path)
     first = lines(tmp_path / "started")
     assert 0.9 * count <= len(first) < count, "it was killed in its middle"
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=180, check=False
+    )
     assert answer_in(done.stdout, done.stderr) == count * (count - 1)
     again = len(lines(tmp_path / "started")) - count
     assert 0 <= again <= 2 * capacity
@@ -457,8 +464,6 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(tmp_pa
 
 def kill_left(folder: Path) -> None:
     """Waits until no worker of the killed job notes anything any more."""
-    import time
-
     before = -1
     while before != len(lines(folder / "started")) + len(lines(folder / "ended")):
         before = len(lines(folder / "started")) + len(lines(folder / "ended"))
@@ -483,13 +488,6 @@ def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
         assert answer_in(out, err) == count * (count - 1)
     made = len(lines(tmp_path / "started"))
     assert count <= made <= 2 * count
-    third = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment(SOURCES),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert answer_in(third.stdout, third.stderr) == count * (count - 1)
+    command = [sys.executable, "-c", script]
+    assert answer_of(command, environment(SOURCES), 180) == count * (count - 1)
     assert len(lines(tmp_path / "started")) == made

@@ -229,6 +229,9 @@ def refuse_for_python(options: AsyncOptions) -> None:
         reason = "a Python worker ends its calls with its task"
         raise error("OPTION_NEEDS_JVM_ENGINE", option="carry_over", reason=reason)
     reason = "each row is called by itself, and its answer goes to Spark alone"
-    for option, is_asked in (("journal", options.has_journal), ("share_calls", options.share_calls)):
+    for option, is_asked in (
+        ("journal", options.has_journal),
+        ("share_calls", options.share_calls),
+    ):
         if is_asked:
             raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)

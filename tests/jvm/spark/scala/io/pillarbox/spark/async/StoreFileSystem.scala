@@ -4,7 +4,6 @@ import java.io.{ByteArrayOutputStream, IOException, OutputStream}
 import java.net.URI
 
 import io.pillarbox.files.LocalFilesInProcess
-import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FSDataOutputStream, Path}
 import org.apache.hadoop.util.Progressable
 
@@ -16,7 +15,6 @@ class StoreFileSystem extends LocalFilesInProcess.Raw {
 
   override def create(
       path: Path,
-      permission: FsPermission,
       overwrite: Boolean,
       bufferSize: Int,
       replication: Short,
@@ -30,7 +28,6 @@ class StoreFileSystem extends LocalFilesInProcess.Raw {
         if (StoreFileSystem.isFull) throw new IOException("No space left on device")
         val file = StoreFileSystem.super.create(
           path,
-          permission,
           overwrite,
           bufferSize,
           replication,

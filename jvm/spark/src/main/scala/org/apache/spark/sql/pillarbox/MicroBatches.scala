@@ -24,5 +24,10 @@ object MicroBatches {
     for {
       id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
       batch <- Option(SQLExecution.getQueryExecution(id.toLong)).collect { case b: IncrementalExecution => b }
-    } yield MicroBatch(batch.queryId.toString, batch.currentBatchId, batch.analyzed, new Path(batch.checkpointLocation).getParent)
+    } yield MicroBatch(
+      batch.queryId.toString,
+      batch.currentBatchId,
+      batch.analyzed,
+      new Path(batch.checkpointLocation).getParent
+    )
 }
