@@ -1,4 +1,4 @@
-"""``journal``, ``call_key`` and ``share_calls`` on Spark: which calls are made, and which are not again."""
+"""``journal``, ``call_key`` and ``share_calls``: which calls are made, and which not again."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def test_every_form_of_function_keeps_its_answers(
 
 
 def test_answers_of_all_types_come_back_as_they_were(spark: SparkSession, journal: str) -> None:
-    returns = "a string, b array<struct<x:int,y:map<string,double>>>, c decimal(38,10), d timestamp, e binary, f date"
+    returns = "a string, b array<struct<x:int,y:map<string,double>>>, c decimal(38,10), "
+    returns += "d timestamp, e binary, f date"
 
     async def odd(row: Any) -> Any:
         from datetime import date, datetime
