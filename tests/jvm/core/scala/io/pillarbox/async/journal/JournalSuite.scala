@@ -21,7 +21,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
 
   private final class Fixture(val files: JournalFiles, limits: JournalLimits = JournalLimits()) {
     var now = 1000L
-    var nanos = 0L
+    @volatile var nanos = 0L
 
     /** Another process. */
     def process(): Journals = new Journals(() => nanos, () => now, limits)
@@ -297,6 +297,15 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(found(again, 1).contains("one"))
     put(again, 2, "two")
     assert(files.contents.size == 2)
+  }
+
+  test("a task learns of what another process writes while both run") {
+    val f = new Fixture(memory())
+    val (first, second) = (f.hold(f.process()), f.hold(f.process()))
+    put(first, 1, "one")
+    assert(found(second, 1).isEmpty)
+    f.nanos += TimeUnit.SECONDS.toNanos(2)
+    eventually(assert(found(second, 1).contains("one")))
   }
 
   test("the local file system: two processes, a folder that is missing, a file in its place") {

@@ -1,9 +1,14 @@
 package io.pillarbox.async.journal
 
 import java.io.{FileNotFoundException, IOException}
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{ForkJoinPool, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
 
 /**
  * The answers in one folder, for all tasks of a process. Thread-safe.
@@ -13,7 +18,9 @@ import scala.util.Using
  * each has segments of its own. Of several records of a key the one with the latest time counts, and this
  * process's own before others'.
  */
-private[journal] final class Journal(files: JournalFiles, limits: JournalLimits) {
+private[journal] final class Journal(files: JournalFiles, limits: JournalLimits, nanoTime: () => Long) {
+  import Journal._
+
   private val index = new JournalIndex
   private val segments = mutable.ArrayBuffer.empty[Segment]
   private val writer = new SegmentWriter(
@@ -23,12 +30,29 @@ private[journal] final class Journal(files: JournalFiles, limits: JournalLimits)
     (key, timeMs, segment, offset) => index.put(key, timeMs, segment, offset, isNewest = true)
   )
   private val refreshing = new Object
+  private val isAsked = new AtomicBoolean
+  @volatile private var nextRefresh = nanoTime()
 
   def size: Int = index.size
 
   /** Reads what others have written since the last time. */
   @throws[IOException]
   def refresh(): Unit = refreshing.synchronized {
+    val start = nanoTime()
+    readNew()
+    val end = nanoTime()
+    nextRefresh = end + math.max(RefreshNanos, RestShare * (end - start))
+  }
+
+  /** Does so on another thread, if that was not done lately. Never blocks. */
+  def refreshSoon(): Unit = if (nanoTime() - nextRefresh >= 0 && isAsked.compareAndSet(false, true))
+    ForkJoinPool.commonPool.execute { () =>
+      try refresh()
+      catch { case NonFatal(e) => log.warn("What others write to a journal can't be read for now", e) }
+      finally isAsked.set(false)
+    }
+
+  private def readNew(): Unit = {
     val own = writer.currentName
     val found = files.list().filter(file => SegmentFormat.isName(file.name))
     // Somebody has deleted it. What goes there now would be lost.
@@ -93,4 +117,14 @@ private[journal] final class Journal(files: JournalFiles, limits: JournalLimits)
     var number = 0
     var readTo = 0L
   }
+}
+
+private object Journal {
+  private val log = LoggerFactory.getLogger(classOf[Journal])
+
+  /** A task that finds nothing learns within this time what others have written. */
+  private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
+
+  /** Of the time, at most one part in a hundred goes into looking. */
+  private final val RestShare = 100L
 }

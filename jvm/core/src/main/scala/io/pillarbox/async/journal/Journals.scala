@@ -49,7 +49,7 @@ private[pillarbox] final class Journals(
 
   private def take(path: String, files: => JournalFiles): Shared = synchronized {
     forgetUnused()
-    val shared = open.getOrElseUpdate(path, new Shared(new Journal(files, limits)))
+    val shared = open.getOrElseUpdate(path, new Shared(new Journal(files, limits, nanoTime)))
     shared.holders += 1
     shared
   }
@@ -100,11 +100,18 @@ private[pillarbox] final class HeldJournal private[journal] (
   private val records = new RecordBuffer
   private var isHeld = true
 
-  /** The payload of the key's record, or null if there is none that counts. */
+  /**
+   * The payload of the key's record, or null if there is none that counts. What another process has written
+   * lately is found about a second later.
+   */
   def find(key: CallKey): Array[Byte] = {
     val place = journal.find(key)
-    if (place == null || !counts(place.timeMs)) null
-    else reader.payload(journal.nameOf(place.segment), place.offset, key)
+    if (place != null && counts(place.timeMs))
+      reader.payload(journal.nameOf(place.segment), place.offset, key)
+    else {
+      journal.refreshSoon()
+      null
+    }
   }
 
   /** By distance: a clock that was set back must not let records live for ever. */
