@@ -108,6 +108,7 @@ class Retry:
             "max_backoff_ms": milliseconds(self.max_backoff, "retry.max_backoff"),
             "jitter": float(self.jitter),
             "retry_on": list(self.classes),
+            "refuses_results": self.retry_if_result is not None,
         }
 
     @property

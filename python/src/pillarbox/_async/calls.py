@@ -10,17 +10,31 @@ from ..errors import error
 class Call:
     """One attempt of one element, or of a group of elements answered together.
 
+    ``names`` are the calls' ids where they are named by what they ask, and not by their place.
     ``cancelled`` means that its outcome is no longer wanted and must not be reported.
     """
 
-    __slots__ = ("attempts", "cancelled", "ids", "pending", "prefix")
+    __slots__ = ("attempts", "cancelled", "ids", "names", "pending", "prefix")
 
-    def __init__(self, prefix: str, ids: tuple[int, ...], attempts: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        ids: tuple[int, ...],
+        attempts: tuple[int, ...],
+        names: tuple[str, ...] | None = None,
+    ) -> None:
         self.prefix = prefix
+        self.names = names
         self.ids = ids
         self.attempts = attempts
         self.pending = len(ids)
         self.cancelled = False
+
+    def call_ids(self) -> list[str]:
+        """What the service may know each element by."""
+        if self.names is not None:
+            return list(self.names)
+        return [f"{self.prefix}-{one}" for one in self.ids]
 
 
 class Group(Call):
@@ -37,7 +51,9 @@ def call_id() -> str:
 
     It names the operator, the micro-batch if there is one, the partition and the row's place in
     it. Two calls of :func:`async_io` never share ids; a task or a micro-batch that Spark runs again
-    uses the same ids for the same places, so the same rows must be there in the same order. Works
+    uses the same ids for the same places, so the same rows must be there in the same order. With a
+    ``journal`` or ``share_calls`` it names what is asked instead: the operator's name, ``returns``
+    and the values of ``call_key``. Works
     in the coroutine or thread that the call runs in and in what it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.
     """
@@ -46,7 +62,7 @@ def call_id() -> str:
         raise error("NO_CALL", function="call_id")
     if isinstance(call, Group):
         raise error("CALL_ID_OF_BATCH", rows=len(call.ids))
-    return f"{call.prefix}-{call.ids[0]}"
+    return call.call_ids()[0]
 
 
 def call_ids() -> list[str]:
@@ -57,4 +73,4 @@ def call_ids() -> list[str]:
     call = CURRENT.get(None)
     if call is None:
         raise error("NO_CALL", function="call_ids")
-    return [f"{call.prefix}-{one}" for one in call.ids]
+    return call.call_ids()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,7 @@ from .._base.checks import (
     check_flag,
     check_name,
     column_list,
+    column_names,
     needs_other,
 )
 from .._base.durations import milliseconds, rate
@@ -22,6 +24,8 @@ from ..errors import error
 from ..retry import Retry
 
 Duration = str | timedelta
+
+Journal = str | os.PathLike[str] | bool | None
 
 OnError = Literal["raise", "null", "column"]
 Engine = Literal["auto", "jvm", "python"]
@@ -54,6 +58,10 @@ class AsyncOptions:
     max_lag: Duration | None = None
     max_carried: int | None = None
     slots: int | None = None
+    journal: Journal = None
+    call_key: str | Sequence[str] | None = None
+    journal_ttl: Duration | None = None
+    share_calls: bool = False
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -76,6 +84,39 @@ class AsyncOptions:
             column_list("inputs", self.inputs)
         self._check_batch()
         self._check_carry_over()
+        self._check_journal()
+
+    def _check_journal(self) -> None:
+        check_flag("share_calls", self.share_calls)
+        is_path = isinstance(self.journal, (str, os.PathLike)) and bool(os.fspath(self.journal))
+        fits = is_path or self.journal is None or isinstance(self.journal, bool)
+        expected = "the path of a folder, or True for one in the checkpoint of a stream"
+        check(fits, "journal", expected, self.journal, '"hdfs:///journals/weather"')
+        if self.journal_ttl is not None and not self.has_journal:
+            advice = "Give journal too, or leave journal_ttl out."
+            raise needs_other("journal_ttl", self.journal_ttl, "without journal", advice)
+        _ = self.journal_ttl_ms
+        if self.call_key is not None:
+            column_names("call_key", self.call_key)
+            if not self.has_journal and not self.share_calls:
+                advice = "Give one of them too, or leave call_key out."
+                condition = "without journal or share_calls"
+                raise needs_other("call_key", self.call_key, condition, advice)
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether answers are kept."""
+        return self.journal is not None and self.journal is not False
+
+    @property
+    def key_columns(self) -> tuple[str, ...] | None:
+        """The names of the columns that name a call; None for those of the function."""
+        return None if self.call_key is None else column_names("call_key", self.call_key)
+
+    @cached_property
+    def journal_ttl_ms(self) -> int:
+        """0 for ever."""
+        return _milliseconds("journal_ttl", self.journal_ttl)
 
     def _check_carry_over(self) -> None:
         check_flag("carry_over", self.carry_over)
@@ -156,8 +197,17 @@ class AsyncOptions:
             "max_lag_ms": self.max_lag_ms,
             "max_carried": self.max_carried,
             "slots": self.slots,
+            "journal": self._journal_path(),
+            "journal_ttl_ms": self.journal_ttl_ms,
+            "share_calls": self.share_calls,
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
+
+    def _journal_path(self) -> str | None:
+        """An empty text for the folder in the checkpoint."""
+        if not self.has_journal:
+            return None
+        return "" if self.journal is True else os.fspath(self.journal)  # type: ignore[arg-type]
 
 
 def _milliseconds(option: str, value: Duration | None, default: int = 0) -> int:
@@ -178,3 +228,10 @@ def refuse_for_python(options: AsyncOptions) -> None:
     if options.carry_over:
         reason = "a Python worker ends its calls with its task"
         raise error("OPTION_NEEDS_JVM_ENGINE", option="carry_over", reason=reason)
+    reason = "each row is called by itself, and its answer goes to Spark alone"
+    for option, is_asked in (
+        ("journal", options.has_journal),
+        ("share_calls", options.share_calls),
+    ):
+        if is_asked:
+            raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)

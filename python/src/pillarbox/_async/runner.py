@@ -58,6 +58,7 @@ class CallRunner:
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         surroundings = surroundings or Surroundings()
         self._context, self._decimals = surroundings.context, surroundings.decimals
+        self._names: dict[int, str] = {}
         self._live: dict[tuple[int, int], Call] = {}
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._unwinding: set[asyncio.Task[None]] = set()
@@ -97,22 +98,34 @@ class CallRunner:
         """Whether each call takes a thread, because the function is a plain one."""
         return self._pool is not None
 
+    def name(self, ids: Sequence[int], names: Sequence[str]) -> None:
+        """The next calls of these elements are known by these names, and not by their place."""
+        self._names.update(zip(ids, names, strict=True))
+
+    def _names_of(self, ids: Iterable[int]) -> tuple[str, ...] | None:
+        return tuple(map(self._names.pop, ids)) if self._names else None
+
     def call(self, element_id: int, attempt: int, row: Any) -> None:
         """Starts one attempt for one element. A row that could not be read fails at once."""
+        names = self._names_of((element_id,))
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
             return
-        call = Call(self._prefix, (element_id,), (attempt,))
+        call = Call(self._prefix, (element_id,), (attempt,), names)
         self._live[element_id, attempt] = call
         self._start(call, self._run(call, row))
 
     def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
         """Starts one call of the batch form for those of ``rows`` that could be read."""
+        names = self._names_of(ids)
         if any(type(row) is Unreadable for row in rows):
+            if names is not None:
+                known = zip(names, rows, strict=True)
+                names = tuple(name for name, row in known if type(row) is not Unreadable)
             ids, attempts, rows = self._readable(ids, attempts, rows)
             if not rows:
                 return
-        call = Group(self._prefix, tuple(ids), tuple(attempts))
+        call = Group(self._prefix, tuple(ids), tuple(attempts), names)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run_group(call, rows))
@@ -150,6 +163,7 @@ class CallRunner:
         for key in keys:
             call = self._live.pop(key, None)
             if call is None:
+                self._names.pop(key[0], None)  # it had not begun
                 continue
             call.pending -= 1
             if call.pending == 0:

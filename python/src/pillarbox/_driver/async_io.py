@@ -10,6 +10,7 @@ from .._async.options import (
     AsyncOptions,
     Duration,
     Engine,
+    Journal,
     OnError,
     check_engine,
     refuse_for_python,
@@ -18,6 +19,7 @@ from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from ..errors import error
 from ..retry import Retry
+from .call_key import check_call_key
 from .engine import on_jvm_if_there, require_jvm
 from .identity import identify
 from .specs import AsyncSpec
@@ -52,6 +54,10 @@ def async_io(
     max_lag: Duration | None = None,
     max_carried: int | None = None,
     slots: int | None = None,
+    journal: Journal = None,
+    call_key: str | Sequence[str] | None = None,
+    journal_ttl: Duration | None = None,
+    share_calls: bool = False,
     name: str | None = None,
     engine: Engine = "auto",
 ) -> DataFrame:
@@ -106,6 +112,13 @@ def async_io(
     slots: with carry_over, into how many parts the rows are divided, without a shuffle; each may
         have ``capacity`` calls in flight. By default as many as tasks run at a time. The
         checkpoint keeps the number.
+    journal: the path of a folder that keeps the answers of calls that succeeded: they are not made
+        again after a task, an executor or the job has failed, nor by another run. True, in a
+        stream: a folder in its checkpoint. Engine "jvm" only.
+    call_key: with journal or share_calls, the columns that name a call, by default ``inputs``: rows
+        that are equal in them have one answer.
+    journal_ttl: how long answers in the journal count; by default for ever.
+    share_calls: rows with one key that are in flight in one task share one call. Engine "jvm" only.
     name: what plans, metrics and messages call this operator; by default the function's name.
     engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
         Connect), or "auto": "jvm" where the jar is loaded.
@@ -134,6 +147,10 @@ def async_io(
         max_lag=max_lag,
         max_carried=max_carried,
         slots=slots,
+        journal=journal,
+        call_key=call_key,
+        journal_ttl=journal_ttl,
+        share_calls=share_calls,
         name=name_of(function) if name is None else name,
     )
     return _plan(df, function, resource, returns, options, engine)
@@ -162,6 +179,7 @@ def _plan(
     error_column = options.error_column if options.on_error == "column" else None
     added = columns if options.on_error == "raise" else as_nullable(columns)
     output = output_schema(schema, added, error_column, sensitive)
+    check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
     asked: Command | JvmFunction

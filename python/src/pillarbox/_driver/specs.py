@@ -37,6 +37,7 @@ class AsyncSpec:
             "threads": None if self._has_loop() else MOST_THREADS,
             "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
             "returns": self.returns.json(),
+            "call_key": list(self.options.key_columns or ()),  # none named: the function's
             "signature": self.identity.signature,
             "operator_id": self.identity.operator,
             "call_scope": self.identity.calls,

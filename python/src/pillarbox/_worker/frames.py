@@ -21,6 +21,7 @@ READY, RESULTS, FAILURES, FATAL = b"ORFT"
 
 _HEADER = struct.Struct("<IB")
 _FAILURE = struct.Struct("<qiBq")
+_NAME_SIZE = 16
 
 
 class FrameBuffer:
@@ -71,11 +72,12 @@ class Init:
 
 @dataclass(frozen=True)
 class Calls:
-    """Rows to call the function for; ``rows`` has one row an id."""
+    """Rows to call the function for; ``rows`` has one row an id, and ``names`` one name or none."""
 
     ids: Sequence[int]
     attempts: Sequence[int]
     rows: pa.RecordBatch
+    names: Sequence[str] = ()
 
 
 def read_init(infile: Any) -> Init:
@@ -118,12 +120,16 @@ def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
     return numbers_of("q", body[4:ids_end]), numbers_of("i", body[ids_end:end]), end
 
 
-def decode_calls(body: memoryview, schema: pa.Schema) -> Calls:
+def decode_calls(body: memoryview, schema: pa.Schema, has_names: bool = False) -> Calls:
     """The body of CALLS or GROUP."""
     ids, attempts, end = decode_ids(body)
+    names: list[str] = []
+    if has_names:
+        start, end = end, end + _NAME_SIZE * len(ids)
+        names = [body[at : at + _NAME_SIZE].hex() for at in range(start, end, _NAME_SIZE)]
     # Arrow wants its buffers aligned; a copy of the message is.
     rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
-    return Calls(ids, attempts, rows)
+    return Calls(ids, attempts, rows, names)
 
 
 def encode(kind: int, *parts: bytes | memoryview) -> bytes:

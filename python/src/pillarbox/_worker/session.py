@@ -59,6 +59,7 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
+        self._has_names = bool(init.spec.get("keyed_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
@@ -163,13 +164,19 @@ class Session:
             raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
         handler(body)
 
+    def _decode_calls(self, body: memoryview) -> frames.Calls:
+        calls = frames.decode_calls(body, self._input_schema, self._has_names)
+        if calls.names:
+            self._runner.name(calls.ids, calls.names)
+        return calls
+
     def _on_calls(self, body: memoryview) -> None:
-        calls = frames.decode_calls(body, self._input_schema)
+        calls = self._decode_calls(body)
         rows = self._reader.read_each(calls.rows)
         self._places.call(zip(calls.ids, calls.attempts, rows, strict=True))
 
     def _on_part(self, body: memoryview) -> None:
-        calls = frames.decode_calls(body, self._input_schema)
+        calls = self._decode_calls(body)
         part = calls.ids, calls.attempts, self._reader.read_each(calls.rows)
         self._group_parts.append(part)
 

@@ -12,6 +12,7 @@ private[pillarbox] final class AsyncMetrics {
   private[async] var retryCount = 0L
   private[async] var timeoutCount = 0L
   private[async] var errorCount = 0L
+  private[async] var journalHitCount = 0L
   private[async] var inFlightCount = 0
   private[async] var inFlightLargest = 0
   private[async] val capacityWait = new PeriodTimer
@@ -28,6 +29,9 @@ private[pillarbox] final class AsyncMetrics {
 
   /** Elements that failed for good. */
   def errors: Long = errorCount
+
+  /** Elements that were answered from the journal, without a call. */
+  def journalHits: Long = journalHitCount
 
   /**
    * Elements taken in whose answer is not known yet: calls under way, waiting for a permit or for a retry.

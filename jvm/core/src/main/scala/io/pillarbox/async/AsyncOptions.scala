@@ -1,6 +1,7 @@
 package io.pillarbox.async
 
 import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
 
 /**
@@ -28,6 +29,13 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  *   for one attempt, whose failure may be retried; 0 for none
  * @param batching
  *   how elements are gathered if the function is a [[BatchAsyncFunction]] that is to be called with many
+ * @param callKey
+ *   names the call of an input; inputs with one key have the same answer
+ * @param journal
+ *   answers an input without a call, place or permit, if it has the key's rows
+ * @param shareCalls
+ *   inputs whose keys are equal, and that are in flight together, share one call. Each keeps its own total
+ *   deadline, whose clock starts with the call or, if that is under way, when the input is taken in
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
  *   attempt's
  */
@@ -42,8 +50,15 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
     maxWaiting: Int = 0,
-    keyed: Option[Keyed[IN]] = None
+    keyed: Option[Keyed[IN]] = None,
+    callKey: Option[IN => CallKey] = None,
+    journal: Option[CallJournal[OUT]] = None,
+    shareCalls: Boolean = false
 ) {
+  require(
+    callKey.isDefined || (journal.isEmpty && !shareCalls),
+    "A journal, and calls that are shared, need a key of each call"
+  )
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
   require(

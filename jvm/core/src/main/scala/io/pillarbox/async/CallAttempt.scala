@@ -31,6 +31,9 @@ private[async] final class CallAttempt[IN, OUT](
   /** When it began. Mailbox thread. */
   var startNanos: Long = _
 
+  /** Whether its answer is what the function puts in the place of one that did not come. Mailbox thread. */
+  var isStandIn: Boolean = false
+
   /** The attempt that was completed before this one; a link of the inbox. */
   private[async] var next: CallAttempt[_, _] = _
 

@@ -45,12 +45,17 @@ private[async] final class CallDriver[IN, OUT](
   private val groups: GroupLine[IN, OUT] =
     options.batching.map(new GroupLine[IN, OUT](_, gate, executor, time, isTooLate(_), startGroup(_))).orNull
   private val retry = options.retry
+  private val journal = options.journal.orNull
+  private val shared = if (options.shareCalls) new SharedCalls[IN, OUT](call(_)) else null
   private val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
   def nanoTime: Long = time.nanoTime
 
   /** Elements that are being called or wait for a retry: at most the capacity. */
   private var places = 0
+
+  /** Elements that wait for the answer of a call which they share, alone or with others. */
+  private var sharing = 0
 
   /** Elements that wait for the time of their next attempt. */
   private var backingOff = 0
@@ -59,10 +64,35 @@ private[async] final class CallDriver[IN, OUT](
   /** Handed to the function before there was a place for them, in its order. */
   private val inLine = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
-  /**
-   * Takes a new element: its first attempt starts, or the function gets it ahead and starts it in its turn.
-   */
+  /** Takes a new element: it is answered from the journal, waits for a call under way, or is called. */
   def admit(element: InFlightElement[IN, OUT]): Unit =
+    if (options.callKey.isEmpty) call(element)
+    else {
+      val key = options.callKey.get.apply(element.input)
+      val known = if (journal eq null) null else journal.find(key)
+      if (known ne null) answerWithoutCall(element, known)
+      else {
+        if (journal ne null) journal.willCall()
+        element.keyed = new KeyedCall(key)
+        if (shared eq null) call(element)
+        else {
+          sharing += 1
+          shared.join(element, this)
+        }
+      }
+    }
+
+  private def answerWithoutCall(element: InFlightElement[IN, OUT], rows: util.Collection[OUT]): Unit = {
+    metrics.journalHitCount += 1
+    element.setResults(rows)
+    element.phase = Finished
+    finished(element)
+    // By mail, so that it leaves after what the input is now in the middle of.
+    inbox.runSoon()
+  }
+
+  /** The first attempt starts, or the function gets the element ahead and starts it in its turn. */
+  private def call(element: InFlightElement[IN, OUT]): Unit =
     if (options.lookAhead > 0 && places >= options.capacity) {
       element.phase = InLine
       inLine.addLast(element)
@@ -74,7 +104,10 @@ private[async] final class CallDriver[IN, OUT](
     }
 
   /** Whether another element can be called, or handed to the function ahead. */
-  def hasPlace: Boolean = places + inLine.size < options.capacity + options.lookAhead
+  def hasPlace: Boolean = {
+    val taken = if (shared eq null) places + inLine.size else sharing
+    taken < options.capacity + options.lookAhead
+  }
 
   /** Nothing is admitted for a while: a group leaves as it is. */
   def inputPauses(): Unit = if ((groups ne null) && backingOff == 0) groups.send()
@@ -154,6 +187,7 @@ private[async] final class CallDriver[IN, OUT](
     element.started(now)
     element.phase = Running
     metrics.callCount += 1
+    if (element.attempts == 1 && isShared(element)) element.keyed.sharers.forEach(startClock(_))
     if (hasDeadlines) setDeadlines(element, time.roundedUp(now))
   }
 
@@ -161,8 +195,22 @@ private[async] final class CallDriver[IN, OUT](
     try function.asyncInvoke(element.input, attempt)
     catch { case NonFatal(error) => attempt.completeExceptionally(error) }
 
+  /** For an element that shares a call: its time runs from now. */
+  def startClock(element: InFlightElement[IN, OUT]): Unit = {
+    val now = time.nanoTime
+    element.started(now)
+    if (options.totalTimeoutMs > 0) {
+      element.setTotalDeadline(time.roundedUp(now) + options.totalTimeoutMs)
+      setTimer(element)
+    }
+  }
+
+  /** Whether it is the carrier of a call. */
+  private def isShared(element: InFlightElement[IN, OUT]): Boolean =
+    (shared ne null) && (element.keyed.carrier eq element)
+
   private def setDeadlines(element: InFlightElement[IN, OUT], now: Long): Unit = {
-    if (element.attempts == 1 && options.totalTimeoutMs > 0)
+    if (element.attempts == 1 && options.totalTimeoutMs > 0 && !isShared(element))
       element.setTotalDeadline(now + options.totalTimeoutMs)
     element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
     setTimer(element)
@@ -181,7 +229,13 @@ private[async] final class CallDriver[IN, OUT](
   }
 
   /** Takes the answers that have come. An attempt that was abandoned is not among them. */
-  def settleCompleted(): Unit = {
+  def settleCompleted(): Unit =
+    if (journal eq null) settleAll()
+    else
+      try settleAll()
+      finally journal.flush()
+
+  private def settleAll(): Unit = {
     var attempt = inbox.takeAll().asInstanceOf[CallAttempt[IN, OUT]]
     // Once for all: a reading of the clock costs as much as a turn of this loop.
     val now = time.nanoTime
@@ -221,9 +275,44 @@ private[async] final class CallDriver[IN, OUT](
     else if (retry.checksResults && mayRetry(element) && retry.retryOnResult(rowsOf(attempt)))
       backOff(element, retry.backoffMs(element.attempts))
     else {
-      if (attempt.isOneRow) element.setResult(attempt.row) else element.setResults(attempt.rows)
+      if (journal ne null) keep(element, attempt)
+      if (isShared(element)) answerSharers(element, attempt)
+      else setAnswer(element, attempt)
       finish(element)
     }
+  }
+
+  /** What stands in for an answer, at the end of its time, is none. */
+  private def keep(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
+    if (!attempt.isStandIn) journal.keep(element.keyed.key, attempt.attempt, rowsOf(attempt))
+
+  private def setAnswer(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
+    if (attempt.isOneRow) element.setResult(attempt.row) else element.setResults(attempt.rows)
+
+  private def answerSharers(carrier: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
+    endShared(carrier) { element =>
+      setAnswer(element, attempt)
+      finish(element)
+    }
+
+  /**
+   * Decides those that share the call, each but those that have an answer of their own on its way. All of
+   * them, even if `decide` throws.
+   */
+  private def endShared(carrier: InFlightElement[IN, OUT])(decide: InFlightElement[IN, OUT] => Unit): Unit = {
+    val call = carrier.keyed
+    shared.end(call)
+    val sharers = new util.ArrayList(call.sharers)
+    call.sharers.clear()
+    var problem: Throwable = null
+    sharers.forEach { element =>
+      if ((element.current eq null) || element.current.abandon())
+        try decide(element)
+        catch {
+          case error: Throwable => if (problem eq null) problem = error else problem.addSuppressed(error)
+        }
+    }
+    if (problem ne null) throw problem
   }
 
   private def rowsOf(attempt: CallAttempt[IN, OUT]): util.Collection[OUT] =
@@ -271,9 +360,22 @@ private[async] final class CallDriver[IN, OUT](
   private def saturatedSum(now: Long, delayMs: Long): Long =
     if (delayMs >= Never - 1 - now) Never - 1 else now + delayMs
 
-  private def giveUp(element: InFlightElement[IN, OUT], error: Throwable): Unit = {
+  private def giveUp(element: InFlightElement[IN, OUT], error: Throwable): Unit =
+    if (isShared(element)) {
+      tellGaveUp(element)
+      try
+        endShared(element) { sharer =>
+          sharer.attempts = element.attempts
+          rowsOfFailure(sharer, error)
+        }
+      finally finish(element)
+    } else {
+      if (element.isCalled) tellGaveUp(element)
+      rowsOfFailure(element, error)
+    }
+
+  private def rowsOfFailure(element: InFlightElement[IN, OUT], error: Throwable): Unit = {
     metrics.errorCount += 1
-    tellGaveUp(element)
     var rows: util.Collection[OUT] = util.Collections.emptyList[OUT]()
     // The slot is freed even if the policy throws, as in Flink: what waits for room must not wait for
     // ever.
@@ -297,8 +399,31 @@ private[async] final class CallDriver[IN, OUT](
     element.phase = Finished
     element.current = null
     cancelTimer(element)
-    leavePlace()
-    finished(element)
+    if (element.isCalled) leavePlace() else leaveShared(element)
+    if (!isShared(element)) finished(element)
+  }
+
+  /** A call that nobody waits for any more is cancelled. */
+  private def leaveShared(element: InFlightElement[IN, OUT]): Unit = {
+    val call = element.keyed
+    sharing -= 1
+    if (call.sharers.remove(element) && call.sharers.isEmpty) drop(call.carrier)
+  }
+
+  private def drop(carrier: InFlightElement[IN, OUT]): Unit = {
+    val attempt = carrier.current
+    // An answer that has come all the same is taken, and kept.
+    if ((attempt eq null) || attempt.abandon()) {
+      val hasPlace = carrier.phase != InLine
+      if (carrier.phase == Waiting || carrier.phase == BackingOff) leaveWait(carrier)
+      shared.end(carrier.keyed)
+      CallDriver.ignore(inLine.remove(carrier))
+      carrier.phase = Finished
+      cancelTimer(carrier)
+      if (attempt ne null) tellCancelled(carrier, attempt)
+      tellGaveUp(carrier)
+      if (hasPlace) leavePlace()
+    }
   }
 
   /** The timer of the element has fired. What this finishes is emitted by the next mail. */
@@ -339,6 +464,7 @@ private[async] final class CallDriver[IN, OUT](
       leaveWait(element)
       element.current = new CallAttempt(inbox, element, element.attempts, null)
       element.current.startNanos = time.nanoTime
+      element.current.isStandIn = true
     }
     val attempt = element.current
     if (!attempt.isDone) {
@@ -346,17 +472,19 @@ private[async] final class CallDriver[IN, OUT](
       try function.timeout(element.input, attempt)
       catch { case NonFatal(error) => attempt.completeExceptionally(error) }
       if (attempt.isDone) {
+        attempt.isStandIn = true
         if (wasRunning) tellCancelled(element, attempt)
-        tellGaveUp(element)
+        if (element.isCalled) tellGaveUp(element)
       }
     }
   }
 
   /** It waits no more, for a permit or for its next attempt. */
   private def leaveWait(element: InFlightElement[IN, OUT]): Unit = {
-    val wasBackingOff = element.phase == BackingOff
+    val phase = element.phase
     element.phase = Running
-    if (wasBackingOff) {
+    if (phase == Sharing) ()
+    else if (phase == BackingOff) {
       backingOff -= 1
       sendIfNoneComes()
     } else if (groups ne null) groups.prune()
@@ -380,11 +508,12 @@ private[async] final class CallDriver[IN, OUT](
     cancelTimer(element)
     val attempt = element.current
     if ((attempt ne null) && attempt.abandon()) tellCancelled(element, attempt)
-    if (element.phase != InLine) metrics.finished()
+    if (element.phase != InLine && element.isCalled) metrics.finished()
     element.phase = Finished
   }
 
   def close(): Unit = {
+    if (shared ne null) shared.endAll(abandon(_))
     inLine.clear()
     if (groups ne null) groups.close()
     permits.close()

@@ -20,6 +20,12 @@ private[async] final class InFlightElement[IN, OUT](
   /** The attempt whose answer counts, if there is one. */
   var current: CallAttempt[IN, OUT] = _
 
+  /** The call that it is part of; null where calls have no keys. */
+  var keyed: KeyedCall[IN, OUT] = _
+
+  /** Whether the call is made for it, and not for another that it shares with others. */
+  def isCalled: Boolean = (keyed eq null) || (keyed.carrier eq null) || (keyed.carrier eq this)
+
   /** Written once, before the first future is handed out unless it was handed out ahead. */
   private var firstStartNanos: Long = 0L
 
@@ -93,6 +99,9 @@ private[async] object InFlightElement {
 
   /** Handed to the function ahead of its turn, or waits for others of its key. */
   final val InLine = 4
+
+  /** For the answer of a call that it shares. */
+  final val Sharing = 5
 
   final val Never = Long.MaxValue
 }

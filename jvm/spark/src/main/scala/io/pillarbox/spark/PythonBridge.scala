@@ -125,7 +125,7 @@ private[pillarbox] object PythonBridge {
     val child = SparkAdapter.analyzedPlan(df)
     PillarboxStrategy.register(df.sparkSession)
     val operatorId = spec.operatorId.getOrElse(UUID.randomUUID().toString)
-    val node = AsyncIO(spec, function, inputs(df, spec), results(spec), operatorId, child)
+    val node = AsyncIO(spec, function, inputs(df, spec), keys(df, spec), results(spec), operatorId, child)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
     SparkAdapter.ofRows(df, Project(columns, node))
@@ -136,6 +136,11 @@ private[pillarbox] object PythonBridge {
     if (spec.inputs.isEmpty) output
     else spec.inputs.map(name => SparkAdapter.resolve(df, name))
   }
+
+  private def keys(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] =
+    if (!spec.isKeyed) Nil
+    else if (spec.callKey.isEmpty) inputs(df, spec)
+    else spec.callKey.map(name => SparkAdapter.resolve(df, name))
 
   private def results(spec: AsyncIOSpec): Seq[Attribute] = {
     val returned = spec.returns.map { field =>

@@ -90,7 +90,7 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   /** The bodies, each with its bytes and whether it is the last; and the bytes of calls that were refused, by id. */
   private def encoded(calls: Seq[PythonCall]): (Seq[(CallResults, Int, Boolean)], Map[Long, Long]) =
     Using.Manager { use =>
-      val encoder = use(new CallEncoder(arrow, identity, size))
+      val encoder = use(new CallEncoder(arrow, identity, size = size))
       val decoder = use(new ResultDecoder(arrow, schema))
       val bodies = ArrayBuffer.empty[(CallResults, Int, Boolean)]
       var refused = Map.empty[Long, Long]

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 private[pillarbox] object AsyncIOMetrics {
   val OutputRows = "numOutputRows"
   val Calls = "calls"
+  val JournalHits = "numJournalHits"
   val InFlightMax = "inFlightMax"
   val Retries = "retries"
   val Timeouts = "timeouts"
@@ -19,6 +20,7 @@ private[pillarbox] object AsyncIOMetrics {
   def create(sc: SparkContext): Map[String, SQLMetric] = Map(
     OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
     Calls -> SQLMetrics.createMetric(sc, "calls"),
+    JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),
     InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),

@@ -25,6 +25,8 @@ private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
  *
  * @param retryOn
  *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
+ * @param refusesResults
+ *   whether results may count as failures
  */
 private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
@@ -32,7 +34,8 @@ private[pillarbox] final case class RetrySpec(
     multiplier: Double = 1.0,
     maxBackoffMs: Long = Long.MaxValue,
     jitter: Double = 0.0,
-    retryOn: Set[String] = Set.empty
+    retryOn: Set[String] = Set.empty,
+    refusesResults: Boolean = false
 )
 
 /** At most `permits` calls started in any `intervalMs`. */
@@ -56,6 +59,14 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  *   rows of a slot that may wait for their turn in the order
  * @param slots
  *   parts into which the rows of a stream with carry-over are divided
+ * @param journal
+ *   the folder in which answers are kept; an empty text is one in the query's checkpoint
+ * @param journalTtlMs
+ *   how old an answer may be
+ * @param callKey
+ *   the columns that name a call; none named: those of the function
+ * @param shareCalls
+ *   whether rows in flight with one key share a call
  * @param signature
  *   alike for operators of one kind, in every run of a program
  * @param operatorId
@@ -90,6 +101,10 @@ private[pillarbox] final case class AsyncIOSpec(
     maxLagMs: Long = AsyncIOSpec.MaxLagMs,
     @JsonDeserialize(contentAs = classOf[Integer]) maxCarried: Option[Int],
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int],
+    journal: Option[String],
+    journalTtlMs: Long = 0,
+    callKey: Seq[String] = Nil,
+    shareCalls: Boolean = false,
     operatorId: Option[String],
     callScope: Option[String],
     json: String = ""
@@ -100,6 +115,9 @@ private[pillarbox] final case class AsyncIOSpec(
 
   /** Whether calls of all tasks of an executor are limited together. */
   def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
+
+  /** Whether calls are named by what they ask, and not by the place of their row. */
+  def isKeyed: Boolean = journal.isDefined || shareCalls
 
   /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
   def threadLimit: Option[Int] = threads.filter(_ < capacity)
@@ -126,7 +144,11 @@ private[pillarbox] final case class AsyncIOSpec(
     rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
     batchSize.map(n => s"batch_size=$n"),
     Option.when(explode)("explode=true"),
-    Option.when(carryOver)("carry_over=true")
+    Option.when(carryOver)("carry_over=true"),
+    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}"),
+    Option.when(journalTtlMs > 0)(s"journal_ttl=${journalTtlMs}ms"),
+    Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
+    Option.when(shareCalls)("share_calls=true")
   ).flatten
 }
 

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching}
 import io.pillarbox.spark.async.python.ChannelSettings
@@ -21,6 +22,8 @@ import org.apache.spark.sql.types.StructType
  *   of the rows that come in, all of which go out again
  * @param inputOrdinals
  *   the columns that the function is given
+ * @param keyOrdinals
+ *   the columns that name a call; none where calls have no keys
  * @param resultSchema
  *   the columns that are added, the error column included
  */
@@ -31,10 +34,12 @@ private[pillarbox] final case class AsyncIOTask(
     callScope: String,
     childSchema: StructType,
     inputOrdinals: Seq[Int],
+    keyOrdinals: Seq[Int],
     resultSchema: StructType,
     timeZone: String,
     largeVarTypes: Boolean,
     maxRowsPerFrame: Int,
+    journal: Option[JournalFolder],
     metrics: Map[String, SQLMetric]
 ) {
 
@@ -62,8 +67,12 @@ private[pillarbox] final case class AsyncIOTask(
       }
     }
 
+  /** Names the call of a row, where calls have keys; each thread needs its own. */
+  def callKeys(): Option[InternalRow => CallKey] =
+    Option.when(spec.isKeyed)(new CallKeys(spec, childSchema, keyOrdinals))
+
   /** The core operator's options. */
-  def options(gate: CallGate): AsyncOptions[InternalRow, InternalRow] = {
+  def options(gate: CallGate, answers: Option[TaskJournal]): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
     AsyncOptions(
       spec.ordered,
@@ -75,7 +84,10 @@ private[pillarbox] final case class AsyncIOTask(
       gate,
       lookAhead,
       spec.batchSize.map(Batching(_, spec.batchWaitMs)),
-      spec.maxWaiting
+      spec.maxWaiting,
+      callKeys(),
+      answers,
+      spec.shareCalls
     )
   }
 
@@ -83,13 +95,13 @@ private[pillarbox] final case class AsyncIOTask(
    * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free
    * does not wait for the way to the JVM and back. None where another rule than the capacity says when a call
    * may start: a gate, a thread, a group, or the order, in which a call that is done keeps its place until
-   * the row has left.
+   * the row has left. And none with a journal: a worker whose executor was killed would start calls whose
+   * answers nobody keeps.
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.isGated || spec.batchSize
-        .orElse(spec.threadLimit)
-        .nonEmpty
+      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.journal.isDefined || spec.isGated ||
+      spec.batchSize.orElse(spec.threadLimit).nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
@@ -115,6 +127,7 @@ private[pillarbox] final case class AsyncIOTask(
       initJson(context),
       SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
       () => inputView(),
+      () => callKeys(),
       SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
       resultSchema,
       python.artifactId,
@@ -124,6 +137,7 @@ private[pillarbox] final case class AsyncIOTask(
   private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
     _.put("call_id_prefix", callScope)
       .put("input_schema", inputSchema.json)
+      .put("keyed_calls", spec.isKeyed)
       .put("look_ahead", lookAhead): Unit
   }
 }

@@ -41,7 +41,15 @@ private final class OperatorDriver(
   private val calls =
     translating(TaskCalls.of(task, context, error => processor.reportThrowable(named(error))))
   private val operator =
-    new AsyncWaitOperator(calls.function, task.options(calls.gate), executor, timers, output, metrics, 0L)
+    new AsyncWaitOperator(
+      calls.function,
+      task.options(calls.gate, calls.answers),
+      executor,
+      timers,
+      output,
+      metrics,
+      0L
+    )
   private var pending: InternalRow = _
   private var suspension: MailboxDefaultAction.Suspension = _
   private var awaitsInput = false

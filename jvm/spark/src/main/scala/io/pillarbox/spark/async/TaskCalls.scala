@@ -13,12 +13,15 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 /**
  * How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM.
  */
-private sealed abstract class TaskCalls {
+private sealed abstract class TaskCalls(task: AsyncIOTask) {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
   /** The limit that the operator's tasks share. */
   protected def held: HeldGate
+
+  /** The answers that need no call. */
+  val answers: Option[TaskJournal] = task.journal.map(new TaskJournal(task, _))
 
   /** What an element waits for before its call starts. */
   def gate: CallGate = held.gate
@@ -30,7 +33,9 @@ private sealed abstract class TaskCalls {
   def abort(): Unit
 
   /** After the operator was closed. */
-  def close(): Unit = held.close()
+  def close(): Unit =
+    try held.close()
+    finally answers.foreach(_.close())
 }
 
 private object TaskCalls {
@@ -43,7 +48,7 @@ private object TaskCalls {
     }
 
   private final class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
-      extends TaskCalls {
+      extends TaskCalls(task) {
     override val function: RowAsyncFunction = new RowAsyncFunction(
       task.spec.operator,
       new UserClasses(task.spec.operator)
@@ -63,7 +68,7 @@ private object TaskCalls {
       python: AsyncIOFunction.Python,
       context: TaskContext,
       fatal: Throwable => Unit
-  ) extends TaskCalls {
+  ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
     override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.operatorId, task.spec)
     private val noMatch = new GenericInternalRow(task.resultSchema.length)

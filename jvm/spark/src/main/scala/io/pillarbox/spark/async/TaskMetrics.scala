@@ -11,14 +11,22 @@ private[async] final case class CallCounts(
     retries: Long,
     timeouts: Long,
     errors: Long,
+    journalHits: Long,
     capacityWaitNanos: Long
 )
 
 private[async] object CallCounts {
-  val None: CallCounts = CallCounts(0, 0, 0, 0, 0)
+  val None: CallCounts = CallCounts(0, 0, 0, 0, 0, 0)
 
   def of(calls: AsyncMetrics): CallCounts =
-    CallCounts(calls.calls, calls.retries, calls.timeouts, calls.errors, calls.capacityWaitNanos)
+    CallCounts(
+      calls.calls,
+      calls.retries,
+      calls.timeouts,
+      calls.errors,
+      calls.journalHits,
+      calls.capacityWaitNanos
+    )
 }
 
 /** Hands a task's figures to Spark's UI. */
@@ -39,6 +47,7 @@ private[async] object TaskMetrics {
     sql(Retries) += now.retries - before.retries
     sql(Timeouts) += now.timeouts - before.timeouts
     sql(Errors) += now.errors - before.errors
+    sql(JournalHits) += now.journalHits - before.journalHits
     sql(CapacityWait) += now.capacityWaitNanos - before.capacityWaitNanos
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)

@@ -22,7 +22,7 @@ import org.apache.spark.sql.internal.SQLConf
 /**
  * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.
  */
-private[checkpoint] trait StateFiles {
+private[spark] trait StateFiles {
 
   /** The names of all files, in no order; empty if the folder is not there. */
   def list(): Seq[String]
@@ -47,7 +47,7 @@ private[checkpoint] trait StateFiles {
   def delete(name: String): Unit
 }
 
-private[checkpoint] object StateFiles {
+private[spark] object StateFiles {
 
   /**
    * The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of
@@ -73,7 +73,7 @@ private[checkpoint] object StateFiles {
    * By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its
    * own).
    */
-  private def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
+  def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
     def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
     folder.toUri.getScheme == "file" &&
     conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null &&

@@ -12,6 +12,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
  *
  * @param inputs
  *   the child's columns that the function is given
+ * @param keys
+ *   the child's columns that name a call; none where calls have no keys
  * @param results
  *   the columns that it adds
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
@@ -21,10 +23,15 @@ private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     inputs: Seq[Attribute],
+    keys: Seq[Attribute],
     results: Seq[Attribute],
     operatorId: String,
     child: LogicalPlan
 ) extends UnaryNode {
+
+  /** Where the keys are among the columns of `output`. */
+  def keyOrdinals(output: Seq[Attribute]): Seq[Int] =
+    keys.map(key => output.indexWhere(_.exprId == key.exprId))
 
   /** For the physical node, which Spark's tasks may take along: without the plan below it. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
@@ -33,7 +40,7 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs)
+  override def references: AttributeSet = AttributeSet(inputs ++ keys)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

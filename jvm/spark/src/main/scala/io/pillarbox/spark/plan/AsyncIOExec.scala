@@ -20,7 +20,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan)
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  @transient override lazy val references: AttributeSet = AttributeSet(inputs)
+  @transient override lazy val references: AttributeSet = node.references
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
@@ -38,10 +38,12 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan)
       CallIdentity.scope(spec, operatorId, sparkContext),
       DataTypeUtils.fromAttributes(child.output),
       inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
+      node.keyOrdinals(child.output),
       DataTypeUtils.fromAttributes(results),
       conf.sessionLocalTimeZone,
       conf.arrowUseLargeVarTypes,
       conf.arrowMaxRecordsPerBatch,
+      CallJournals.folder(node, session),
       metrics
     )
     child.execute().mapPartitionsWithIndex(task.run, preservesPartitioning = true)

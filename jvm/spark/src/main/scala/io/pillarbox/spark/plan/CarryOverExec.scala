@@ -46,7 +46,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  @transient override lazy val references: AttributeSet = AttributeSet(inputs)
+  @transient override lazy val references: AttributeSet = node.references
 
   override def requiredChildDistribution: Seq[Distribution] = UnspecifiedDistribution :: Nil
 
@@ -54,7 +54,7 @@ private[pillarbox] final case class CarryOverExec(
     UnknownPartitioning(stateInfo.fold(child.outputPartitioning.numPartitions)(_.numPartitions))
 
   override protected val pythonMetrics: Map[String, SQLMetric] =
-    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows
+    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows - CarryMetrics.JournalHits
 
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     CarryMetrics.descriptions.map { case (name, description) =>
@@ -166,10 +166,12 @@ private[pillarbox] final case class CarryOverExec(
     CallIdentity.scopeOfQuery(spec, operatorId, sparkContext),
     DataTypeUtils.fromAttributes(child.output),
     inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
+    node.keyOrdinals(child.output),
     DataTypeUtils.fromAttributes(results),
     conf.sessionLocalTimeZone,
     conf.arrowUseLargeVarTypes,
     conf.arrowMaxRecordsPerBatch,
+    CallJournals.folder(node, session),
     Map.empty
   )
 

@@ -1,5 +1,7 @@
 package io.pillarbox.spark.async.carry
 
+import io.pillarbox.spark.async.AsyncIOMetrics
+
 /** The names of the metrics that the operator has in a query's progress. */
 private[spark] object CarryMetrics {
   val Calls = "numCalls"
@@ -7,10 +9,13 @@ private[spark] object CarryMetrics {
   val Carried = "numRowsCarried"
   val Waiting = "numResultsWaiting"
 
+  val JournalHits: String = AsyncIOMetrics.JournalHits
+
   val descriptions: Seq[(String, String)] = Seq(
     Calls -> "number of calls started",
     InFlight -> "number of calls in flight at the end of the micro-batch",
     Carried -> "number of rows carried into the next micro-batch",
-    Waiting -> "number of results that the next micro-batch emits"
+    Waiting -> "number of results that the next micro-batch emits",
+    JournalHits -> "number of answers from the journal"
   )
 }

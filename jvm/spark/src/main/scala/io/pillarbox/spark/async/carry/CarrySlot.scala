@@ -57,7 +57,7 @@ private[carry] final class CarrySlot(
   private val calls = TaskCalls.of(task, context, error => processor.reportThrowable(error))
   private val operator = new AsyncWaitOperator(
     calls.function,
-    task.options(calls.gate),
+    task.options(calls.gate, calls.answers),
     executor,
     timers,
     this,

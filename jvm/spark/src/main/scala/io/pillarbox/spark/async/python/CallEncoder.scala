@@ -3,6 +3,7 @@ package io.pillarbox.spark.async.python
 import java.nio.ByteBuffer
 import java.util.{List => JList}
 
+import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
@@ -16,10 +17,13 @@ private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, ro
  *
  * @param view
  *   the columns of a row that are sent
+ * @param keys
+ *   name the calls, where the worker is to know
  */
 private[pillarbox] final class CallEncoder(
     schema: Schema,
     view: InternalRow => InternalRow,
+    keys: Option[InternalRow => CallKey] = None,
     size: FrameSize = FrameSize.of(null)
 ) extends AutoCloseable {
   private val writer = new ArrowBatchWriter(schema, size)
@@ -64,12 +68,22 @@ private[pillarbox] final class CallEncoder(
   private def add(call: PythonCall): Long = writer.write(view(call.row), ArrowBatchWriter.bytesOf(call.row))
 
   private def body(calls: JList[PythonCall]): Seq[ByteBuffer] =
-    CallEncoder.header(calls) +: writer.finishCheaply()
+    (CallEncoder.header(calls) +: keys.map(CallEncoder.keys(calls, _)).toSeq) ++ writer.finishCheaply()
 
   override def close(): Unit = writer.close()
 }
 
 private[pillarbox] object CallEncoder {
+
+  /** 16 bytes for each call, as they are written in hexadecimal. */
+  private def keys(calls: JList[PythonCall], keyOf: InternalRow => CallKey): ByteBuffer = {
+    val names = ByteBuffer.allocate(16 * calls.size)
+    calls.forEach { call =>
+      val key = keyOf(call.row)
+      names.putLong(key.high).putLong(key.low): Unit
+    }
+    names.flip()
+  }
 
   /** The ids and attempts of calls, as CALLS, GROUP and CANCEL frames begin. */
   def header(calls: JList[PythonCall]): ByteBuffer = {

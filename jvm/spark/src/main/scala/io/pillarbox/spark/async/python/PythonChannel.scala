@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
+import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.task.Uninterruptibly
 import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema
@@ -20,6 +21,8 @@ import org.apache.spark.sql.types.StructType
  *   the operator's options and the task's identity
  * @param inputView
  *   makes a function that picks the columns to send from a row; used by one thread
+ * @param callKeys
+ *   makes a function that names calls, if the worker is to know; used by one thread
  * @param artifactId
  *   the artifact set of a Connect session
  * @param maxRowsPerFrame
@@ -31,6 +34,7 @@ private[pillarbox] final case class ChannelSettings(
     initJson: String,
     inputSchema: Schema,
     inputView: () => InternalRow => InternalRow,
+    callKeys: () => Option[InternalRow => CallKey],
     resultArrowSchema: Schema,
     resultSchema: StructType,
     artifactId: Option[String],
@@ -136,7 +140,7 @@ private[pillarbox] final class PythonChannel(
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      () => new CallEncoder(settings.inputSchema, settings.inputView(), frameSize),
+      () => new CallEncoder(settings.inputSchema, settings.inputView(), settings.callKeys(), frameSize),
       settings.maxRowsPerFrame,
       (call, bytes) =>
         listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SQLExecution
@@ -10,8 +11,10 @@ import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
  *
  * @param plan
  *   the whole of the query's, analysed
+ * @param checkpoint
+ *   the query's folder
  */
-final case class MicroBatch(query: String, number: Long, plan: LogicalPlan)
+final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, checkpoint: Path)
 
 /** Written for Spark 4.2. */
 object MicroBatches {
@@ -21,5 +24,10 @@ object MicroBatches {
     for {
       id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
       batch <- Option(SQLExecution.getQueryExecution(id.toLong)).collect { case b: IncrementalExecution => b }
-    } yield MicroBatch(batch.queryId.toString, batch.currentBatchId, batch.analyzed)
+    } yield MicroBatch(
+      batch.queryId.toString,
+      batch.currentBatchId,
+      batch.analyzed,
+      new Path(batch.checkpointLocation).getParent
+    )
 }

@@ -1,0 +1,130 @@
+package io.pillarbox.async.journal
+
+import java.io.{FileNotFoundException, IOException}
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{ForkJoinPool, TimeUnit}
+
+import scala.collection.mutable
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+/**
+ * The answers in one folder, for all tasks of a process. Thread-safe.
+ *
+ * Guarantees: a record that was appended is found, by this process at once and by others when they `refresh`,
+ * unless its segment was deleted; nothing else is found. Writers don't disturb each other, whoever they are:
+ * each has segments of its own. Of several records of a key the one with the latest time counts, and this
+ * process's own before others'.
+ */
+private[journal] final class Journal(files: JournalFiles, limits: JournalLimits, nanoTime: () => Long) {
+  import Journal._
+
+  private val index = new JournalIndex
+  private val segments = mutable.ArrayBuffer.empty[Segment]
+  private val writer = new SegmentWriter(
+    files,
+    limits,
+    name => addSegment(new Segment(name, isOwn = true)),
+    (key, timeMs, segment, offset) => index.put(key, timeMs, segment, offset, isNewest = true)
+  )
+  private val refreshing = new Object
+  private val isAsked = new AtomicBoolean
+  @volatile private var nextRefresh = nanoTime()
+
+  def size: Int = index.size
+
+  /** Reads what others have written since the last time. */
+  @throws[IOException]
+  def refresh(): Unit = refreshing.synchronized {
+    val start = nanoTime()
+    readNew()
+    val end = nanoTime()
+    nextRefresh = end + math.max(RefreshNanos, RestShare * (end - start))
+  }
+
+  /** Does so on another thread, if that was not done lately. Never blocks. */
+  def refreshSoon(): Unit = if (nanoTime() - nextRefresh >= 0 && isAsked.compareAndSet(false, true))
+    ForkJoinPool.commonPool.execute { () =>
+      try refresh()
+      catch { case NonFatal(e) => log.warn("What others write to a journal can't be read for now", e) }
+      finally isAsked.set(false)
+    }
+
+  private def readNew(): Unit = {
+    val own = writer.currentName
+    val found = files.list().filter(file => SegmentFormat.isName(file.name))
+    // Somebody has deleted it. What goes there now would be lost.
+    if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own) writer.abandon()
+    val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
+    found.sortBy(_.name).foreach { file =>
+      val segment = known.getOrElse(file.name, newSegment(file.name))
+      if (!segment.isOwn && segment.readTo != file.length) read(segment)
+    }
+  }
+
+  private def newSegment(name: String): Segment = segments.synchronized {
+    // One of this process may have come meanwhile.
+    segments.find(_.name == name).getOrElse {
+      val segment = new Segment(name, isOwn = false)
+      segment.number = addSegment(segment)
+      segment
+    }
+  }
+
+  private def addSegment(segment: Segment): Int = segments.synchronized {
+    segments += segment
+    segments.size - 1
+  }
+
+  private def read(segment: Segment): Unit =
+    try
+      Using.resource(files.open(segment.name)) { in =>
+        segment.readTo = new SegmentScan(in, segment.name).run(segment.readTo) { (key, timeMs, offset) =>
+          index.put(key, timeMs, segment.number, offset, isNewest = false)
+        }
+      }
+    catch {
+      // It was deleted, which is allowed at any time.
+      case _: FileNotFoundException => ()
+    }
+
+  /** Null if there is no record of the key. */
+  def find(key: CallKey): RecordPlace = index.find(key)
+
+  def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)
+
+  /** Makes sure that records can be written. */
+  @throws[IOException]
+  def open(): Unit = writer.open()
+
+  /** Appends the records. What can't be kept throws. */
+  @throws[IOException]
+  def append(records: RecordBuffer): Unit = writer.append(records)
+
+  def newReader(): SegmentReader = new SegmentReader(files)
+
+  /** No task has it for now. */
+  @throws[IOException]
+  def rest(): Unit = writer.rest()
+
+  @throws[IOException]
+  def close(): Unit = writer.close()
+
+  /** `readTo`: where the last whole record that was read ends. */
+  private final class Segment(val name: String, val isOwn: Boolean) {
+    var number = 0
+    var readTo = 0L
+  }
+}
+
+private object Journal {
+  private val log = LoggerFactory.getLogger(classOf[Journal])
+
+  /** A task that finds nothing learns within this time what others have written. */
+  private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
+
+  /** Of the time, at most one part in a hundred goes into looking. */
+  private final val RestShare = 100L
+}

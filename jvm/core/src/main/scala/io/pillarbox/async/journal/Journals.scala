@@ -1,0 +1,140 @@
+package io.pillarbox.async.journal
+
+import java.io.IOException
+import java.util.concurrent.TimeUnit
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+/**
+ * The journals of a process, each by the path of its folder. Thread-safe.
+ *
+ * A journal that no task has any more is kept for some minutes, so that the next micro-batch need not read it
+ * again.
+ *
+ * @param nanoTime
+ *   from an arbitrary origin
+ * @param timeMs
+ *   the time that records get, and that their age is judged by
+ */
+private[pillarbox] final class Journals(
+    nanoTime: () => Long,
+    timeMs: () => Long,
+    limits: JournalLimits = JournalLimits()
+) {
+  import Journals._
+
+  private val open = mutable.HashMap.empty[String, Shared]
+
+  /**
+   * The journal at `path`, with all that was written to it up to now.
+   *
+   * @param ttlMs
+   *   records that are as old, or older, or that come from a future as far away, don't count; 0 for none
+   */
+  @throws[IOException]
+  def hold(path: String, ttlMs: Long, files: => JournalFiles): HeldJournal = {
+    val shared = take(path, files)
+    try {
+      shared.journal.refresh()
+      new HeldJournal(shared.journal, ttlMs, timeMs, () => release(shared))
+    } catch {
+      case e: Throwable =>
+        release(shared)
+        throw e
+    }
+  }
+
+  private def take(path: String, files: => JournalFiles): Shared = synchronized {
+    forgetUnused()
+    val shared = open.getOrElseUpdate(path, new Shared(new Journal(files, limits, nanoTime)))
+    shared.holders += 1
+    shared
+  }
+
+  private def release(shared: Shared): Unit = {
+    val isLast = synchronized {
+      shared.holders -= 1
+      shared.releasedNanos = nanoTime()
+      shared.holders == 0
+    }
+    if (isLast) shared.journal.rest()
+  }
+
+  private def forgetUnused(): Unit = {
+    val now = nanoTime()
+    val unused = open.filter { case (_, shared) =>
+      shared.holders == 0 && now - shared.releasedNanos >= KeepNanos
+    }
+    unused.foreach { case (path, shared) =>
+      open.remove(path)
+      try shared.journal.close()
+      catch { case NonFatal(e) => log.warn("Could not close the journal {}", path, e) }
+    }
+  }
+}
+
+private[pillarbox] object Journals {
+  private val log = LoggerFactory.getLogger(classOf[Journals])
+  private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
+
+  /** Those of this process. */
+  val ofProcess: Journals = new Journals(() => System.nanoTime(), () => System.currentTimeMillis())
+
+  private final class Shared(val journal: Journal) {
+    var holders = 0
+    var releasedNanos = 0L
+  }
+}
+
+/** A task's hold on a journal. One thread at a time. */
+private[pillarbox] final class HeldJournal private[journal] (
+    journal: Journal,
+    ttlMs: Long,
+    timeMs: () => Long,
+    release: () => Unit
+) extends AutoCloseable {
+  private val reader = journal.newReader()
+  private val records = new RecordBuffer
+  private var isHeld = true
+
+  /**
+   * The payload of the key's record, or null if there is none that counts. What another process has written
+   * lately is found about a second later.
+   */
+  def find(key: CallKey): Array[Byte] = {
+    val place = journal.find(key)
+    if (place != null && counts(place.timeMs))
+      reader.payload(journal.nameOf(place.segment), place.offset, key)
+    else {
+      journal.refreshSoon()
+      null
+    }
+  }
+
+  /** By distance: a clock that was set back must not let records live for ever. */
+  private def counts(written: Long): Boolean = ttlMs == 0 || math.abs(timeMs() - written) < ttlMs
+
+  /** Throws if nothing can be written. */
+  @throws[IOException]
+  def open(): Unit = journal.open()
+
+  /** Adds a record, which `flush` writes. */
+  def add(key: CallKey, payload: Array[Byte], length: Int): Unit = records.add(key, timeMs(), payload, length)
+
+  /** Writes what was added; nothing of it counts if it throws. */
+  @throws[IOException]
+  def flush(): Unit = if (!records.isEmpty)
+    try journal.append(records)
+    finally records.clear()
+
+  /** What was added and not flushed is dropped. Idempotent. */
+  @throws[IOException]
+  override def close(): Unit = if (isHeld) {
+    isHeld = false
+    reader.close()
+    release()
+  }
+}

@@ -1,0 +1,158 @@
+package io.pillarbox.async.journal
+
+import java.io.IOException
+import java.util.concurrent.{CompletableFuture, TimeUnit}
+
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+/**
+ * Writes records to segments of its own, one after the other. Thread-safe.
+ *
+ * A segment in which a write failed is never written to again, since there may be half a record at its end.
+ *
+ * @param onSegment
+ *   gives a new segment its number
+ * @param onRecord
+ *   told of each record, with its segment and place, once it can be read
+ */
+private[journal] final class SegmentWriter(
+    files: JournalFiles,
+    limits: JournalLimits,
+    onSegment: String => Int,
+    onRecord: (CallKey, Long, Int, Long) => Unit
+) {
+  import SegmentWriter._
+
+  /** Null if there is none to write to. */
+  private var current: Segment = _
+
+  /** Why answers that were taken could not be kept after all; null if all were. */
+  private var lost: IOException = _
+
+  /** Makes sure that there is a segment to write to. */
+  @throws[IOException]
+  def open(): Unit = synchronized {
+    throwLost()
+    if (current == null) current = start()
+  }
+
+  private def start(): Segment = {
+    val name = SegmentFormat.newName()
+    val out = files.create(name)
+    try {
+      out.write(SegmentFormat.header, 0, SegmentFormat.HeaderSize)
+      new Segment(name, out, out.persist())
+    } catch {
+      case e: Throwable =>
+        closeQuietly(out, name)
+        throw e
+    }
+  }
+
+  /** Appends the records; they outlive the process when it returns, or a flush interval later. */
+  @throws[IOException]
+  def append(records: RecordBuffer): Unit = synchronized {
+    open()
+    val segment = current
+    try {
+      segment.out.write(records.bytes, 0, records.size)
+      if (segment.persists) segment.out.persist(): Unit
+      records.foreach { (key, timeMs, start) => segment.add(key, timeMs, start) }
+      segment.size += records.size
+      if (segment.persists) segment.tell() else rollLater(segment)
+      if (segment.size >= limits.segmentBytes) roll()
+    } catch {
+      case e: Throwable =>
+        if (current eq segment) abandon()
+        throw e
+    }
+  }
+
+  private def rollLater(segment: Segment): Unit = if (!segment.willRoll) {
+    segment.willRoll = true
+    CompletableFuture
+      .delayedExecutor(limits.flushIntervalMs, TimeUnit.MILLISECONDS)
+      .execute(() => synchronized(if (current eq segment) rollOrRemember()))
+  }
+
+  private def rollOrRemember(): Unit =
+    try roll()
+    catch { case e: IOException => lost = e }
+
+  private def throwLost(): Unit = if (lost != null) {
+    val failure = lost
+    lost = null
+    throw failure
+  }
+
+  /** Ends the segment: what is in it outlives the process now, wherever it is. */
+  @throws[IOException]
+  private def roll(): Unit = {
+    val segment = current
+    current = null
+    segment.out.close()
+    segment.tell()
+    if (segment.size == SegmentFormat.HeaderSize) deleteQuietly(segment.name)
+  }
+
+  /** Nobody needs this writer for now. Where files are only safe once they are closed, they are. */
+  @throws[IOException]
+  def rest(): Unit = synchronized {
+    if (current != null && !current.persists) roll()
+    throwLost()
+  }
+
+  /** The segment that is written to, if there is one that others can see. */
+  def currentName: Option[String] = synchronized(Option(current).filter(_.persists).map(_.name))
+
+  /** Writes no more to the present segment. */
+  def abandon(): Unit = synchronized {
+    val segment = current
+    current = null
+    if (segment != null) closeQuietly(segment.out, segment.name)
+  }
+
+  @throws[IOException]
+  def close(): Unit = synchronized(if (current != null) roll())
+
+  private def closeQuietly(out: JournalOutput, name: String): Unit =
+    try out.close()
+    catch { case NonFatal(e) => log.warn("Could not close segment {} of a journal", name, e) }
+
+  private def deleteQuietly(name: String): Unit =
+    try files.delete(name)
+    catch { case NonFatal(e) => log.warn("Could not delete segment {}, which is empty", name, e) }
+
+  /** `persists`: whether what is written to it is safe before it is closed. */
+  private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean) {
+    private val number = onSegment(name)
+    private val untold = scala.collection.mutable.ArrayBuffer.empty[(CallKey, Long, Long)]
+    var size: Long = SegmentFormat.HeaderSize.toLong
+    var willRoll = false
+
+    def add(key: CallKey, timeMs: Long, start: Int): Unit = untold += ((key, timeMs, size + start))
+
+    /** Its records can be read now. */
+    def tell(): Unit = {
+      untold.foreach { case (key, timeMs, offset) => onRecord(key, timeMs, number, offset) }
+      untold.clear()
+    }
+  }
+}
+
+private object SegmentWriter {
+  private val log = LoggerFactory.getLogger(classOf[SegmentWriter])
+}
+
+/**
+ * @param segmentBytes
+ *   a segment that is larger gets a successor
+ * @param flushIntervalMs
+ *   where files are only safe once they are closed, a segment is closed after this time
+ */
+private[pillarbox] final case class JournalLimits(
+    segmentBytes: Long = 64L << 20,
+    flushIntervalMs: Long = 5000L
+)

@@ -1,0 +1,64 @@
+package io.pillarbox.spark.async
+
+import java.io.{EOFException, FileNotFoundException}
+import java.nio.file.Paths
+
+import io.pillarbox.async.journal._
+import io.pillarbox.spark.checkpoint.StateFiles
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{ChecksumFileSystem, FileSystem, Path}
+
+/**
+ * A journal's folder on any file system of Hadoop's. What was written is safe at once where streams have
+ * `hflush` (HDFS), else when its file is closed (object stores).
+ */
+private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration) extends JournalFiles {
+
+  private lazy val fs: FileSystem = folder.getFileSystem(conf) match {
+    // Its last bytes wait for their checksum, and records have their own.
+    case checked: ChecksumFileSystem => checked.getRawFileSystem
+    case other => other
+  }
+
+  override def list(): Seq[JournalFile] =
+    try
+      fs.listStatus(folder)
+        .toSeq
+        .filter(_.isFile)
+        .map(status => JournalFile(status.getPath.getName, status.getLen))
+    catch { case _: FileNotFoundException => Nil }
+
+  override def open(name: String): JournalInput = new JournalInput {
+    private val in = fs.open(new Path(folder, name))
+
+    override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int =
+      try in.read(position, into, offset, length)
+      catch { case _: EOFException => -1 }
+
+    override def close(): Unit = in.close()
+  }
+
+  override def create(name: String): JournalOutput = new JournalOutput {
+    private val out = fs.create(new Path(folder, name), false)
+    private val persists = out.hasCapability("hflush")
+
+    override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = out.write(bytes, offset, length)
+
+    override def persist(): Boolean = {
+      if (persists) out.hflush()
+      persists
+    }
+
+    override def close(): Unit = out.close()
+  }
+
+  override def delete(name: String): Unit = fs.delete(new Path(folder, name), false): Unit
+}
+
+private[async] object HadoopJournalFiles {
+
+  /** With the means of the local file system where the folder is there. */
+  def in(folder: Path, conf: Configuration): JournalFiles =
+    if (StateFiles.isPlainLocal(folder, conf)) new LocalJournalFiles(Paths.get(folder.toUri))
+    else new HadoopJournalFiles(folder, conf)
+}

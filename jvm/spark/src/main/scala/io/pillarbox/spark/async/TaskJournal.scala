@@ -1,0 +1,81 @@
+package io.pillarbox.spark.async
+
+import java.io.IOException
+import java.util.{Collection => JCollection}
+
+import io.pillarbox.async.journal.{CallJournal, CallKey, HeldJournal, Journals}
+import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.UserErrors
+import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * Where answers are kept.
+ *
+ * @param path
+ *   with its scheme, the same for all executors
+ */
+private[pillarbox] final case class JournalFolder(
+    path: String,
+    configuration: Broadcast[SerializableConfiguration]
+)
+
+/**
+ * A task's answers, in the journal that it shares with the others of its process. Mailbox thread only.
+ *
+ * Fails the task, naming the folder, where the journal can't be read or written: before a call, or else
+ * before the rows of the answers that could not be kept leave.
+ */
+private[async] final class TaskJournal(task: AsyncIOTask, folder: JournalFolder)
+    extends CallJournal[InternalRow]
+    with AutoCloseable {
+  import TaskJournal._
+
+  private val codec = new AnswerCodec(task.spec.returns, task.resultSchema)
+
+  /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
+  private val unsafeAttempt =
+    task.spec.retry.filter(_.refusesResults).fold(Int.MaxValue)(_.maxAttempts)
+
+  private val held: HeldJournal = failing(Read) {
+    Journals.ofProcess.hold(
+      folder.path,
+      task.spec.journalTtlMs,
+      HadoopJournalFiles.in(new Path(folder.path), folder.configuration.value.value)
+    )
+  }
+
+  override def find(key: CallKey): JCollection[InternalRow] = {
+    val bytes = held.find(key)
+    if (bytes == null) null else codec.decode(bytes)
+  }
+
+  override def willCall(): Unit = failing(Written)(held.open())
+
+  override def keep(key: CallKey, attempt: Int, rows: JCollection[InternalRow]): Unit =
+    if (attempt < unsafeAttempt) {
+      codec.encode(rows)
+      held.add(key, codec.bytes, codec.length)
+    }
+
+  override def flush(): Unit = failing(Written)(held.flush())
+
+  override def close(): Unit = failing(Written)(held.close())
+
+  private def failing[T](what: String)(body: => T): T =
+    try body
+    catch {
+      case problem: IOException =>
+        val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName)
+        val parameters = Seq("path" -> folder.path, "what" -> what, "reason" -> reason)
+        throw UserErrors.failure(FailureReport.of(Failed, task.spec.operator, parameters: _*), problem)
+    }
+}
+
+private object TaskJournal {
+  private final val Failed = "JOURNAL_FAILED"
+  private final val Read = "read"
+  private final val Written = "written"
+}

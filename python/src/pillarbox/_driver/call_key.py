@@ -1,0 +1,40 @@
+"""What names the calls of an ``async_io`` that keeps or shares answers, checked before any work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._arrow.schema import find_column
+from .._async.options import AsyncOptions
+from .._base.checks import needs_other
+from .._keyed.input_columns import has_equality
+from ..errors import error
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def check_call_key(
+    options: AsyncOptions,
+    schema: StructType,
+    inputs: StructType,
+    streaming: bool,
+    case_sensitive: bool,
+) -> None:
+    """Raises ``InvalidOption`` and ``InvalidSchema`` for what the input can't give."""
+    if options.journal is True and not streaming:
+        advice = "Pass the path of a folder that all executors reach."
+        raise needs_other("journal", True, "on a batch DataFrame, which has no checkpoint", advice)
+    if not options.has_journal and not options.share_calls:
+        return
+    columns = inputs.fields
+    if options.key_columns is not None:
+        unknown = "UNKNOWN_CALL_KEY_COLUMN"
+        columns = [
+            find_column(schema, name, "call_key", unknown, case_sensitive)
+            for name in options.key_columns
+        ]
+    for column in columns:
+        if not has_equality(column.dataType):
+            data_type = column.dataType.simpleString()
+            raise error("CALL_KEY_WITHOUT_EQUALITY", column=column.name, data_type=data_type)

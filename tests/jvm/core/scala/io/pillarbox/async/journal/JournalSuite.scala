@@ -1,0 +1,354 @@
+package io.pillarbox.async.journal
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.util.concurrent.TimeUnit
+
+import scala.collection.mutable
+
+import org.scalacheck.Gen
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+/** Answers in a folder: what is found, by whom, and after what. */
+class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(20, Seconds))
+  override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 200)
+
+  private final class Fixture(val files: JournalFiles, limits: JournalLimits = JournalLimits()) {
+    var now = 1000L
+    @volatile var nanos = 0L
+
+    /** Another process. */
+    def process(): Journals = new Journals(() => nanos, () => now, limits)
+
+    def hold(journals: Journals, ttlMs: Long = 0L): HeldJournal = journals.hold("here", ttlMs, files)
+  }
+
+  private def memory(persists: Boolean = true) = new MemoryJournalFiles(persists)
+
+  private def key(n: Int) = CallKey(n * 0x9e3779b97f4a7c15L, n.toLong)
+
+  private def put(journal: HeldJournal, n: Int, text: String): Unit = {
+    journal.open()
+    val bytes = text.getBytes(UTF_8)
+    journal.add(key(n), bytes ++ Array[Byte](1, 2, 3), bytes.length)
+    journal.flush()
+  }
+
+  private def found(journal: HeldJournal, n: Int): Option[String] =
+    Option(journal.find(key(n))).map(new String(_, UTF_8))
+
+  private def withFolder(test: Path => Unit): Unit = {
+    val folder = Files.createTempDirectory("journal")
+    try test(folder)
+    finally {
+      Files.walk(folder).sorted(java.util.Comparator.reverseOrder()).forEach(Files.delete(_))
+    }
+  }
+
+  private sealed trait Op
+  private case class Put(process: Int, key: Int, size: Int) extends Op
+  private case class Reopen(process: Int) extends Op
+  private case class Crash(process: Int) extends Op
+  private case class Wait(ms: Long) extends Op
+
+  private val op: Gen[Op] = Gen.frequency(
+    10 -> Gen.zip(Gen.choose(0, 2), Gen.choose(0, 30), Gen.choose(0, 20000)).map((Put.apply _).tupled),
+    4 -> Gen.choose(0, 2).map(Reopen(_)),
+    1 -> Gen.choose(0, 2).map(Crash(_)),
+    2 -> Gen.choose(1L, 30L).map(Wait(_))
+  )
+
+  test("processes that write, come again and are killed at random find all that there is") {
+    forAll(Gen.listOfN(60, op), Gen.oneOf(0L, 100L)) { (ops, ttlMs) =>
+      val f = new Fixture(memory(), JournalLimits(segmentBytes = 50000L))
+      val processes = Array.fill(3)(f.process())
+      val held = processes.map(f.hold(_, ttlMs))
+      val written = mutable.Map.empty[Int, (String, Long)]
+      def expected(n: Int) =
+        written.get(n).filter(_ => ttlMs == 0 || f.now - written(n)._2 < ttlMs).map(_._1)
+      ops.zipWithIndex.foreach { case (op, i) =>
+        f.now += 1
+        op match {
+          case Put(process, n, size) =>
+            val text = s"$i-" + "x" * size
+            put(held(process), n, text)
+            written(n) = (text, f.now)
+            assert(found(held(process), n).contains(text))
+          case Reopen(process) =>
+            held(process).close()
+            held(process) = f.hold(processes(process), ttlMs)
+            (0 to 30).foreach(n => assert(found(held(process), n) == expected(n)))
+          case Crash(process) =>
+            processes(process) = f.process()
+            held(process) = f.hold(processes(process), ttlMs)
+            (0 to 30).foreach(n => assert(found(held(process), n) == expected(n)))
+          case Wait(ms) => f.now += ms
+        }
+      }
+    }
+  }
+
+  test("of a segment that was cut anywhere, the whole records count, and new ones go elsewhere") {
+    val f = new Fixture(memory())
+    val writer = f.hold(f.process())
+    val sizes = mutable.Buffer(SegmentFormat.HeaderSize)
+    (1 to 4).foreach { n =>
+      put(writer, n, s"answer $n" * n)
+      sizes += f.files.list().head.length.toInt
+    }
+    val (name, bytes) = f.files.asInstanceOf[MemoryJournalFiles].contents.head
+    (0 to bytes.length).foreach { cut =>
+      val files = memory()
+      files.put(name, bytes.take(cut))
+      val again = new Fixture(files)
+      val held = again.hold(again.process())
+      (1 to 4).foreach { n =>
+        assert(found(held, n) == Option.when(cut >= sizes(n))(s"answer $n" * n), s"cut at $cut")
+      }
+      put(held, 9, "new")
+      val third = again.hold(again.process())
+      assert(found(third, 9).contains("new"))
+      assert(files.contents(name).length == cut)
+    }
+  }
+
+  test("a byte that is damaged never makes another answer of one") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    (1 to 3).foreach(n => put(writer, n, s"answer $n"))
+    val (name, bytes) = files.contents.head
+    bytes.indices.filterNot(8 until 12 contains _).foreach { at =>
+      val damaged = bytes.clone()
+      damaged(at) = (damaged(at) ^ 0x41).toByte
+      files.put(name, damaged)
+      val held = f.hold(f.process())
+      (1 to 3).foreach(n => assert(found(held, n).forall(_ == s"answer $n")))
+      // It was sound when its place was learned.
+      (1 to 3).foreach(n => assert(found(writer, n).forall(_ == s"answer $n")))
+    }
+  }
+
+  test("a segment of a newer format is refused, as its answers would be paid for again") {
+    val files = memory()
+    files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, 2))
+    val f = new Fixture(files)
+    assert(intercept[IOException](f.hold(f.process())).getMessage.contains("version 2"))
+  }
+
+  test("a file of somebody else in the folder is left alone") {
+    val files = memory()
+    files.put("notes.calls", "something else".getBytes(UTF_8))
+    files.put("README", Array.emptyByteArray)
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    put(held, 1, "one")
+    assert(found(held, 1).contains("one") && files.contents.size == 3)
+  }
+
+  test(
+    "an answer does not count from when it is as old as the time to live, which is judged when it is read"
+  ) {
+    val f = new Fixture(memory())
+    val process = f.process()
+    val (short, long, ever) = (f.hold(process, 10), f.hold(process, 20), f.hold(process))
+    put(short, 1, "one")
+    f.now += 9
+    assert(found(short, 1).contains("one"))
+    f.now += 1
+    assert(found(short, 1).isEmpty && found(long, 1).contains("one"))
+    f.now += 10000
+    assert(found(long, 1).isEmpty && found(ever, 1).contains("one"))
+  }
+
+  test("a clock that was set back loses no answer at once, and lets none live for ever") {
+    val f = new Fixture(memory())
+    val held = f.hold(f.process(), 100)
+    put(held, 1, "one")
+    f.now -= 50
+    assert(found(held, 1).contains("one"))
+    f.now -= 50
+    assert(found(held, 1).isEmpty)
+    put(held, 1, "again")
+    assert(found(held, 1).contains("again"))
+    assert(found(f.hold(f.process()), 1).contains("one"))
+  }
+
+  test("an answer whose segment was deleted is no longer there, and others are") {
+    val files = memory()
+    val f = new Fixture(files)
+    val first = f.hold(f.process())
+    put(first, 1, "one")
+    val second = f.hold(f.process())
+    put(second, 2, "two")
+    val third = f.hold(f.process())
+    files.contents.keys.foreach { name =>
+      if (!new String(files.contents(name), UTF_8).contains("two")) files.delete(name)
+    }
+    assert(found(third, 1).isEmpty && found(third, 2).contains("two"))
+  }
+
+  test("a process whose own segment was deleted writes to a new one when a task comes") {
+    val files = memory()
+    val f = new Fixture(files)
+    val process = f.process()
+    put(f.hold(process), 1, "one")
+    files.contents.keys.foreach(files.delete)
+    val held = f.hold(process)
+    assert(found(held, 1).isEmpty)
+    put(held, 2, "two")
+    assert(found(f.hold(f.process()), 2).contains("two"))
+  }
+
+  test("a write that failed half way spoils nothing that was written before or after it") {
+    val files = memory()
+    val f = new Fixture(files)
+    val process = f.process()
+    val held = f.hold(process)
+    put(held, 1, "one")
+    files.room = 20
+    assert(intercept[IOException](put(held, 2, "two")).getMessage == "no room")
+    assert(found(held, 2).isEmpty)
+    intercept[IOException](held.open())
+    files.room = Long.MaxValue
+    put(held, 3, "three")
+    for (journal <- Seq(held, f.hold(process), f.hold(f.process())))
+      assert((1 to 3).map(found(journal, _)) == Seq(Some("one"), None, Some("three")))
+  }
+
+  test("a folder that can't be written to fails before a call, and can still be read") {
+    val files = memory()
+    val f = new Fixture(files)
+    put(f.hold(f.process()), 1, "one")
+    files.isReadOnly = true
+    val held = f.hold(f.process())
+    assert(found(held, 1).contains("one"))
+    assert(intercept[IOException](held.open()).getMessage == "read-only")
+  }
+
+  test("where files are safe once they are closed, a segment lasts for an interval at most") {
+    val files = memory(persists = false)
+    val f = new Fixture(files, JournalLimits(flushIntervalMs = 50))
+    val held = f.hold(f.process())
+    put(held, 1, "one")
+    eventually(assert(found(f.hold(f.process()), 1).contains("one")))
+    assert(found(held, 1).contains("one"))
+    put(held, 2, "two")
+    eventually(assert(found(f.hold(f.process()), 2).contains("two")))
+    assert(files.contents.size == 2)
+  }
+
+  test("where files are safe once they are closed, the last task of a process closes them") {
+    val files = memory(persists = false)
+    val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
+    val process = f.process()
+    val (first, second) = (f.hold(process), f.hold(process))
+    put(first, 1, "one")
+    put(second, 2, "two")
+    first.close()
+    assert(files.contents.isEmpty)
+    second.close()
+    val held = f.hold(f.process())
+    assert(found(held, 1).contains("one") && found(held, 2).contains("two"))
+    held.open()
+    held.close()
+    assert(files.contents.size == 1, "a segment without a record is not kept")
+  }
+
+  test("an interval whose segment can't be closed fails the next write, or the end of the task") {
+    val files = new MemoryJournalFiles(persists = false)
+    val failing = new JournalFiles {
+      override def list() = files.list()
+      override def open(name: String) = files.open(name)
+      override def delete(name: String) = files.delete(name)
+      override def create(name: String) = {
+        val out = files.create(name)
+        new JournalOutput {
+          override def write(bytes: Array[Byte], offset: Int, length: Int) = out.write(bytes, offset, length)
+          override def persist() = false
+          override def close() = throw new IOException("not closed")
+        }
+      }
+    }
+    val f = new Fixture(failing, JournalLimits(flushIntervalMs = 10))
+    val held = f.hold(f.process())
+    put(held, 1, "one")
+    eventually(assert(intercept[IOException](held.open()).getMessage == "not closed"))
+    put(held, 1, "one")
+    assert(intercept[IOException](held.close()).getMessage == "not closed")
+  }
+
+  test("a journal that nobody uses is forgotten after a while, and read again") {
+    val files = memory()
+    val f = new Fixture(files)
+    val process = f.process()
+    val held = f.hold(process)
+    put(held, 1, "one")
+    held.close()
+    f.nanos += TimeUnit.MINUTES.toNanos(11)
+    process.hold("elsewhere", 0L, memory()).close()
+    val again = f.hold(process)
+    assert(found(again, 1).contains("one"))
+    put(again, 2, "two")
+    assert(files.contents.size == 2)
+  }
+
+  test("a task learns of what another process writes while both run") {
+    val f = new Fixture(memory())
+    val (first, second) = (f.hold(f.process()), f.hold(f.process()))
+    put(first, 1, "one")
+    assert(found(second, 1).isEmpty)
+    f.nanos += TimeUnit.SECONDS.toNanos(2)
+    eventually(assert(found(second, 1).contains("one")))
+  }
+
+  test("the local file system: two processes, a folder that is missing, a file in its place") {
+    withFolder { folder =>
+      val f = new Fixture(new LocalJournalFiles(folder.resolve("a/b")))
+      val (first, second) = (f.process(), f.process())
+      val held = f.hold(first)
+      assert(found(held, 1).isEmpty)
+      (1 to 2000).foreach(n => put(held, n, s"answer $n"))
+      val other = f.hold(second)
+      assert((1 to 2000).forall(n => found(other, n).contains(s"answer $n")))
+      assert((1 to 2000).reverse.forall(n => found(other, n).contains(s"answer $n")))
+      put(other, 3000, "of another")
+      assert(found(f.hold(first), 3000).contains("of another"))
+      val blocked = new Fixture(new LocalJournalFiles(Files.createFile(folder.resolve("file"))))
+      intercept[IOException](blocked.hold(blocked.process()))
+    }
+  }
+
+  test("an interrupted task harms no other task's journal") {
+    withFolder { folder =>
+      val f = new Fixture(new LocalJournalFiles(folder))
+      val process = f.process()
+      val (first, second) = (f.hold(process), f.hold(process))
+      Thread.currentThread().interrupt()
+      try {
+        put(first, 1, "one")
+        assert(found(first, 1).contains("one"))
+      } finally assert(Thread.interrupted())
+      put(second, 2, "two")
+      assert(found(second, 1).contains("one") && found(second, 2).contains("two"))
+    }
+  }
+
+  test("the index finds each of many keys, and no other") {
+    val index = new JournalIndex
+    (1 to 100000).foreach(n => index.put(key(n), n.toLong, n % 1000, n.toLong, isNewest = false))
+    assert(index.size == 100000)
+    (1 to 100000).foreach(n => assert(index.find(key(n)) == RecordPlace(n.toLong, n % 1000, n.toLong)))
+    assert((100001 to 100100).forall(n => index.find(key(n)) == null))
+    index.put(key(1), 0L, 7, 8L, isNewest = false)
+    assert(index.find(key(1)).timeMs == 1L)
+    index.put(key(1), 0L, 7, 8L, isNewest = true)
+    assert(index.find(key(1)) == RecordPlace(0L, 7, 8L) && index.size == 100000)
+  }
+}
