@@ -62,6 +62,8 @@ class AsyncOptions:
     call_key: str | Sequence[str] | None = None
     journal_ttl: Duration | None = None
     share_calls: bool = False
+    by: str | Sequence[str] | None = None
+    per_key: int | None = None
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -85,6 +87,28 @@ class AsyncOptions:
         self._check_batch()
         self._check_carry_over()
         self._check_journal()
+        self._check_by()
+
+    def _check_by(self) -> None:
+        if self.per_key is not None:
+            check_count("per_key", self.per_key)
+            if self.by is None:
+                advice = "Name the columns of the key in by, or leave per_key out."
+                raise needs_other("per_key", self.per_key, "without by", advice)
+        if self.by is None:
+            return
+        column_names("by", self.by)
+        if self.carry_over:
+            advice = "Leave one of them out."
+            raise needs_other("by", self.by, "with carry_over, which has no shuffle", advice)
+        if not self.ordered and self.per_key is None:
+            advice = "Use ordered=True for an order within each key, or give per_key."
+            raise needs_other("by", self.by, "with ordered=False and without per_key", advice)
+
+    @property
+    def by_columns(self) -> tuple[str, ...]:
+        """The names of the columns of the key; none if there is no key."""
+        return () if self.by is None else column_names("by", self.by)
 
     def _check_journal(self) -> None:
         check_flag("share_calls", self.share_calls)
@@ -197,6 +221,7 @@ class AsyncOptions:
             "max_lag_ms": self.max_lag_ms,
             "max_carried": self.max_carried,
             "slots": self.slots,
+            "per_key": self.per_key,
             "journal": self._journal_path(),
             "journal_ttl_ms": self.journal_ttl_ms,
             "share_calls": self.share_calls,
@@ -225,6 +250,9 @@ def refuse_for_python(options: AsyncOptions) -> None:
     for option in ("max_concurrency", "rate_limit"):
         if getattr(options, option) is not None:
             raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
+    if options.by is not None:
+        reason = "a Python worker is given its rows a batch at a time and keeps no order by key"
+        raise error("OPTION_NEEDS_JVM_ENGINE", option="by", reason=reason)
     if options.carry_over:
         reason = "a Python worker ends its calls with its task"
         raise error("OPTION_NEEDS_JVM_ENGINE", option="carry_over", reason=reason)

@@ -22,6 +22,7 @@ from ..retry import Retry
 from .call_key import check_call_key
 from .engine import on_jvm_if_there, require_jvm
 from .identity import identify
+from .keys import key_columns
 from .specs import AsyncSpec
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def async_io(
     call_key: str | Sequence[str] | None = None,
     journal_ttl: Duration | None = None,
     share_calls: bool = False,
+    by: str | Sequence[str] | None = None,
+    per_key: int | None = None,
     name: str | None = None,
     engine: Engine = "auto",
 ) -> DataFrame:
@@ -119,6 +122,9 @@ def async_io(
         that are equal in them have one answer.
     journal_ttl: how long answers in the journal count; by default for ever.
     share_calls: rows with one key that are in flight in one task share one call. Engine "jvm" only.
+    by: columns of a key. Rows are shuffled by it, as in :func:`process_keyed`, and ``ordered``
+        means within a key: rows of other keys pass. Engine "jvm" only.
+    per_key: with by, how many calls of a key are in flight at a time.
     name: what plans, metrics and messages call this operator; by default the function's name.
     engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
         Connect), or "auto": "jvm" where the jar is loaded.
@@ -151,6 +157,8 @@ def async_io(
         call_key=call_key,
         journal_ttl=journal_ttl,
         share_calls=share_calls,
+        by=by,
+        per_key=per_key,
         name=name_of(function) if name is None else name,
     )
     return _plan(df, function, resource, returns, options, engine)
@@ -180,6 +188,7 @@ def _plan(
     added = columns if options.on_error == "raise" else as_nullable(columns)
     output = output_schema(schema, added, error_column, sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
+    by = key_columns(schema, options.by_columns, sensitive)
     on_jvm = _runs_on_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
     asked: Command | JvmFunction
@@ -206,7 +215,7 @@ def _plan(
     from . import jvm
 
     command = asked.dumps() if isinstance(asked, Command) else None
-    spec = AsyncSpec(options, asked, inputs, columns, identity)
+    spec = AsyncSpec(options, asked, inputs, by, columns, identity)
     return jvm.async_io(df, command, spec.to_spec())
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from .._arrow.schema import (
-    check_type,
     find_column,
     folded,
     is_case_sensitive,
@@ -17,9 +16,10 @@ from .._arrow.schema import (
     select_inputs,
 )
 from .._base.checks import check_choice, check_flag, check_name, column_names, invalid
-from .._keyed.input_columns import check_timestamp, has_equality
+from .._keyed.input_columns import check_timestamp
 from .._keyed.output import MAIN, TAG
 from ..errors import error
+from .keys import key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,12 +81,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     def found(option: str, name: str, unknown: str) -> StructField:
         return find_column(schema, name, option, unknown, sensitive)
 
-    keys = [found("by", name, "UNKNOWN_KEY_COLUMN") for name in column_names("by", options.by)]
-    for key in keys:
-        check_type(key.dataType, key.name, "by")
-        if not has_equality(key.dataType):
-            data_type = key.dataType.simpleString()
-            raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
+    keys = key_columns(schema, column_names("by", options.by), sensitive)
     order_by = () if options.order_by is None else column_names("order_by", options.order_by)
     order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in order_by]
     marked = [field for field in schema.fields if _WATERMARK in field.metadata]

@@ -12,7 +12,7 @@ from .._keyed.ttl import StateTtl
 from .identity import Identity
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from .initial import InitialState
     from .keyed_input import KeyedInput
@@ -25,6 +25,7 @@ class AsyncSpec:
     options: AsyncOptions
     function: Command | JvmFunction
     inputs: StructType
+    by: list[StructField]
     returns: StructType
     identity: Identity
 
@@ -38,6 +39,7 @@ class AsyncSpec:
             "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
             "returns": self.returns.json(),
             "call_key": list(self.options.key_columns or ()),  # none named: the function's
+            "by": [column.name for column in self.by],
             "signature": self.identity.signature,
             "operator_id": self.identity.operator,
             "call_scope": self.identity.calls,

@@ -8,9 +8,9 @@ import scala.util.Using
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateReader}
-import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
@@ -125,7 +125,16 @@ private[pillarbox] object PythonBridge {
     val child = SparkAdapter.analyzedPlan(df)
     PillarboxStrategy.register(df.sparkSession)
     val operatorId = spec.operatorId.getOrElse(UUID.randomUUID().toString)
-    val node = AsyncIO(spec, function, inputs(df, spec), keys(df, spec), results(spec), operatorId, child)
+    val node = AsyncIO(
+      spec,
+      function,
+      inputs(df, spec),
+      keys(df, spec),
+      by(df, spec),
+      results(spec),
+      operatorId,
+      child
+    )
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
     SparkAdapter.ofRows(df, Project(columns, node))
@@ -141,6 +150,14 @@ private[pillarbox] object PythonBridge {
     if (!spec.isKeyed) Nil
     else if (spec.callKey.isEmpty) inputs(df, spec)
     else spec.callKey.map(name => SparkAdapter.resolve(df, name))
+
+  private def by(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] =
+    spec.by.map { name =>
+      val column = SparkAdapter.resolve(df, name)
+      if (!SparkAdapter.isBinaryStable(column.dataType))
+        throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
+      column
+    }
 
   private def results(spec: AsyncIOSpec): Seq[Attribute] = {
     val returned = spec.returns.map { field =>

@@ -67,6 +67,11 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  *   the columns that name a call; none named: those of the function
  * @param shareCalls
  *   whether rows in flight with one key share a call
+ * @param by
+ *   the columns by whose values rows are put into partitions, and within which an order is kept; none named:
+ *   rows stay where they are
+ * @param perKey
+ *   calls of rows with one key in flight at a time
  * @param signature
  *   alike for operators of one kind, in every run of a program
  * @param operatorId
@@ -96,6 +101,8 @@ private[pillarbox] final case class AsyncIOSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) batchSize: Option[Int],
     batchWaitMs: Long = 0,
     @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
+    by: Seq[String] = Nil,
+    @JsonDeserialize(contentAs = classOf[Integer]) perKey: Option[Int],
     signature: String = "",
     carryOver: Boolean = false,
     maxLagMs: Long = AsyncIOSpec.MaxLagMs,
@@ -144,6 +151,8 @@ private[pillarbox] final case class AsyncIOSpec(
     rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
     batchSize.map(n => s"batch_size=$n"),
     Option.when(explode)("explode=true"),
+    Option.when(by.nonEmpty)(s"by=${by.mkString(", ")}"),
+    perKey.map(n => s"per_key=$n"),
     Option.when(carryOver)("carry_over=true"),
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}"),
     Option.when(journalTtlMs > 0)(s"journal_ttl=${journalTtlMs}ms"),

@@ -3,11 +3,12 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
-import io.pillarbox.async.{AsyncOptions, Batching}
+import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
 import io.pillarbox.spark.async.python.ChannelSettings
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.SparkAdapter
@@ -24,6 +25,8 @@ import org.apache.spark.sql.types.StructType
  *   the columns that the function is given
  * @param keyOrdinals
  *   the columns that name a call; none where calls have no keys
+ * @param byOrdinals
+ *   the columns within whose values an order is kept
  * @param resultSchema
  *   the columns that are added, the error column included
  */
@@ -35,6 +38,7 @@ private[pillarbox] final case class AsyncIOTask(
     childSchema: StructType,
     inputOrdinals: Seq[Int],
     keyOrdinals: Seq[Int],
+    byOrdinals: Seq[Int],
     resultSchema: StructType,
     timeZone: String,
     largeVarTypes: Boolean,
@@ -71,6 +75,14 @@ private[pillarbox] final case class AsyncIOTask(
   def callKeys(): Option[InternalRow => CallKey] =
     Option.when(spec.isKeyed)(new CallKeys(spec, childSchema, keyOrdinals))
 
+  /** The key of a row, as bytes that are equal where keys are. One thread. */
+  private def byKeys(): InternalRow => AnyRef = {
+    val project = UnsafeProjection.create(byOrdinals.map { ordinal =>
+      SparkAdapter.normalizeKey(BoundReference(ordinal, childSchema(ordinal).dataType, nullable = true))
+    })
+    row => project(row).copy()
+  }
+
   /** The core operator's options. */
   def options(gate: CallGate, answers: Option[TaskJournal]): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
@@ -85,6 +97,7 @@ private[pillarbox] final case class AsyncIOTask(
       lookAhead,
       spec.batchSize.map(Batching(_, spec.batchWaitMs)),
       spec.maxWaiting,
+      Option.when(byOrdinals.nonEmpty)(Keyed(byKeys(), spec.perKey.getOrElse(0))),
       callKeys(),
       answers,
       spec.shareCalls
@@ -101,7 +114,7 @@ private[pillarbox] final case class AsyncIOTask(
   def lookAhead: Int =
     if (
       spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.journal.isDefined || spec.isGated ||
-      spec.batchSize.orElse(spec.threadLimit).nonEmpty
+      spec.batchSize.orElse(spec.threadLimit).orElse(spec.perKey).nonEmpty
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 

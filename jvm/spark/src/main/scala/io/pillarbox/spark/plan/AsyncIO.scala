@@ -14,6 +14,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
  *   the child's columns that the function is given
  * @param keys
  *   the child's columns that name a call; none where calls have no keys
+ * @param by
+ *   the columns by which rows are put into partitions; none: they stay where they are
  * @param results
  *   the columns that it adds
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
@@ -24,14 +26,20 @@ private[pillarbox] final case class AsyncIO(
     function: AsyncIOFunction,
     inputs: Seq[Attribute],
     keys: Seq[Attribute],
+    by: Seq[Attribute],
     results: Seq[Attribute],
     operatorId: String,
     child: LogicalPlan
 ) extends UnaryNode {
 
   /** Where the keys are among the columns of `output`. */
-  def keyOrdinals(output: Seq[Attribute]): Seq[Int] =
-    keys.map(key => output.indexWhere(_.exprId == key.exprId))
+  def keyOrdinals(output: Seq[Attribute]): Seq[Int] = ordinals(keys, output)
+
+  /** Where the columns of `by` are among those of `output`. */
+  def byOrdinals(output: Seq[Attribute]): Seq[Int] = ordinals(by, output)
+
+  private def ordinals(columns: Seq[Attribute], output: Seq[Attribute]): Seq[Int] =
+    columns.map(column => output.indexWhere(_.exprId == column.exprId))
 
   /** For the physical node, which Spark's tasks may take along: without the plan below it. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
@@ -40,7 +48,7 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs ++ keys)
+  override def references: AttributeSet = AttributeSet(inputs ++ keys ++ by)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

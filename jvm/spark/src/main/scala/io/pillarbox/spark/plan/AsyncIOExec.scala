@@ -4,7 +4,12 @@ import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.plans.physical.{
+  ClusteredDistribution,
+  Distribution,
+  Partitioning,
+  UnspecifiedDistribution
+}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -24,7 +29,11 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan)
 
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
-  override def outputOrdering: Seq[SortOrder] = if (spec.ordered) child.outputOrdering else Nil
+  override def requiredChildDistribution: Seq[Distribution] =
+    if (node.by.isEmpty) UnspecifiedDistribution :: Nil else ClusteredDistribution(node.by) :: Nil
+
+  override def outputOrdering: Seq[SortOrder] =
+    if (spec.ordered && node.by.isEmpty) child.outputOrdering else Nil
 
   override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext)
 
@@ -39,6 +48,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan)
       DataTypeUtils.fromAttributes(child.output),
       inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
       node.keyOrdinals(child.output),
+      node.byOrdinals(child.output),
       DataTypeUtils.fromAttributes(results),
       conf.sessionLocalTimeZone,
       conf.arrowUseLargeVarTypes,

@@ -167,6 +167,7 @@ private[pillarbox] final case class CarryOverExec(
     DataTypeUtils.fromAttributes(child.output),
     inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
     node.keyOrdinals(child.output),
+    byOrdinals = Nil,
     DataTypeUtils.fromAttributes(results),
     conf.sessionLocalTimeZone,
     conf.arrowUseLargeVarTypes,
