@@ -32,6 +32,8 @@ LONG = {
     "test_exactly_once",
     "test_flight_rotation",
     "test_flight_weather",
+    "test_journal_cluster",
+    "test_journal_spark",
     "test_local_folders_spark",
     "test_random_programs_spark",
     "test_speculation",
