@@ -25,7 +25,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     var willCalls = 0
 
     override def find(key: CallKey): util.Collection[String] =
-      rows.get(key).map(found => util.List.of(found: _*)).orNull
+      unwritten.toMap.get(key).orElse(rows.get(key)).map(found => util.List.of(found: _*)).orNull
     override def willCall(): Unit = willCalls += 1
     override def keep(key: CallKey, attempt: Int, found: util.Collection[String]): Unit =
       unwritten += key -> found.toArray(Array.empty[String]).toSeq
@@ -138,6 +138,15 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     ahead.process("d", "e", "k")
     ahead.runMail()
     assert(ahead.calls.map(_.input) == Seq("d", "e") && ahead.emitted == Seq("k=>known"))
+  }
+
+  test("of many that wait for their key, all leave with the answer of the first") {
+    val keyed = Some(Keyed[String](input => keyOf(input), 1))
+    val h = journaled(new Journal, _.copy(capacity = 50000, keyed = keyed))
+    h.process((1 to 50000).map(n => s"a:$n"): _*)
+    assert(h.calls.size == 1)
+    h.answer("a:1")
+    assert(h.emitted.size == 50000 && h.calls.size == 1 && h.metrics.journalHits == 49999)
   }
 
   test("inputs with one key share a call, its rows and its retries") {

@@ -18,31 +18,37 @@ private[async] final class KeyLines[IN, OUT](
 ) {
   private final class Line {
     var called = 0
+    var isAdmitting = false
     val waiting = new util.ArrayDeque[InFlightElement[IN, OUT]]
   }
 
   private val lines = new util.HashMap[AnyRef, Line]
 
   def enter(element: InFlightElement[IN, OUT]): Unit = {
-    val line = lines.computeIfAbsent(keyOf(element.input), _ => new Line)
-    if (line.called < limit) {
-      line.called += 1
-      admit(element)
-    } else {
-      element.phase = InFlightElement.InLine
-      line.waiting.addLast(element)
-    }
+    val key = keyOf(element.input)
+    val line = lines.computeIfAbsent(key, _ => new Line)
+    element.phase = InFlightElement.InLine
+    line.waiting.addLast(element)
+    advance(key, line)
   }
 
   /** An element that was let in has its rows. */
   def leave(element: InFlightElement[IN, OUT]): Unit = {
     val key = keyOf(element.input)
     val line = lines.get(key)
-    val next = line.waiting.pollFirst()
-    if (next ne null) admit(next)
-    else {
-      line.called -= 1
-      if (line.called == 0) CallDriver.ignore(lines.remove(key) ne null)
-    }
+    line.called -= 1
+    advance(key, line)
+  }
+
+  /** A loop, since an element may have its rows without a call and leave while it is let in. */
+  private def advance(key: AnyRef, line: Line): Unit = if (!line.isAdmitting) {
+    line.isAdmitting = true
+    try
+      while (line.called < limit && !line.waiting.isEmpty) {
+        line.called += 1
+        admit(line.waiting.pollFirst())
+      }
+    finally line.isAdmitting = false
+    if (line.called == 0) CallDriver.ignore(lines.remove(key) ne null)
   }
 }

@@ -299,6 +299,21 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(files.contents.size == 2)
   }
 
+  test("what was added is found before it is flushed, and is gone if that fails") {
+    val files = memory()
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    Seq("old", "new").foreach(text => held.add(key(1), text.getBytes(UTF_8), 3))
+    assert(found(held, 1).contains("new"))
+    files.isReadOnly = true
+    intercept[IOException](held.flush())
+    assert(found(held, 1).isEmpty)
+    files.isReadOnly = false
+    held.add(key(1), "again".getBytes(UTF_8), 5)
+    held.flush()
+    assert(found(held, 1).contains("again") && found(f.hold(f.process()), 1).contains("again"))
+  }
+
   test("a task learns of what another process writes while both run") {
     val f = new Fixture(memory())
     val (first, second) = (f.hold(f.process()), f.hold(f.process()))

@@ -9,7 +9,7 @@ import java.util
  */
 private[pillarbox] trait CallJournal[OUT] {
 
-  /** The rows that were answered once, or null if there are none that still count. */
+  /** The rows that were answered once, flushed or not, or null if there are none that still count. */
   def find(key: CallKey): util.Collection[OUT]
 
   /** A call is about to be made. Throws if its answer could not be kept. */

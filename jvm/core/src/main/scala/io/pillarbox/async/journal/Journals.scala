@@ -105,6 +105,11 @@ private[pillarbox] final class HeldJournal private[journal] (
    * lately is found about a second later.
    */
   def find(key: CallKey): Array[Byte] = {
+    val unwritten = if (records.isEmpty) null else records.payload(key)
+    if (unwritten != null) unwritten else findWritten(key)
+  }
+
+  private def findWritten(key: CallKey): Array[Byte] = {
     val place = journal.find(key)
     if (place != null && counts(place.timeMs))
       reader.payload(journal.nameOf(place.segment), place.offset, key)

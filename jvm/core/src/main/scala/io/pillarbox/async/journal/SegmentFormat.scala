@@ -62,7 +62,19 @@ private[journal] final class RecordBuffer {
   private val times = scala.collection.mutable.ArrayBuffer.empty[Long]
   private val starts = scala.collection.mutable.ArrayBuffer.empty[Int]
 
+  private val newest = new java.util.HashMap[CallKey, Integer]
+
   def isEmpty: Boolean = keys.isEmpty
+
+  /** The payload that was added last for the key, or null. */
+  def payload(key: CallKey): Array[Byte] = {
+    val start = newest.get(key)
+    if (start == null) null
+    else {
+      val content = start + FrameSize
+      java.util.Arrays.copyOfRange(buffer.array, content + ContentHead, content + buffer.getInt(start))
+    }
+  }
 
   def size: Int = buffer.position()
 
@@ -79,6 +91,7 @@ private[journal] final class RecordBuffer {
     keys += key
     times += timeMs
     starts += start
+    newest.put(key, start): Unit
   }
 
   /** Each record: its key, its time and where it begins. */
@@ -96,6 +109,7 @@ private[journal] final class RecordBuffer {
     keys.clear()
     times.clear()
     starts.clear()
+    newest.clear()
   }
 
   private def ensure(more: Int): Unit = if (buffer.remaining < more) {

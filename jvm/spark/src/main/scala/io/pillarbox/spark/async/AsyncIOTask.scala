@@ -98,9 +98,9 @@ private[pillarbox] final case class AsyncIOTask(
       spec.batchSize.map(Batching(_, spec.batchWaitMs)),
       spec.maxWaiting,
       Option.when(byOrdinals.nonEmpty)(Keyed(byKeys(), spec.perKey.getOrElse(0))),
-      callKeys(),
-      answers,
-      spec.shareCalls
+      callKey = callKeys(),
+      journal = answers,
+      shareCalls = spec.shareCalls
     )
   }
 
