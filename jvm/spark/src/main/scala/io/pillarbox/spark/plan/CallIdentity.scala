@@ -3,7 +3,7 @@ package io.pillarbox.spark.plan
 import io.pillarbox.spark.async.AsyncIOSpec
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.pillarbox.MicroBatches
+import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
 
 /**
  * Names calls, so that a service can tell a repeated call from a new one. A call's id is its operator's
@@ -16,9 +16,13 @@ import org.apache.spark.sql.pillarbox.MicroBatches
 private object CallIdentity {
 
   /** What the ids of an operator's calls begin with. On the driver, when it is about to run. */
-  def scope(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String = {
+  def scope(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String =
+    scope(spec, operatorId, MicroBatches.current(context))
+
+  /** @param batch that the operator runs in, if it is in a streaming query */
+  def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
-      batch <- MicroBatches.current(context)
+      batch <- batch
       place <- placeIn(batch.plan, spec, operatorId)
     } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
     inStream.orElse(spec.callScope).getOrElse(operatorId)
