@@ -76,12 +76,9 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
    * @throws SourceFailedException with the input's exception as its cause
    */
   def poll(): T = {
-    val row = taken.poll()
-    if (row ne null) row
-    else {
-      takeAll()
-      taken.poll()
-    }
+    if (taken.isEmpty) takeAll()
+    else if (closed) taken.clear()
+    taken.poll()
   }
 
   /** Asks to be told if there is nothing to take. */
@@ -113,8 +110,8 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
       case _: RejectedExecutionException => closed = true
     }
 
-  /** Whether no row lies here. */
-  def isEmpty: Boolean = rows.isEmpty
+  /** Mailbox thread: whether no row lies here. */
+  def isEmpty: Boolean = taken.isEmpty && synchronized(waiting.isEmpty)
 
   def isClosed: Boolean = closed
 
