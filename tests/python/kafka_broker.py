@@ -1,4 +1,4 @@
-"""A Kafka broker of one's own, in KRaft mode, from the jars that ``make test-kafka`` has fetched."""
+"""A Kafka broker in KRaft mode, from the jars that ``make test-kafka`` has fetched."""
 
 from __future__ import annotations
 

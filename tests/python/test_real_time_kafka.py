@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka_broker import broker, connector_jars
 
 from java_jars import compiled
-from kafka_broker import broker, connector_jars
 from spark_apps import SOURCES, answer_of, app_text, environment
 
 pytestmark = pytest.mark.kafka
@@ -125,7 +125,8 @@ def test_a_row_waits_at_the_operator_for_little_more_than_its_call(
         def wait(condition):
             deadline = time.monotonic() + 60
             while not condition():
-                assert time.monotonic() < deadline and query.isActive, query.exception()
+                assert query.isActive, query.exception()
+                assert time.monotonic() < deadline
                 time.sleep(0.1)
 
         query = start()

@@ -1,4 +1,4 @@
-"""Real-time mode from Python: rows come, failures fail, restarts go on. Latencies are Kafka's test's."""
+"""Real-time mode from Python: rows come, failures fail, restarts go on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Memory:
         jvm: Any = spark._jvm
         sql = jvm.org.apache.spark.sql
         clocks = getattr(sql.execution.datasources.v2, "LowLatencyClock$")
-        clock = getattr(clocks, "MODULE$").getClock()  # noqa: B009
+        clock = getattr(clocks, "MODULE$").getClock()
         self._lists = jvm.java.util.List
         self._scala = jvm.scala.jdk.javaapi.CollectionConverters
         self._stream = sql.execution.streaming.sources.LowLatencyMemoryStream(
@@ -37,7 +37,7 @@ class Memory:
 
 
 class Output:
-    """Spark collects some rows before it gives them to Python; at the end of a batch all are there."""
+    """Spark collects rows before Python gets them; at the end of a batch all are there."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -112,7 +112,7 @@ def test_a_failing_call_fails_the_query_as_in_any_stream(
     called = memory.rows.transform(pb.async_io, fails, returns="x long", engine="jvm")
     query, _ = started(called, tmp_path)
     memory.add(7)
-    with pytest.raises(StreamingQueryException, match="ASYNC_CALL_FAILED.*no 7"):
+    with pytest.raises(StreamingQueryException, match=r"ASYNC_CALL_FAILED.*no 7"):
         query.awaitTermination(60)
 
 
@@ -125,10 +125,10 @@ def test_keyed_functions_are_refused_with_our_words(spark: SparkSession, tmp_pat
 
     keyed = pb.process_keyed(memory.rows, Count(), by="value", returns="value string")
     query, output = started(keyed, tmp_path)
-    with pytest.raises(StreamingQueryException, match="REAL_TIME_KEYED.*real-time"):
+    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
         query.awaitTermination(60)
     scanned = memory.rows.transform(pb.scan, by="value", state={"n": ("0L", "n + 1")})
     query, output = started(scanned, tmp_path / "scan")
-    with pytest.raises(StreamingQueryException, match="REAL_TIME_KEYED.*real-time"):
+    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
         query.awaitTermination(60)
     assert output.lines() == []
