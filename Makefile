@@ -10,7 +10,7 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test api-baseline test-jvm test-python check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,10 @@ fmt: $(VENV)/.dev ## format everything
 	tools/sbt scalafixAll scalafmtAll scalafmtSbt
 	$(VENV)/bin/ruff format --config python/pyproject.toml python tests examples benchmarks
 	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests examples benchmarks
+
+test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
+	tools/sbt kafka/jars
+	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py
 
 jar: $(JAR) ## the thin jar that users install
 

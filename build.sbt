@@ -163,6 +163,32 @@ lazy val bench = (project in file("jvm/bench"))
       .mkString("-Dpillarbox.bench.frocksdb=", java.io.File.pathSeparator, "")
   )
 
+/** A Kafka broker, and Spark's source and sink for it: of `make test-kafka`, which runs them beside Spark. */
+val KafkaBroker = config("kafkaBroker").hide
+val KafkaConnector = config("kafkaConnector").hide
+lazy val kafka = (project in file("jvm/kafka"))
+  .disablePlugins(MimaPlugin)
+  .settings(
+    publish / skip := true,
+    ivyConfigurations ++= Seq(KafkaBroker, KafkaConnector),
+    libraryDependencies ++= Seq(
+      "org.apache.kafka" %% "kafka" % "3.9.2" % KafkaBroker,
+      "org.slf4j" % "slf4j-simple" % "1.7.36" % KafkaBroker,
+      "org.apache.spark" %% "spark-sql-kafka-0-10" % sparkVersion % KafkaConnector intransitive (),
+      "org.apache.spark" %% "spark-token-provider-kafka-0-10" % sparkVersion % KafkaConnector intransitive (),
+      "org.apache.kafka" % "kafka-clients" % "3.9.2" % KafkaConnector intransitive (),
+      "org.apache.commons" % "commons-pool2" % "2.13.1" % KafkaConnector intransitive ()
+    ),
+    TaskKey[Unit]("jars") := {
+      val folder = (ThisBuild / baseDirectory).value / "target" / "kafka"
+      val found = update.value
+      Seq(KafkaBroker, KafkaConnector).foreach { part =>
+        val jars = found.select(configurationFilter(part.name))
+        IO.writeLines(folder / s"${part.name}.txt", jars.map(_.getAbsolutePath))
+      }
+    }
+  )
+
 lazy val versionResource = Def.task {
   val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
   IO.write(target, s"version=${version.value}\nspark=$sparkVersion\n")

@@ -1,11 +1,11 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
-import java.util.concurrent.{ArrayBlockingQueue, RejectedExecutionException}
+import java.util.ArrayDeque
+import java.util.concurrent.RejectedExecutionException
 
 /**
  * Hands rows from one thread that reads them, and may block for long, to a mailbox thread, through a bounded
- * queue. So mail runs while the input blocks.
+ * buffer. So mail runs while the input blocks.
  *
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
  * after the rows before it.
@@ -13,7 +13,7 @@ import java.util.concurrent.{ArrayBlockingQueue, RejectedExecutionException}
  * @param source
  *   names the input in errors
  * @param capacity
- *   rows that may lie in the queue; when it is full the reading thread waits
+ *   rows that may wait to be taken; when there are so many the reading thread waits
  * @param executor
  *   through which `onAvailable` is sent
  * @param onAvailable
@@ -27,9 +27,11 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
 ) {
   require(capacity > 0, s"The capacity of an exchange must be positive, not $capacity")
 
-  private val rows = new ArrayBlockingQueue[T](capacity)
-  private val ended = new AtomicReference[InputExchange.End]
-  private val wanted = new AtomicBoolean
+  /** The mailbox thread's own; it takes all that waits at once, so that neither thread wakes the other a row. */
+  private var taken = new ArrayDeque[T]
+  private var waiting = new ArrayDeque[T]
+  private var ended: InputExchange.End = _
+  private var wanted = false
   @volatile private var closed = false
 
   /**
@@ -41,16 +43,31 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
    *   if interrupted while it waits
    */
   @throws[InterruptedException]
-  def put(row: T): Boolean = !closed && {
-    rows.put(row)
-    tell()
+  def put(row: T): Boolean = {
+    val isWanted = synchronized {
+      while (waiting.size >= capacity && !closed) wait()
+      !closed && {
+        waiting.add(row)
+        unwant()
+      }
+    }
+    if (isWanted) tell()
     !closed
   }
 
   /** Reading thread: no row follows; `error` says why, if it is not the end of the input. Once. */
   def end(error: Throwable): Unit = {
-    ended.set(InputExchange.End(error))
-    tell()
+    val isWanted = synchronized {
+      ended = InputExchange.End(error)
+      unwant()
+    }
+    if (isWanted) tell()
+  }
+
+  private def unwant(): Boolean = {
+    val was = wanted
+    wanted = false
+    was
   }
 
   /**
@@ -59,49 +76,50 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
    * @throws SourceFailedException with the input's exception as its cause
    */
   def poll(): T = {
-    val row = rows.poll()
-    if (row ne null) row else pollAgain()
+    if (taken.isEmpty) takeAll()
+    else if (closed) taken.clear()
+    taken.poll()
   }
 
-  /**
-   * Asks to be told first, and looks once more then: a row put between the two is either seen here or told
-   * of. The end is read before that look, as rows are put before it is set.
-   */
-  private def pollAgain(): T = {
-    wanted.set(true)
-    val end = ended.get()
-    val row = rows.poll()
-    if (row ne null) wanted.set(false)
-    else if ((end ne null) && (end.error ne null)) throw new SourceFailedException(source, end.error)
-    row
+  /** Asks to be told if there is nothing to take. */
+  private def takeAll(): Unit = synchronized {
+    if (!waiting.isEmpty) {
+      val empty = taken
+      taken = waiting
+      waiting = empty
+      notifyAll()
+    } else if (ended eq null) wanted = true
+    else if (ended.error ne null) throw new SourceFailedException(source, ended.error)
   }
 
   /** Mailbox thread: what `poll` would find. */
-  def status: InputStatus = {
-    val end = ended.get()
-    if (!rows.isEmpty) InputStatus.MoreAvailable
-    else if (end eq null) InputStatus.NothingAvailable
-    else if (end.error ne null) InputStatus.MoreAvailable
-    else InputStatus.EndOfData
-  }
+  def status: InputStatus =
+    if (!taken.isEmpty) InputStatus.MoreAvailable
+    else
+      synchronized {
+        if (!waiting.isEmpty) InputStatus.MoreAvailable
+        else if (ended eq null) InputStatus.NothingAvailable
+        else if (ended.error ne null) InputStatus.MoreAvailable
+        else InputStatus.EndOfData
+      }
 
-  private def tell(): Unit = if (wanted.get() && wanted.compareAndSet(true, false)) {
+  private def tell(): Unit =
     try executor.execute(onAvailable)
     catch {
       // The mailbox has closed and polls no more.
       case _: RejectedExecutionException => closed = true
     }
-  }
 
-  /** Whether no row lies here. */
-  def isEmpty: Boolean = rows.isEmpty
+  /** Mailbox thread: whether no row lies here. */
+  def isEmpty: Boolean = taken.isEmpty && synchronized(waiting.isEmpty)
 
   def isClosed: Boolean = closed
 
-  /** Nobody polls any more: drops what is there, and lets a reading thread that waits for a place go on. */
-  def close(): Unit = {
+  /** Nobody polls any more: drops what waits, and lets a reading thread that waits for a place go on. */
+  def close(): Unit = synchronized {
     closed = true
-    rows.clear()
+    waiting.clear()
+    notifyAll()
   }
 }
 

@@ -15,16 +15,27 @@ package io.pillarbox.mailbox
  *   through which `onAvailable` is sent
  * @param onAvailable
  *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
+ * @param newThread
+ *   makes the thread, not started, which runs what it is given
  */
 private[pillarbox] final class SourceThread[T <: AnyRef](
     name: String,
     input: Iterator[T],
     capacity: Int,
     executor: MailboxExecutor,
-    onAvailable: Runnable
+    onAvailable: Runnable,
+    newThread: Runnable => Thread
 ) extends AutoCloseable {
   private val exchange = new InputExchange[T](s"source thread '$name'", capacity, executor, onAvailable)
-  private val thread = new Thread(() => read(), name)
+  private val thread = newThread(() => read())
+
+  def this(
+      name: String,
+      input: Iterator[T],
+      capacity: Int,
+      executor: MailboxExecutor,
+      onAvailable: Runnable
+  ) = this(name, input, capacity, executor, onAvailable, new Thread(_, name))
 
   /**
    * Starts reading. Once.
@@ -55,6 +66,23 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
       case error: Throwable => exchange.end(error)
     }
 
+  /** Tells the source thread to end, and interrupts its read. Does not wait. Any thread, more than once. */
+  def stop(): Unit = {
+    exchange.close()
+    thread.interrupt()
+  }
+
+  /**
+   * Waits until the source thread has ended; false if it has not after `timeoutMs`. Any other thread.
+   *
+   * @throws InterruptedException if interrupted while waiting
+   */
+  @throws[InterruptedException]
+  def awaitEnd(timeoutMs: Long): Boolean = {
+    thread.join(math.max(1L, timeoutMs))
+    !thread.isAlive
+  }
+
   /**
    * Ends the source thread, interrupting its read, and waits until it has ended. Any thread, more than once.
    *
@@ -62,8 +90,7 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
    */
   @throws[InterruptedException]
   override def close(): Unit = {
-    exchange.close()
-    thread.interrupt()
+    stop()
     if (Thread.currentThread() ne thread) thread.join()
   }
 }

@@ -7,6 +7,7 @@ import io.pillarbox.spark.task.{TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
+import org.apache.spark.sql.pillarbox.SourceContext
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -18,19 +19,32 @@ import org.apache.spark.sql.types.StructType
  *
  * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which
  * waits, but with `poll`: so it can hand out its rows that are ready while this one has none.
+ *
+ * @param rows
+ *   the operator's input
+ * @param reading
+ *   if rows that are no operator's are to be read on a thread of their own: the context of that thread
  */
 private[pillarbox] final class AsyncIOIterator(
     task: AsyncIOTask,
-    input: Iterator[InternalRow],
-    context: TaskContext
+    rows: Iterator[InternalRow],
+    context: TaskContext,
+    reading: Option[SourceContext]
 ) extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {
 
-  private val lane: TaskLane = input match {
+  private val lane: TaskLane = rows match {
     case chained: AsyncIOIterator => chained.lane
     case _ => TaskLanes.newLane(context)
   }
   private val priority = lane.nextPriority()
+  private val input: OperatorInput = rows match {
+    case chained: AsyncIOIterator => new OperatorInput.Chained(chained)
+    case other =>
+      reading.fold[OperatorInput](new OperatorInput.Waiting(other))(
+        new SourceInput(other, lane, priority, context, _)
+      )
+  }
   private val readyInputs = new ArrayDeque[InternalRow]
   private val readyResults = new ArrayDeque[InternalRow]
   private val joined = new JoinedRow
@@ -58,7 +72,7 @@ private[pillarbox] final class AsyncIOIterator(
    * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator
    * that is chained behind this one goes on in it.
    */
-  private def awaitRow(): Boolean = {
+  private[async] def awaitRow(): Boolean = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished) driver.step()
     !readyInputs.isEmpty
@@ -106,23 +120,10 @@ private[pillarbox] final class AsyncIOIterator(
 
   private def start(): Unit = {
     started = true
-    val hasInput = input match {
-      case chained: AsyncIOIterator => chained.awaitRow()
-      case other => other.hasNext
-    }
-    if (hasInput) {
+    if (input.awaitRow()) {
       driver = new OperatorDriver(task, input, this, lane, priority, context, () => progress.run())
       lane.closeAtEnd(driver)
       driver.open()
     }
   }
-}
-
-/** What an iterator has that was asked without waiting. */
-private[async] sealed trait Polled
-
-private[async] object Polled {
-  case object Row extends Polled
-  case object Nothing extends Polled
-  case object End extends Polled
 }

@@ -11,7 +11,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -58,7 +58,27 @@ private[pillarbox] final case class AsyncIOTask(
    *   its number among those of the operator; a task may have several, and then another number
    */
   def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
-    new AsyncIOIterator(copy(callScope = s"$callScope-$partition"), input, TaskContext.get())
+    iterator(partition, input, TaskContext.get(), None)
+
+  /**
+   * As `run`, but rows leave when their calls end, also while `input` blocks: a thread of its own reads it.
+   *
+   * @param reading
+   *   the context that `input` was made with, if it could be, and is read with
+   */
+  def runBeside(
+      partition: Int,
+      input: Iterator[InternalRow],
+      context: TaskContext,
+      reading: SourceContext
+  ): Iterator[InternalRow] = iterator(partition, input, context, Some(reading))
+
+  private def iterator(
+      partition: Int,
+      input: Iterator[InternalRow],
+      context: TaskContext,
+      reading: Option[SourceContext]
+  ) = new AsyncIOIterator(copy(callScope = s"$callScope-$partition"), input, context, reading)
 
   /** A function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow =

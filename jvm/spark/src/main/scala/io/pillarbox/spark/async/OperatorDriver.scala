@@ -21,7 +21,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  */
 private final class OperatorDriver(
     task: AsyncIOTask,
-    input: Iterator[InternalRow],
+    input: OperatorInput,
     output: AsyncOutput[InternalRow, InternalRow],
     lane: TaskLane,
     priority: Int,
@@ -58,10 +58,7 @@ private final class OperatorDriver(
 
   calls.connect(operator)
   operator.onCapacityAvailable(() => resume())
-  input match {
-    case chained: AsyncIOIterator => chained.onProgress(() => if (awaitsInput) resume())
-    case _ =>
-  }
+  input.onProgress(() => if (awaitsInput) resume())
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
   def open(): Unit = translating(operator.open())
@@ -90,8 +87,8 @@ private final class OperatorDriver(
   private def takeInput(controller: MailboxDefaultAction.Controller): Unit =
     if (pending != null) process(pending, controller)
     else
-      pollInput() match {
-        case Polled.Row => process(input.next().copy(), controller)
+      input.poll() match {
+        case Polled.Row => process(input.next(), controller)
         case Polled.Nothing =>
           awaitsInput = true
           suspension = controller.suspendDefaultAction()
@@ -100,11 +97,6 @@ private final class OperatorDriver(
           operator.endInputReached()
           suspension = controller.suspendDefaultAction()
       }
-
-  private def pollInput(): Polled = input match {
-    case chained: AsyncIOIterator => chained.poll()
-    case other => if (other.hasNext) Polled.Row else Polled.End
-  }
 
   private def process(row: InternalRow, controller: MailboxDefaultAction.Controller): Unit = {
     pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row

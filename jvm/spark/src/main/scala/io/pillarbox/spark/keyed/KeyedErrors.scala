@@ -81,6 +81,8 @@ private[pillarbox] object KeyedErrors {
   def aggregationBefore(operator: String, mode: String): IllegalArgumentException =
     refused("AGGREGATION_BEFORE_KEYED", operator, "mode" -> mode)
 
+  def inRealTime(operator: String): IllegalArgumentException = refused("REAL_TIME_KEYED", operator)
+
   def behindWatermark(operator: String, row: String, column: String, watermark: Long): RuntimeException =
     named(
       "EVENT_TIME_BEHIND_WATERMARK",

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask, JournalFolder, StreamingCallsRDD}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
@@ -13,13 +13,19 @@ import org.apache.spark.sql.catalyst.plans.physical.{
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pillarbox.MicroBatches
 
 /**
  * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
  * of rows in a partition too when the operator is ordered.
+ *
+ * @param inStream
+ *   whether rows are to leave while the input blocks, which costs a thread a task
  */
-private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan) extends UnaryExecNode {
-  import node.{inputs, operatorId, results, spec}
+private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean, child: SparkPlan)
+    extends UnaryExecNode {
+  import node.{operatorId, results, spec}
 
   override def output: Seq[Attribute] = child.output ++ results
 
@@ -40,28 +46,46 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, child: SparkPlan)
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val task = AsyncIOTask(
-      spec,
-      node.function,
-      operatorId,
-      CallIdentity.scope(spec, operatorId, sparkContext),
-      DataTypeUtils.fromAttributes(child.output),
-      inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
-      node.keyOrdinals(child.output),
-      node.byOrdinals(child.output),
-      DataTypeUtils.fromAttributes(results),
-      conf.sessionLocalTimeZone,
-      conf.arrowUseLargeVarTypes,
-      conf.arrowMaxRecordsPerBatch,
-      CallJournals.folder(node, session),
-      metrics
-    )
-    child.execute().mapPartitionsWithIndex(task.run, preservesPartitioning = true)
+    val batch = MicroBatches.current(sparkContext)
+    val scope = CallIdentity.scope(spec, operatorId, batch)
+    val journal = CallJournals.folder(node, session, batch)
+    val task = AsyncIOExec.task(node, child.output, scope, conf, journal, metrics)
+    val rows = child.execute()
+    if (inStream) new StreamingCallsRDD(rows, task)
+    else rows.mapPartitionsWithIndex(task.run, preservesPartitioning = true)
   }
 
   /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =
-    copy(node.canonicalized.asInstanceOf[AsyncIO], child.canonicalized)
+    copy(node.canonicalized.asInstanceOf[AsyncIO], inStream, child.canonicalized)
 
   override protected def withNewChildInternal(newChild: SparkPlan): AsyncIOExec = copy(child = newChild)
+}
+
+private[plan] object AsyncIOExec {
+
+  /** @param rows the columns of the rows that come in */
+  def task(
+      node: AsyncIO,
+      rows: Seq[Attribute],
+      callScope: String,
+      conf: SQLConf,
+      journal: Option[JournalFolder],
+      metrics: Map[String, SQLMetric]
+  ): AsyncIOTask = AsyncIOTask(
+    node.spec,
+    node.function,
+    node.operatorId,
+    callScope,
+    DataTypeUtils.fromAttributes(rows),
+    node.inputs.map(input => rows.indexWhere(_.exprId == input.exprId)),
+    node.keyOrdinals(rows),
+    node.byOrdinals(rows),
+    DataTypeUtils.fromAttributes(node.results),
+    conf.sessionLocalTimeZone,
+    conf.arrowUseLargeVarTypes,
+    conf.arrowMaxRecordsPerBatch,
+    journal,
+    metrics
+  )
 }

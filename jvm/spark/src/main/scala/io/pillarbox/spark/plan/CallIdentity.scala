@@ -1,9 +1,8 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.AsyncIOSpec
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.pillarbox.MicroBatches
+import org.apache.spark.sql.pillarbox.MicroBatch
 
 /**
  * Names calls, so that a service can tell a repeated call from a new one. A call's id is its operator's
@@ -15,10 +14,15 @@ import org.apache.spark.sql.pillarbox.MicroBatches
  */
 private object CallIdentity {
 
-  /** What the ids of an operator's calls begin with. On the driver, when it is about to run. */
-  def scope(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String = {
+  /**
+   * What the ids of an operator's calls begin with. On the driver, when it is about to run.
+   *
+   * @param batch
+   *   that the operator runs in, if it is in a streaming query
+   */
+  def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
-      batch <- MicroBatches.current(context)
+      batch <- batch
       place <- placeIn(batch.plan, spec, operatorId)
     } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
     inStream.orElse(spec.callScope).getOrElse(operatorId)
@@ -28,9 +32,9 @@ private object CallIdentity {
    * The same for an operator with carry-over, whose elements have numbers of their own that go on over
    * micro-batches: without the batch's number.
    */
-  def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String = {
+  def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
-      batch <- MicroBatches.current(context)
+      batch <- batch
       place <- placeIn(batch.plan, spec, operatorId)
     } yield s"${batch.query}-${spec.signature}-$place"
     inStream.getOrElse(operatorId)

@@ -33,7 +33,7 @@ private[pillarbox] final case class CarryOverExec(
     eventTimeWatermarkForLateEvents: Option[Long] = None,
     eventTimeWatermarkForEviction: Option[Long] = None
 ) extends StatefulExec {
-  import node.{inputs, operatorId, results, spec}
+  import node.{operatorId, results, spec}
 
   /** What the slots have committed in the last micro-batch that this node ran. */
   @transient private lazy val reports = SlotReports.register(sparkContext)
@@ -159,22 +159,12 @@ private[pillarbox] final case class CarryOverExec(
     )
   }
 
-  private def calls: AsyncIOTask = AsyncIOTask(
-    spec,
-    node.function,
-    operatorId,
-    CallIdentity.scopeOfQuery(spec, operatorId, sparkContext),
-    DataTypeUtils.fromAttributes(child.output),
-    inputs.map(input => child.output.indexWhere(_.exprId == input.exprId)),
-    node.keyOrdinals(child.output),
-    byOrdinals = Nil,
-    DataTypeUtils.fromAttributes(results),
-    conf.sessionLocalTimeZone,
-    conf.arrowUseLargeVarTypes,
-    conf.arrowMaxRecordsPerBatch,
-    CallJournals.folder(node, session),
-    Map.empty
-  )
+  /** The tasks put their metrics in. */
+  private def calls: AsyncIOTask = {
+    val batch = MicroBatches.current(sparkContext)
+    val scope = CallIdentity.scopeOfQuery(spec, operatorId, batch)
+    AsyncIOExec.task(node, child.output, scope, conf, CallJournals.folder(node, session, batch), Map.empty)
+  }
 
   /** In µs, bound to the input; for a column of windows their end. */
   private def eventTime: Option[Expression] =

@@ -1,9 +1,10 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.pillarbox.{RestartWakeUp, SparkAdapter}
+import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter}
 
 /** Plans our logical nodes. */
 private[pillarbox] object PillarboxStrategy extends SparkStrategy {
@@ -11,9 +12,13 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO if node.spec.carryOver && node.isStreaming =>
       CarryOverExec(node.alone, planLater(node.child)) :: Nil
+    case node: AsyncIO if RealTimeMode.reaches(node) =>
+      RealTimeCalls.plan(node.alone, planLater(node.child)) :: Nil
     case node: AsyncIO =>
       val alone = node.alone
-      AsyncIOExec(alone.copy(spec = alone.spec.withoutCarryOver), planLater(node.child)) :: Nil
+      val calls = alone.copy(spec = alone.spec.withoutCarryOver)
+      AsyncIOExec(calls, node.isStreaming, planLater(node.child)) :: Nil
+    case node: KeyedProcess if RealTimeMode.reaches(node) => throw KeyedErrors.inRealTime(node.spec.name)
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
     case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
     case _ => Nil

@@ -1,10 +1,17 @@
 package org.apache.spark.sql.pillarbox
 
+import java.util.UUID
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SQLExecution
-import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  StreamExecution
+}
 
 /**
  * A micro-batch of a streaming query.
@@ -30,4 +37,20 @@ object MicroBatches {
       batch.analyzed,
       new Path(batch.checkpointLocation).getParent
     )
+
+  /** The micro-batch that the calling thread, a query's own, is about to plan. */
+  def beingPlanned(session: SparkSession): Option[MicroBatch] = {
+    val context = session.sparkContext
+    for {
+      query <- Option(context.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      batch <- Option(context.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
+      active = SparkAdapter.classicOf(session).sharedState.activeStreamingQueries
+      execution <- Option(active.get(UUID.fromString(query)))
+    } yield MicroBatch(
+      query,
+      batch.toLong,
+      execution.analyzedPlan,
+      new Path(execution.resolvedCheckpointRoot)
+    )
+  }
 }

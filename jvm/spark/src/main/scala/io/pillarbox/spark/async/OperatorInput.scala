@@ -1,0 +1,47 @@
+package io.pillarbox.spark.async
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+/** Where an operator's rows come from. Inside the operator's lane. */
+private[async] trait OperatorInput {
+
+  /** Waits until there is a row; false if none follows. */
+  def awaitRow(): Boolean
+
+  /** Does what can be done without waiting, until there is a row, and says where that has led. */
+  def poll(): Polled
+
+  /** The row that there is. It stays valid. */
+  def next(): InternalRow
+
+  /** What to run, on this thread, when another `poll` may lead further than to nothing. */
+  def onProgress(hook: Runnable): Unit
+}
+
+private[async] object OperatorInput {
+
+  /** Rows that the operator's own thread reads, and waits for: `poll` waits too. */
+  final class Waiting(rows: Iterator[InternalRow]) extends OperatorInput {
+    override def awaitRow(): Boolean = rows.hasNext
+    override def poll(): Polled = if (rows.hasNext) Polled.Row else Polled.End
+    override def next(): InternalRow = rows.next().copy()
+    override def onProgress(hook: Runnable): Unit = ()
+  }
+
+  /** Rows of the operator right below, in the same lane. */
+  final class Chained(operator: AsyncIOIterator) extends OperatorInput {
+    override def awaitRow(): Boolean = operator.awaitRow()
+    override def poll(): Polled = operator.poll()
+    override def next(): InternalRow = operator.next().copy()
+    override def onProgress(hook: Runnable): Unit = operator.onProgress(hook)
+  }
+}
+
+/** What an input has that was asked without waiting. */
+private[async] sealed trait Polled
+
+private[async] object Polled {
+  case object Row extends Polled
+  case object Nothing extends Polled
+  case object End extends Polled
+}

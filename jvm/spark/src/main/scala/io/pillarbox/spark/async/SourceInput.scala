@@ -1,0 +1,105 @@
+package io.pillarbox.spark.async
+
+import io.pillarbox.mailbox._
+import io.pillarbox.spark.task.{LaneResource, TaskLane, Uninterruptibly}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.{SourceContext, TaskKills, TaskThreads}
+import org.slf4j.LoggerFactory
+
+/**
+ * Rows that a thread of their own reads, so that the operator goes on while the input blocks. The thread
+ * starts with the first question, and has ended before anything that it reads from is freed.
+ *
+ * An exception of the input comes as it was thrown, after the rows before it.
+ *
+ * @param task
+ *   the context of the operator
+ * @param context
+ *   the one of what is read
+ */
+private[async] final class SourceInput(
+    rows: Iterator[InternalRow],
+    lane: TaskLane,
+    priority: Int,
+    task: TaskContext,
+    context: SourceContext
+) extends OperatorInput
+    with LaneResource {
+  private val waiting =
+    new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox, false, TaskActionExecutor.Immediate)
+  private val name = s"pillarbox input of task ${task.taskAttemptId()}"
+  private val source = new SourceThread[InternalRow](
+    name,
+    rows.map(_.copy()),
+    SourceInput.Capacity,
+    waiting.mailboxExecutor(priority),
+    () => progress.run(),
+    TaskThreads.reading(name, context)(_)
+  )
+  private var progress: Runnable = () => ()
+  private var started = false
+  private var row: InternalRow = _
+
+  override def onProgress(hook: Runnable): Unit = progress = hook
+
+  override def awaitRow(): Boolean = {
+    if (!started) start()
+    var polled = poll()
+    while (polled == Polled.Nothing) {
+      TaskKills.check(task)
+      lane.step(waiting)
+      polled = poll()
+    }
+    // Above what the input has added to the task without the context of its thread.
+    task.addTaskCompletionListener[Unit](_ => close())
+    polled == Polled.Row
+  }
+
+  private def start(): Unit = {
+    started = true
+    context.readingStarts()
+    lane.closeAtEnd(this)
+    // A failed task calls these first.
+    task.addTaskFailureListener((_, _) => close())
+    source.start()
+  }
+
+  override def poll(): Polled = {
+    if (row eq null) row = take()
+    if (row ne null) Polled.Row
+    else if (source.status == InputStatus.EndOfData) Polled.End
+    else Polled.Nothing
+  }
+
+  private def take(): InternalRow =
+    try source.poll()
+    catch { case failed: SourceFailedException => throw failed.getCause }
+
+  override def next(): InternalRow = {
+    val taken = row
+    row = null
+    taken
+  }
+
+  /**
+   * Ends the reading thread. One that no interrupt ends is left to the end of the task, which closes what it
+   * reads from. Any other thread, more than once.
+   */
+  override def close(): Unit = {
+    source.stop()
+    if (!Uninterruptibly.within(SourceInput.EndTimeoutMs)(source.awaitEnd))
+      SourceInput.log.warn("The {} still reads {} ms after it was stopped", name, SourceInput.EndTimeoutMs)
+    context.readingEnds()
+  }
+
+  override def abort(): Unit = source.stop()
+}
+
+private object SourceInput {
+  private val log = LoggerFactory.getLogger(classOf[SourceInput])
+  private final val EndTimeoutMs = 4000L
+
+  /** Rows that are read ahead of the operator. */
+  private final val Capacity = 256
+}

@@ -1,0 +1,35 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.carry.CarryErrors
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, SourceContext, SparkAdapter}
+
+/** Async I/O in real-time mode: a function over a partition, whose rows leave when their calls end. */
+private object RealTimeCalls {
+
+  /** On the driver, when a micro-batch of a query in real-time mode is planned. */
+  def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
+    if (node.by.nonEmpty) throw CarryErrors.refused("REAL_TIME_BY", node.spec.operator)
+    val session = SparkSession.active
+    val batch = MicroBatches.beingPlanned(session)
+    val scope = CallIdentity.scope(node.spec, node.operatorId, batch)
+    val journal = CallJournals.folder(node, session, batch)
+    val metrics = AsyncIOMetrics.create(session.sparkContext)
+    val task =
+      AsyncIOExec.task(node, child.output, scope, SparkAdapter.sqlConf(session), journal, metrics)
+    RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))
+  }
+
+  private final class OfTask(task: AsyncIOTask) extends RealTimeMode.PartitionFunction {
+    override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+      val context = TaskContext.get()
+      task.runBeside(context.partitionId(), rows, context, new SourceContext(context))
+    }
+
+    override def toString: String = task.spec.operator
+  }
+}

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+import org.apache.spark.sql.execution.{MapPartitionsExec, ProjectExec, SparkPlan}
+
+/**
+ * Real-time mode, which runs a list of Spark's own operators only. `mapPartitions` is one of them, so a
+ * function over the rows of a partition is planned as one, and passes the check that all others have to pass.
+ * Written for Spark 4.2.
+ */
+object RealTimeMode {
+
+  /** Whether rows of a source that is read in real-time mode come here. */
+  def reaches(plan: LogicalPlan): Boolean = plan.exists {
+    case scan: StreamingDataSourceV2ScanRelation => scan.relation.realTimeModeDuration.isDefined
+    case _ => false
+  }
+
+  /**
+   * A plan whose rows are `function`'s of those of `child`.
+   *
+   * @param output
+   *   the columns of the rows that it makes
+   */
+  def mapPartitions(child: SparkPlan, output: Seq[Attribute], function: PartitionFunction): SparkPlan = {
+    // The object that it takes and makes for a row is the row itself, as a struct.
+    val packed = ProjectExec(Seq(Alias(CreateStruct(child.output), Packed)()), child)
+    val result = AttributeReference(Packed, DataTypeUtils.fromAttributes(output), nullable = false)()
+    val columns = output.zipWithIndex.map { case (column, i) =>
+      Alias(GetStructField(result, i), column.name)(
+        column.exprId,
+        column.qualifier,
+        Some(column.metadata)
+      )
+    }
+    ProjectExec(columns, MapPartitionsExec(new OfObjects(function), result, packed))
+  }
+
+  private final val Packed = "row"
+
+  /** What runs in a task; its text is seen in the plan. */
+  trait PartitionFunction extends Serializable {
+    def apply(rows: Iterator[InternalRow]): Iterator[InternalRow]
+  }
+
+  private final class OfObjects(function: PartitionFunction)
+      extends (Iterator[Any] => Iterator[Any])
+      with Serializable {
+    override def apply(rows: Iterator[Any]): Iterator[Any] =
+      function(rows.asInstanceOf[Iterator[InternalRow]])
+    override def toString: String = function.toString
+  }
+}
