@@ -1,19 +1,27 @@
-"""Async I/O that outlives a micro-batch: failures where tasks are tried again, and other machines."""
+"""Async I/O that outlives a micro-batch: failures where Spark runs a task again, other masters."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import pillarbox as pb
 from spark_apps import run_app
+
+# The applications find it where they run.
+build: Any = None
 
 
 def fails_for_ever(folder: str) -> tuple[object, int]:
-    import time
-
     spark = pb.configure(build({"spark.master": "local[2,4]"})).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
 
-    async def failing(row):
+    async def failing(row):  # type: ignore[no-untyped-def]
         with open(folder + "/calls", "a") as calls:
             calls.write(f"{row.value}\n")
         await asyncio.sleep(0.3)
@@ -45,9 +53,6 @@ def test_a_call_that_always_fails_fails_the_query_after_as_many_attempts_as_a_ta
 
 
 def test_so_it_does_when_no_row_follows(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     (tmp_path / "few").mkdir()
     pq.write_table(pa.table({"value": list(range(10))}), tmp_path / "few" / "0.parquet")
     ended, calls = run_app(fails_for_ever, str(tmp_path))
@@ -59,10 +64,10 @@ def other_parallelism(folder: str, master: str, crash: bool) -> str:
     spark = pb.configure(build({"spark.master": master})).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
 
-    async def same(row):
+    async def same(row):  # type: ignore[no-untyped-def]
         return row.value
 
-    def keep(batch, number):
+    def keep(batch, number):  # type: ignore[no-untyped-def]
         batch.collect()
         if crash:
             raise ValueError("crash")
