@@ -72,10 +72,9 @@ private[pillarbox] final case class CarryOverExec(
   )
 
   /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
-  private def slotsOf(info: StatefulOperatorStateInfo): Int = spec.slots.getOrElse {
-    if (info.storeVersion == 0) sparkContext.defaultParallelism
-    else CarryNote.find(folderOf(info), hadoopConf).fold(sparkContext.defaultParallelism)(_.slots)
-  }
+  private def slotsOf(info: StatefulOperatorStateInfo): Int = spec.slots.getOrElse(
+    CarryNote.find(folderOf(info), hadoopConf).fold(sparkContext.defaultParallelism)(_.slots)
+  )
 
   private def folderOf(info: StatefulOperatorStateInfo) =
     new Path(info.checkpointLocation, info.operatorId.toString)
@@ -142,7 +141,7 @@ private[pillarbox] final case class CarryOverExec(
     new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
   }
 
-  private def task(drain: Boolean): CarryTask = {
+  private def task(drain: CarryLedger.Drain): CarryTask = {
     val info = getStateInfo
     CarryTask(
       calls,

@@ -51,6 +51,9 @@ private[carry] final class CarryIterator(
   @volatile private var slot: CarrySlot = _
   @volatile private var aborted = false
 
+  // Also for who takes no row at all.
+  context.addTaskCompletionListener[Unit](_ => atTaskEnd())
+
   override def hasNext: Boolean = synchronized {
     if (!started) begin()
     results.hasNext || {
@@ -67,7 +70,6 @@ private[carry] final class CarryIterator(
 
   private def begin(): Unit = {
     started = true
-    context.addTaskCompletionListener[Unit](_ => atTaskEnd())
     context.addTaskInterruptListener((_, _) => abort())
     partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
     DriverMessages.announce(OpenSlots.closeRun)
@@ -113,10 +115,16 @@ private[carry] final class CarryIterator(
     else {
       // Another attempt was quicker, and what it has written counts.
       closeSlot()
-      store.knownOf(version, runId).foreach(tellDriver(version, _))
+      val report = store.knownOf(version, runId)
+      tellDriver(version, report.getOrElse(throw overtaken(version)))
     }
     store.deleteOld(version, task.settings)
   }
+
+  /** What an executor of an earlier run has written at this moment is gone; another attempt has the place. */
+  private def overtaken(version: StateVersion) = new IllegalStateException(
+    s"Version ${version.number} of ${partition.folder} was written by an earlier run of the query meanwhile"
+  )
 
   private def keep(version: StateVersion, state: SlotState): Unit = {
     tellDriver(version, state.report)
@@ -143,7 +151,7 @@ private[carry] final class CarryIterator(
     }
     val state =
       if (slot == null) carried.copy(results = 0, resultsHoldMicros = Long.MaxValue)
-      else slot.endBatch(version, rows > 0, task.drain && rows == 0)
+      else slot.endBatch(version, rows > 0, task.drain.of(slotNumber, rows > 0))
     SlotStateFormat.writeEnd(file)
     file.flush()
     state.copy(runId = runId)
@@ -154,17 +162,21 @@ private[carry] final class CarryIterator(
   private def ensureSlot(carried: SlotState, file: DataOutputStream): Unit = if (!isFed) {
     isFed = true
     if (slot == null) {
-      slot = new CarrySlot(calls, context, carried, task.maxLagMs, wakeUp)
+      slot = new CarrySlot(calls, context, carried, task.maxLagMs, driver)
       slot.open()
     }
     if (aborted) slot.close()
     slot.beginBatch(file)
   }
 
-  /** Tells the driver that the slot has something for the micro-batch after the one that it has committed. */
-  private def wakeUp: Long => Unit = {
+  /** Has nothing of this task: the slot outlives it. */
+  private def driver: CarrySlot.Driver = {
     val key = CarryLedger.keyOf(runId, partition.operator)
-    version => DriverMessages.wake(key, version)
+    val number = slotNumber
+    new CarrySlot.Driver {
+      override def wake(version: Long): Unit = DriverMessages.wake(key, version)
+      override def fail(): Unit = DriverMessages.fail(key, number)
+    }
   }
 
   private def holdOf(): UnsafeRow => Long = task.eventTime match {
@@ -206,8 +218,16 @@ private[carry] final class CarryIterator(
     }
 
   private def atTaskEnd(): Unit = {
-    if (!context.isFailed() && !context.isInterrupted()) while (hasNext) next()
-    else abort()
+    if (!context.isFailed() && !context.isInterrupted()) {
+      while (hasNext) next()
+      if (!committed)
+        throw new IllegalStateException(
+          s"Micro-batch ${base.number} of ${partition.folder} was not committed"
+        )
+    } else {
+      abort()
+      results.close()
+    }
   }
 
   /** Any thread: a micro-batch that does not come to its commit leaves no slot behind. */

@@ -23,27 +23,36 @@ import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 private[spark] final class CarryLedger(folder: StateFolder, session: SparkSession, state: String) {
   @volatile private var due = -1L
   @volatile private var lostExecutor = false
+  private val failed = ConcurrentHashMap.newKeySet[Int]
   private var toDrain = false
   private var watermarks = Map.empty[Long, Long]
   private var asked = 0
 
-  /** An executor has said that a version has results, or a failure. */
+  /** An executor has said that a version has results. */
   def wake(version: Long): Unit = due = math.max(due, version)
+
+  /**
+   * The calls of a slot have failed. The next micro-batch waits until they are done: an attempt of a task that
+   * only made them again would succeed, and a call that always fails would never use up the task's attempts.
+   */
+  def fail(slot: Int): Unit = failed.add(slot): Unit
 
   /** Calls in flight may be lost, and are made again by the next micro-batch. */
   def executorLost(): Unit = lostExecutor = true
 
   /** Whether there is something to emit, or to call again, since `version` was committed. */
-  def isDue(version: Long, inFlight: Long): Boolean = due >= version || (lostExecutor && inFlight > 0)
+  def isDue(version: Long, inFlight: Long): Boolean =
+    due >= version || !failed.isEmpty || (lostExecutor && inFlight > 0)
 
   /** Somebody waits for all calls: the next micro-batch is to wait for them, if it has no rows. */
   def askToDrain(): Unit = toDrain = true
 
-  /** A micro-batch begins: it finds out what was lost. Whether it is to wait for all calls. */
-  def batchStarts(): Boolean = {
+  /** A micro-batch begins: it finds out what was lost or has failed. */
+  def batchStarts(): CarryLedger.Drain = {
     lostExecutor = false
-    val drain = toDrain
+    val drain = CarryLedger.Drain(toDrain, failed.asScala.toSet)
     toDrain = false
+    drain.failed.foreach(failed.remove(_))
     drain
   }
 
@@ -94,6 +103,19 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
 }
 
 private[spark] object CarryLedger extends DriverMessages.Listener {
+
+  /**
+   * Which slots wait in a micro-batch until nothing is in flight.
+   *
+   * @param withoutRows
+   *   those that get no rows
+   * @param failed
+   *   these, whatever they get
+   */
+  final case class Drain(withoutRows: Boolean, failed: Set[Int]) {
+    def of(slot: Int, hadRows: Boolean): Boolean = failed(slot) || (withoutRows && !hadRows)
+  }
+
   private val ledgers = new ConcurrentHashMap[String, CarryLedger]
 
   def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
@@ -107,6 +129,8 @@ private[spark] object CarryLedger extends DriverMessages.Listener {
     if (ledgers.keySet.removeIf(_.startsWith(s"$runId/"))) DriverMessages.closeRun(runId)
 
   override def onWake(key: String, version: Long): Unit = Option(ledgers.get(key)).foreach(_.wake(version))
+
+  override def onFail(key: String, slot: Int): Unit = Option(ledgers.get(key)).foreach(_.fail(slot))
 
   override def onExecutorLost(): Unit = ledgers.values.asScala.foreach(_.executorLost())
 }

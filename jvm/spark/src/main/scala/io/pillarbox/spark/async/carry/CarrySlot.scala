@@ -30,16 +30,15 @@ import org.apache.spark.sql.types.StructType
  *   of the task that makes the slot; not used once it is open
  * @param maxLagMs
  *   the age of the oldest element from which on a micro-batch with rows waits for it
- * @param wake
- *   run once after each `endBatch`, with its version, when a result has come or the slot has failed; on the
- *   slot's thread
+ * @param driver
+ *   told on the slot's thread
  */
 private[carry] final class CarrySlot(
     task: AsyncIOTask,
     context: TaskContext,
     start: SlotState,
     maxLagMs: Long,
-    wake: Long => Unit
+    driver: CarrySlot.Driver
 ) extends AsyncOutput[InternalRow, InternalRow]
     with AutoCloseable {
   private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.callScope}")
@@ -175,12 +174,13 @@ private[carry] final class CarrySlot(
 
   /** The first failure counts. */
   private def fail(error: Throwable): Unit = {
-    if (failure == null) failure = error
+    val isFirst = failure == null
+    if (isFirst) failure = error
     exchange.close()
     opened.completeExceptionally(failure)
     val waiting = waited
     if (waiting != null) waiting.completeExceptionally(failure)
-    if (!closing.get) tell()
+    if (isFirst && !closing.get) driver.fail()
   }
 
   private def named(error: Throwable): Throwable = error match {
@@ -224,7 +224,7 @@ private[carry] final class CarrySlot(
 
   private def tell(): Unit = if (!hasWoken) {
     hasWoken = true
-    wake(version)
+    driver.wake(version)
   }
 
   override def emitWatermark(timestampMs: Long): Unit = ()
@@ -272,6 +272,16 @@ private[carry] object CarrySlot {
 
   /** Rows between the task and the slot. */
   private final val Exchange = 64
+
+  /** Whoever decides on micro-batches. */
+  trait Driver {
+
+    /** Once after each `endBatch`, with its version, when a result has come. */
+    def wake(version: Long): Unit
+
+    /** The slot has failed, and was not closed before. */
+    def fail(): Unit
+  }
 
   /** What the task waits for at the end of its input. */
   private final class Ending(val version: Long, val hadRows: Boolean, val drain: Boolean) {

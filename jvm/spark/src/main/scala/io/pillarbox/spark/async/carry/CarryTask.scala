@@ -16,14 +16,14 @@ import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
  * @param lateWatermark
  *   rows with a time up to it were late when they came, in ms
  * @param drain
- *   a micro-batch without rows waits until nothing is in flight
+ *   which slots wait until nothing is in flight
  */
 private[spark] final case class CarryTask(
     calls: AsyncIOTask,
     maxLagMs: Long,
     eventTime: Option[Expression],
     lateWatermark: Long,
-    drain: Boolean,
+    drain: CarryLedger.Drain,
     settings: StateSettings,
     partitionOf: Int => StatePartition,
     versionOf: Int => StateVersion,

@@ -21,6 +21,7 @@ object DriverMessages {
   private final val Driver = "pillarbox-driver"
   private final val Executor = "pillarbox-executor"
   private final val Wake = "wake"
+  private final val Fail = "fail"
   private final val Close = "close"
   private final val Here = "here"
 
@@ -55,21 +56,27 @@ object DriverMessages {
   def announce(close: String => Unit): Unit = synchronized {
     val env = SparkEnv.get
     if (announced ne env) {
-      announced = env
       driver = RpcUtils.makeDriverRef(Driver, env.conf, env.rpcEnv)
       val here = env.rpcEnv.setupEndpoint(Executor, new ExecutorEndpoint(env.rpcEnv, close))
       driver.send((Here, env.executorId, here))
+      announced = env
     }
   }
 
   /** On an executor that was announced: a version has something for the next micro-batch. Any thread. */
-  def wake(key: String, version: Long): Unit =
-    try driver.send((Wake, key, version))
-    catch { case NonFatal(e) => log.warn(s"The driver was not told that $key has results", e) }
+  def wake(key: String, version: Long): Unit = tell((Wake, key, version))
+
+  /** On an executor that was announced: what goes on between micro-batches in a partition has failed. Any thread. */
+  def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
+
+  private def tell(message: Product): Unit =
+    try driver.send(message)
+    catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
 
   /** What the driver does with messages; on threads of Spark's RPC. Must not block. */
   trait Listener {
     def onWake(key: String, version: Long): Unit
+    def onFail(key: String, partition: Int): Unit
     def onExecutorLost(): Unit
   }
 
@@ -77,6 +84,7 @@ object DriverMessages {
       extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
+      case (Fail, key: String, partition: Int) => listener.onFail(key, partition)
       case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
     }
 
