@@ -244,15 +244,16 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(files.contents.size == 2)
   }
 
-  test("where files are safe once they are closed, the last task of a process closes them") {
+  test("where files are safe once they are closed, a task that wrote closes them when it ends") {
     val files = memory(persists = false)
     val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
     val process = f.process()
     val (first, second) = (f.hold(process), f.hold(process))
     put(first, 1, "one")
     put(second, 2, "two")
-    first.close()
     assert(files.contents.isEmpty)
+    first.close()
+    assert(files.contents.size == 1)
     second.close()
     val held = f.hold(f.process())
     assert(found(held, 1).contains("one") && found(held, 2).contains("two"))
@@ -280,7 +281,12 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     val held = f.hold(f.process())
     put(held, 1, "one")
     eventually(assert(intercept[IOException](held.open()).getMessage == "not closed"))
-    put(held, 1, "one")
+    // Nobody else hears of it, nor takes the news away.
+    val process = f.process()
+    val (other, idle) = (f.hold(process), f.hold(process))
+    put(other, 1, "one")
+    idle.close()
+    assert(intercept[IOException](other.close()).getMessage == "not closed")
     assert(intercept[IOException](held.close()).getMessage == "not closed")
   }
 

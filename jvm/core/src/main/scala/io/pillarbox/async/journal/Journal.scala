@@ -99,15 +99,15 @@ private[journal] final class Journal(files: JournalFiles, limits: JournalLimits,
   @throws[IOException]
   def open(): Unit = writer.open()
 
-  /** Appends the records. What can't be kept throws. */
+  /** Appends the records. What can't be kept throws; what is not safe yet is to be settled. */
   @throws[IOException]
-  def append(records: RecordBuffer): Unit = writer.append(records)
+  def append(records: RecordBuffer): Unsettled = writer.append(records)
+
+  /** Makes what was appended safe, or throws. */
+  @throws[IOException]
+  def settle(appended: Unsettled): Unit = writer.settle(appended)
 
   def newReader(): SegmentReader = new SegmentReader(files)
-
-  /** No task has it for now. */
-  @throws[IOException]
-  def rest(): Unit = writer.rest()
 
   @throws[IOException]
   def close(): Unit = writer.close()

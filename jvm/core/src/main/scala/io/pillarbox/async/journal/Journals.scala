@@ -54,13 +54,9 @@ private[pillarbox] final class Journals(
     shared
   }
 
-  private def release(shared: Shared): Unit = {
-    val isLast = synchronized {
-      shared.holders -= 1
-      shared.releasedNanos = nanoTime()
-      shared.holders == 0
-    }
-    if (isLast) shared.journal.rest()
+  private def release(shared: Shared): Unit = synchronized {
+    shared.holders -= 1
+    shared.releasedNanos = nanoTime()
   }
 
   private def forgetUnused(): Unit = {
@@ -98,6 +94,7 @@ private[pillarbox] final class HeldJournal private[journal] (
 ) extends AutoCloseable {
   private val reader = journal.newReader()
   private val records = new RecordBuffer
+  private val unsettled = new java.util.LinkedHashSet[Unsettled]
   private var isHeld = true
 
   /**
@@ -124,7 +121,14 @@ private[pillarbox] final class HeldJournal private[journal] (
 
   /** Throws if nothing can be written. */
   @throws[IOException]
-  def open(): Unit = journal.open()
+  def open(): Unit = {
+    throwLost()
+    journal.open()
+  }
+
+  /** What this task has written must not be lost unheard, even if it writes no more. */
+  private def throwLost(): Unit =
+    unsettled.forEach(appended => if (appended.failure != null) throw appended.failure)
 
   /** Adds a record, which `flush` writes. */
   def add(key: CallKey, payload: Array[Byte], length: Int): Unit = records.add(key, timeMs(), payload, length)
@@ -132,14 +136,18 @@ private[pillarbox] final class HeldJournal private[journal] (
   /** Writes what was added; nothing of it counts if it throws. */
   @throws[IOException]
   def flush(): Unit = if (!records.isEmpty)
-    try journal.append(records)
-    finally records.clear()
+    try {
+      throwLost()
+      val appended = journal.append(records)
+      if (appended != null) unsettled.add(appended): Unit
+    } finally records.clear()
 
-  /** What was added and not flushed is dropped. Idempotent. */
+  /** What was flushed is safe now, or it throws; what was only added is dropped. Idempotent. */
   @throws[IOException]
   override def close(): Unit = if (isHeld) {
     isHeld = false
     reader.close()
-    release()
+    try unsettled.forEach(journal.settle(_))
+    finally release()
   }
 }

@@ -28,15 +28,9 @@ private[journal] final class SegmentWriter(
   /** Null if there is none to write to. */
   private var current: Segment = _
 
-  /** Why answers that were taken could not be kept after all; null if all were. */
-  private var lost: IOException = _
-
   /** Makes sure that there is a segment to write to. */
   @throws[IOException]
-  def open(): Unit = synchronized {
-    throwLost()
-    if (current == null) current = start()
-  }
+  def open(): Unit = synchronized(if (current == null) current = start())
 
   private def start(): Segment = {
     val name = SegmentFormat.newName()
@@ -51,9 +45,14 @@ private[journal] final class SegmentWriter(
     }
   }
 
-  /** Appends the records; they outlive the process when it returns, or a flush interval later. */
+  /**
+   * Appends the records; they outlive the process when it returns, or a flush interval later.
+   *
+   * @return
+   *   what is to be settled then; null if they are safe
+   */
   @throws[IOException]
-  def append(records: RecordBuffer): Unit = synchronized {
+  def append(records: RecordBuffer): Unsettled = synchronized {
     open()
     val segment = current
     try {
@@ -63,6 +62,7 @@ private[journal] final class SegmentWriter(
       segment.size += records.size
       if (segment.persists) segment.tell() else rollLater(segment)
       if (segment.size >= limits.segmentBytes) roll()
+      if (segment.persists) null else segment
     } catch {
       case e: Throwable =>
         if (current eq segment) abandon()
@@ -74,17 +74,11 @@ private[journal] final class SegmentWriter(
     segment.willRoll = true
     CompletableFuture
       .delayedExecutor(limits.flushIntervalMs, TimeUnit.MILLISECONDS)
-      .execute(() => synchronized(if (current eq segment) rollOrRemember()))
-  }
-
-  private def rollOrRemember(): Unit =
-    try roll()
-    catch { case e: IOException => lost = e }
-
-  private def throwLost(): Unit = if (lost != null) {
-    val failure = lost
-    lost = null
-    throw failure
+      .execute { () =>
+        // Whoever has written to it learns of a failure when it settles.
+        try synchronized(if (current eq segment) roll())
+        catch { case e: IOException => log.warn("Could not close segment {} of a journal", segment.name, e) }
+      }
   }
 
   /** Ends the segment: what is in it outlives the process now, wherever it is. */
@@ -92,16 +86,21 @@ private[journal] final class SegmentWriter(
   private def roll(): Unit = {
     val segment = current
     current = null
-    segment.out.close()
+    try segment.out.close()
+    catch {
+      case e: IOException =>
+        segment.failure = e
+        throw e
+    }
     segment.tell()
     if (segment.size == SegmentFormat.HeaderSize) deleteQuietly(segment.name)
   }
 
-  /** Nobody needs this writer for now. Where files are only safe once they are closed, they are. */
+  /** Makes what was appended safe. Throws if it is lost, also if that is known to others. */
   @throws[IOException]
-  def rest(): Unit = synchronized {
-    if (current != null && !current.persists) roll()
-    throwLost()
+  def settle(appended: Unsettled): Unit = synchronized {
+    if (current eq appended) roll()
+    if (appended.failure != null) throw appended.failure
   }
 
   /** The segment that is written to, if there is one that others can see. */
@@ -126,7 +125,8 @@ private[journal] final class SegmentWriter(
     catch { case NonFatal(e) => log.warn("Could not delete segment {}, which is empty", name, e) }
 
   /** `persists`: whether what is written to it is safe before it is closed. */
-  private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean) {
+  private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean)
+      extends Unsettled {
     private val number = onSegment(name)
     private val untold = scala.collection.mutable.ArrayBuffer.empty[(CallKey, Long, Long)]
     var size: Long = SegmentFormat.HeaderSize.toLong
@@ -140,6 +140,13 @@ private[journal] final class SegmentWriter(
       untold.clear()
     }
   }
+}
+
+/** Records that were appended and that are not safe before their segment is closed. */
+private[journal] sealed trait Unsettled {
+
+  /** Why they are lost; null if they aren't. */
+  @volatile var failure: IOException = _
 }
 
 private object SegmentWriter {
