@@ -107,7 +107,7 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
 
     found = pb.async_io(
         rows(spark), answer, returns="x long", by="k", per_key=2, batch_size=4, capacity=20,
-        retry=pb.Retry(5, backoff="1ms"),
+        retry=pb.Retry(ROWS, backoff="1ms"),
     ).collect()  # fmt: skip
     assert by_key(found) == EXPECTED
 

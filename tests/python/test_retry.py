@@ -53,6 +53,7 @@ def test_the_operator_gets_the_policy_in_ms():
         "max_backoff_ms": 60_000,
         "jitter": 0.0,
         "retry_on": [],
+        "refuses_results": False,
     }
 
 

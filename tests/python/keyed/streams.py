@@ -33,11 +33,13 @@ class Stream:
         return str(self.folder / "checkpoint")
 
     def add(self, *rows: Any) -> Stream:
-        """One more micro-batch."""
+        """One more micro-batch. A query that runs sees the file only with its time, which is its order."""
         frame = self.spark.createDataFrame(list(rows), self.schema)
         path = self.folder / "in" / f"{self.count}.parquet"
-        pq.write_table(frame.toArrow(), path)
-        os.utime(path, (1_000_000 + self.count, 1_000_000 + self.count))
+        written = path.with_name(f".{path.name}")
+        pq.write_table(frame.toArrow(), written)
+        os.utime(written, (1_000_000 + self.count, 1_000_000 + self.count))
+        written.rename(path)
         self.count += 1
         return self
 
