@@ -5,7 +5,6 @@ import java.util.concurrent.ConcurrentSkipListMap
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 
 import io.pillarbox.spark.PythonBridge
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
@@ -39,16 +38,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
       .start()
     (1 to rounds).foreach { round =>
       memory.addData(eventsOf(round).map(row))
-      var done = false
-      var tries = 0
-      while (!done) {
-        tries += 1
-        assert(tries < 200, "the query never gets through")
-        Try(start()).foreach { query =>
-          done = Try(query.processAllAvailable()).isSuccess
-          query.stop()
-        }
-      }
+      getThrough(start())
     }
     batches.values.asScala.flatten.toSeq
       .filter(_.getString(1) == "row")

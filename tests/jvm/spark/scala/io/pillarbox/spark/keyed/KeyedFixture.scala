@@ -5,6 +5,7 @@ import java.sql.Timestamp
 import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import io.pillarbox.spark.state.StateMaintenance
 import io.pillarbox.spark.{LocalSpark, PythonBridge}
@@ -39,6 +40,20 @@ trait KeyedFixture extends LocalSpark {
     settings.foreach { case (key, value) => spark.conf.set(key, value) }
     try body
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
+  }
+
+  /** Starts the query until it has processed all that there is, however often it fails. */
+  def getThrough(start: => StreamingQuery): Unit = {
+    var done = false
+    var tries = 0
+    while (!done) {
+      tries += 1
+      if (tries == 200) throw new AssertionError("the query never gets through")
+      Try(start).foreach { query =>
+        done = Try(query.processAllAvailable()).isSuccess
+        query.stop()
+      }
+    }
   }
 
   /** Input with columns k, v, ts. */

@@ -74,6 +74,24 @@ class SlotStoreSuite extends AnyFunSuite {
     }
   }
 
+  test("what was taken in by a clock that was ahead counts as taken in now") {
+    withStore(withIds = false) { (store, _) =>
+      assert(write(store, "a", "run", 1))
+      val state = store.state(StateVersion(1, Some("a")))
+      assert(shown(state.notAfter(750)) == Seq("7 row 7 70 700", "8 row 8 750 9+null"))
+      assert(shown(state.notAfter(10)) == Seq("7 row 7 70 10", "8 row 8 10 9+null"))
+      assert(state.notAfter(800) == state)
+    }
+  }
+
+  test("a slot's clock begins with the machine's and then takes no notice of it") {
+    var nanos = -5000000L
+    val clock = new SlotClock(1000, () => nanos)
+    assert(clock.nowMs == 1000)
+    nanos += 2500000
+    assert(clock.nowMs == 1002)
+  }
+
   test("before the first version there is nothing") {
     withStore(withIds = false) { (store, _) =>
       assert(store.results(StateVersion.Empty).isEmpty && store.state(StateVersion.Empty) == SlotState.Empty)

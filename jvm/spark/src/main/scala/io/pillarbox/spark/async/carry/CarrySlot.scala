@@ -50,6 +50,7 @@ private[carry] final class CarrySlot(
   )
   private val executor = processor.mailboxExecutor(0)
   private val timers = new SystemProcessingTimeService(executor)
+  private val clock = SlotClock.ofMachine
   private val metrics = new AsyncMetrics
   private val exchange =
     new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => resume())
@@ -163,7 +164,7 @@ private[carry] final class CarrySlot(
   private def run(): Unit = {
     try {
       operator.open()
-      operator.restore(start.elements)
+      operator.restore(start.notAfter(clock.nowMs).elements)
       opened.complete(null)
       processor.runMailboxLoop()
     } catch { case error: Throwable => fail(named(error)) }
@@ -192,7 +193,7 @@ private[carry] final class CarrySlot(
 
   private def takeInput(controller: MailboxDefaultAction.Controller): Unit = {
     if (pending == null) pending = exchange.poll()
-    if (pending != null && operator.tryProcessElement(pending, System.currentTimeMillis)) pending = null
+    if (pending != null && operator.tryProcessElement(pending, clock.nowMs)) pending = null
     else
       suspension =
         if (pending == null) controller.suspendDefaultAction()
@@ -244,7 +245,7 @@ private[carry] final class CarrySlot(
 
   private def mayEnd: Boolean =
     if (ending.drain) operator.isDrained
-    else !ending.hadRows || System.currentTimeMillis - operator.oldestTimestampMs <= maxLagMs
+    else !ending.hadRows || clock.nowMs - operator.oldestTimestampMs <= maxLagMs
 
   private def closeAll(): Unit = {
     timers.close()

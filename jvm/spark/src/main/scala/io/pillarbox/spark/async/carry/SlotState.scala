@@ -36,6 +36,16 @@ private[carry] final case class SlotState(
   def report: SlotReport =
     SlotReport(results, elements.size, calls, math.min(resultsHoldMicros, elementsHoldMicros))
 
+  /**
+   * The same, with no element taken in after `nowMs`: one by a clock that was ahead counts as new, and gets as
+   * old as others from now on.
+   */
+  def notAfter(nowMs: Long): SlotState = copy(elements = util.List.copyOf(elements.asScala.map {
+    case record @ StreamElement.Record(_, _, at) if at > nowMs => record.copy(timestampMs = nowMs)
+    case answered @ StreamElement.Answered(_, _, at, _) if at > nowMs => answered.copy(timestampMs = nowMs)
+    case other => other
+  }.asJava))
+
   private def calls: Int = elements.asScala.count(_.isInstanceOf[StreamElement.Record[_]])
 
   private def elementsHoldMicros: Long = elements.asScala.foldLeft(Long.MaxValue) { (least, element) =>
