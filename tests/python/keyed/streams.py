@@ -33,7 +33,7 @@ class Stream:
         return str(self.folder / "checkpoint")
 
     def add(self, *rows: Any) -> Stream:
-        """One more micro-batch. A query that runs sees the file only with its time, which is its order."""
+        """One more micro-batch: a file that a query sees with the time that gives its order."""
         frame = self.spark.createDataFrame(list(rows), self.schema)
         path = self.folder / "in" / f"{self.count}.parquet"
         written = path.with_name(f".{path.name}")
