@@ -82,6 +82,24 @@ def test_the_name_and_what_is_returned_are_in_the_key_and_the_function_is_not(
     assert keys(log) == sorted([0, 1, 2] * 3)
 
 
+@pytest.mark.parametrize("more", [{"by": "k"}, {"by": "k", "per_key": 1}])
+def test_an_order_within_keys_holds_with_answers_from_the_journal_between_calls(
+    spark: SparkSession, log: CallLog, journal: str, more: dict[str, Any]
+) -> None:
+    rows = spark.range(0, 200, 1, 1).withColumn("k", F.col("id") % 5)
+    # Every third answer is there already.
+    called(rows.where("id % 3 = 0"), log, journal=journal).collect()
+    before = len(keys(log))
+    for share in (False, True):
+        found = called(rows, log, journal=journal, share_calls=share, **more).collect()
+        assert sorted((row.id, row.twice) for row in found) == [(n, 2 * n) for n in range(200)]
+        for key in range(5):
+            of_key = [row.id for row in found if row.k == key]
+            assert sorted(of_key) == of_key
+    assert before == 67
+    assert keys(log) == list(range(200))
+
+
 @pytest.mark.parametrize("form", ["thread", "batch", "batch thread", "gated", "unordered"])
 def test_every_form_of_function_keeps_its_answers(
     spark: SparkSession, log: CallLog, journal: str, form: str
