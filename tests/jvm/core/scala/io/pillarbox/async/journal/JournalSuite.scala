@@ -157,8 +157,9 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   ) {
     val f = new Fixture(memory())
     val process = f.process()
-    val (short, long, ever) = (f.hold(process, 10), f.hold(process, 20), f.hold(process))
+    val short = f.hold(process, 10)
     put(short, 1, "one")
+    val (long, ever) = (f.hold(process, 20), f.hold(process))
     f.now += 9
     assert(found(short, 1).contains("one"))
     f.now += 1
@@ -362,14 +363,40 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   }
 
   test("the index finds each of many keys, and no other") {
-    val index = new JournalIndex
+    val index = new JournalIndex(new RecordAge(0, () => 0L))
     (1 to 100000).foreach(n => index.put(key(n), n.toLong, n % 1000, n.toLong, isNewest = false))
     assert(index.size == 100000)
-    (1 to 100000).foreach(n => assert(index.find(key(n)) == RecordPlace(n.toLong, n % 1000, n.toLong)))
+    (1 to 100000).foreach(n => assert(index.find(key(n)) == RecordPlace(n % 1000, n.toLong)))
     assert((100001 to 100100).forall(n => index.find(key(n)) == null))
     index.put(key(1), 0L, 7, 8L, isNewest = false)
-    assert(index.find(key(1)).timeMs == 1L)
+    assert(index.find(key(1)) == RecordPlace(1, 1L))
     index.put(key(1), 0L, 7, 8L, isNewest = true)
-    assert(index.find(key(1)) == RecordPlace(0L, 7, 8L) && index.size == 100000)
+    assert(index.find(key(1)) == RecordPlace(7, 8L) && index.size == 100000)
+  }
+
+  test("records that no longer count leave the index, which stays as large as those that do need") {
+    var now = 0L
+    val index = new JournalIndex(new RecordAge(1000, () => now))
+    (1 to 100000).foreach { n =>
+      now = n.toLong
+      index.put(key(n), now, 1, n.toLong, isNewest = true)
+      assert(index.size <= 3000)
+    }
+    assert((99001 to 100000).forall(n => index.find(key(n)) == RecordPlace(1, n.toLong)))
+    assert(index.find(key(99000)) == null)
+    // One from a future that does not count gives way.
+    index.put(key(1), now + 5000, 1, 2L, isNewest = true)
+    index.put(key(1), now, 1, 3L, isNewest = false)
+    assert(index.find(key(1)) == RecordPlace(1, 3L))
+  }
+
+  test("operators with different times to live in one folder find what counts for each") {
+    val f = new Fixture(memory())
+    val process = f.process()
+    put(f.hold(process, ttlMs = 100), 1, "one")
+    f.now += 100
+    assert(found(f.hold(process, ttlMs = 100), 1).isEmpty)
+    assert(found(f.hold(process), 1).contains("one"))
+    assert(found(f.hold(process, ttlMs = 101), 1).contains("one"))
   }
 }

@@ -18,10 +18,15 @@ import org.slf4j.LoggerFactory
  * each has segments of its own. Of several records of a key the one with the latest time counts, and this
  * process's own before others'.
  */
-private[journal] final class Journal(files: JournalFiles, limits: JournalLimits, nanoTime: () => Long) {
+private[journal] final class Journal(
+    files: JournalFiles,
+    limits: JournalLimits,
+    age: RecordAge,
+    nanoTime: () => Long
+) {
   import Journal._
 
-  private val index = new JournalIndex
+  private val index = new JournalIndex(age)
   private val segments = mutable.ArrayBuffer.empty[Segment]
   private val writer = new SegmentWriter(
     files,
@@ -82,7 +87,8 @@ private[journal] final class Journal(files: JournalFiles, limits: JournalLimits,
     try
       Using.resource(files.open(segment.name)) { in =>
         segment.readTo = new SegmentScan(in, segment.name).run(segment.readTo) { (key, timeMs, offset) =>
-          index.put(key, timeMs, segment.number, offset, isNewest = false)
+          if (age.counts(timeMs, age.nowMs))
+            index.put(key, timeMs, segment.number, offset, isNewest = false)
         }
       }
     catch {
@@ -90,7 +96,7 @@ private[journal] final class Journal(files: JournalFiles, limits: JournalLimits,
       case _: FileNotFoundException => ()
     }
 
-  /** Null if there is no record of the key. */
+  /** Null if there is no record of the key that counts. */
   def find(key: CallKey): RecordPlace = index.find(key)
 
   def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)

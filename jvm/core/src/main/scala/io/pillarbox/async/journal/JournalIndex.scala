@@ -1,13 +1,29 @@
 package io.pillarbox.async.journal
 
 /** Where the newest record of a key is. */
-private[journal] final case class RecordPlace(timeMs: Long, segment: Int, offset: Long)
+private[journal] final case class RecordPlace(segment: Int, offset: Long)
 
 /**
- * The records of all segments by key, in 32 bytes each, in a table that is at most two thirds full.
- * Thread-safe.
+ * Which records count.
+ *
+ * @param ttlMs
+ *   records that are as old, or older, or that come from a future as far away, don't; 0 for none
+ * @param timeMs
+ *   the time of now
  */
-private[journal] final class JournalIndex {
+private[journal] final class RecordAge(ttlMs: Long, timeMs: () => Long) {
+
+  def nowMs: Long = timeMs()
+
+  /** By distance: a clock that was set back must not let records live for ever. */
+  def counts(writtenMs: Long, nowMs: Long): Boolean = ttlMs == 0 || math.abs(nowMs - writtenMs) < ttlMs
+}
+
+/**
+ * The records of all segments by key, in 32 bytes each, in a table that is at most two thirds full. When it
+ * is full, those that no longer count leave it. Thread-safe.
+ */
+private[journal] final class JournalIndex(age: RecordAge) {
   import JournalIndex._
 
   private var slots = FirstSlots
@@ -20,29 +36,29 @@ private[journal] final class JournalIndex {
 
   def size: Int = synchronized(count)
 
-  /** Null if there is none. */
+  /** Null if there is none that counts. */
   def find(key: CallKey): RecordPlace = synchronized {
     val slot = slotOf(key)
     val place = places(slot)
-    if (place == 0) null
-    else RecordPlace(times(slot), (place >>> OffsetBits).toInt, place & LargestOffset)
+    if (place == 0 || !age.counts(times(slot), age.nowMs)) null
+    else RecordPlace((place >>> OffsetBits).toInt, place & LargestOffset)
   }
 
   /**
    * @param isNewest
-   *   whether it replaces a record whatever its time; otherwise only one that is not younger
+   *   whether it replaces a record whatever its time; otherwise only one that is not younger or doesn't count
    */
   def put(key: CallKey, timeMs: Long, segment: Int, offset: Long, isNewest: Boolean): Unit = synchronized {
     require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")
     var slot = slotOf(key)
     if (places(slot) == 0) {
       if (3L * (count + 1) > 2L * slots) {
-        grow()
+        makeRoom()
         slot = slotOf(key)
       }
       count += 1
       fill(slot, key.high, key.low, timeMs, placeOf(segment, offset))
-    } else if (isNewest || timeMs >= times(slot)) {
+    } else if (isNewest || timeMs >= times(slot) || !age.counts(times(slot), age.nowMs)) {
       times(slot) = timeMs
       places(slot) = placeOf(segment, offset)
     }
@@ -66,20 +82,24 @@ private[journal] final class JournalIndex {
     places(slot) = place
   }
 
-  private def grow(): Unit = {
+  /** A larger table, unless more than half of the records have left. */
+  private def makeRoom(): Unit = {
     val (oldKeys, oldTimes, oldPlaces) = (keys, times, places)
-    require(slots < MostSlots, s"A journal of $count answers is full: use several")
-    slots *= 2
+    val now = age.nowMs
+    def stays(i: Int) = oldPlaces(i) != 0 && age.counts(oldTimes(i), now)
+    count = oldPlaces.indices.count(stays)
+    if (3L * (count + 1) > slots) {
+      require(slots < MostSlots, s"A journal of $count answers is full: use several")
+      slots *= 2
+    }
     keys = new Array[Long](2 * slots)
     times = new Array[Long](slots)
     places = new Array[Long](slots)
-    var i = 0
-    while (i < oldPlaces.length) {
-      if (oldPlaces(i) != 0) {
+    oldPlaces.indices.foreach { i =>
+      if (stays(i)) {
         val (high, low) = (oldKeys(2 * i), oldKeys(2 * i + 1))
         fill(slotOf(high, low), high, low, oldTimes(i), oldPlaces(i))
       }
-      i += 1
     }
   }
 }

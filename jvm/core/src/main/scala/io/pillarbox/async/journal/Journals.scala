@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import org.slf4j.LoggerFactory
 
 /**
- * The journals of a process, each by the path of its folder. Thread-safe.
+ * The journals of a process, each by the path of its folder and how long its answers count. Thread-safe.
  *
  * A journal that no task has any more is kept for some minutes, so that the next micro-batch need not read it
  * again.
@@ -26,7 +26,7 @@ private[pillarbox] final class Journals(
 ) {
   import Journals._
 
-  private val open = mutable.HashMap.empty[String, Shared]
+  private val open = mutable.HashMap.empty[(String, Long), Shared]
 
   /**
    * The journal at `path`, with all that was written to it up to now.
@@ -36,10 +36,10 @@ private[pillarbox] final class Journals(
    */
   @throws[IOException]
   def hold(path: String, ttlMs: Long, files: => JournalFiles): HeldJournal = {
-    val shared = take(path, files)
+    val shared = take(path, ttlMs, files)
     try {
       shared.journal.refresh()
-      new HeldJournal(shared.journal, ttlMs, timeMs, () => release(shared))
+      new HeldJournal(shared.journal, timeMs, () => release(shared))
     } catch {
       case e: Throwable =>
         release(shared)
@@ -47,9 +47,10 @@ private[pillarbox] final class Journals(
     }
   }
 
-  private def take(path: String, files: => JournalFiles): Shared = synchronized {
+  private def take(path: String, ttlMs: Long, files: => JournalFiles): Shared = synchronized {
     forgetUnused()
-    val shared = open.getOrElseUpdate(path, new Shared(new Journal(files, limits, nanoTime)))
+    def made = new Shared(new Journal(files, limits, new RecordAge(ttlMs, timeMs), nanoTime))
+    val shared = open.getOrElseUpdate((path, ttlMs), made)
     shared.holders += 1
     shared
   }
@@ -64,8 +65,8 @@ private[pillarbox] final class Journals(
     val unused = open.filter { case (_, shared) =>
       shared.holders == 0 && now - shared.releasedNanos >= KeepNanos
     }
-    unused.foreach { case (path, shared) =>
-      open.remove(path)
+    unused.foreach { case (key @ (path, _), shared) =>
+      open.remove(key)
       try shared.journal.close()
       catch { case NonFatal(e) => log.warn("Could not close the journal {}", path, e) }
     }
@@ -88,7 +89,6 @@ private[pillarbox] object Journals {
 /** A task's hold on a journal. One thread at a time. */
 private[pillarbox] final class HeldJournal private[journal] (
     journal: Journal,
-    ttlMs: Long,
     timeMs: () => Long,
     release: () => Unit
 ) extends AutoCloseable {
@@ -108,16 +108,12 @@ private[pillarbox] final class HeldJournal private[journal] (
 
   private def findWritten(key: CallKey): Array[Byte] = {
     val place = journal.find(key)
-    if (place != null && counts(place.timeMs))
-      reader.payload(journal.nameOf(place.segment), place.offset, key)
+    if (place != null) reader.payload(journal.nameOf(place.segment), place.offset, key)
     else {
       journal.refreshSoon()
       null
     }
   }
-
-  /** By distance: a clock that was set back must not let records live for ever. */
-  private def counts(written: Long): Boolean = ttlMs == 0 || math.abs(timeMs() - written) < ttlMs
 
   /** Throws if nothing can be written. */
   @throws[IOException]
