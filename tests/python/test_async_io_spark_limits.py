@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,115 @@ def test_a_batch_leaves_after_its_wait_though_it_is_not_full(
     )
     assert [row.same for row in df.collect()] == list(range(7))
     assert [record["key"] for record in log.events("start")] == [5, 2]
+
+
+@asynccontextmanager
+async def one_counter() -> AsyncIterator[list[int]]:
+    yield [0]
+
+
+class Refused(Exception):
+    """As clients of HTTP raise it."""
+
+    status_code = 503
+
+
+def test_a_service_that_is_down_is_asked_by_one_call_at_a_time(
+    spark: SparkSession, log: CallLog
+) -> None:
+    """Without ``retry``: the rows that met the overload fail."""
+
+    async def down(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0.01)
+        raise Refused("no")
+
+    rows = (
+        spark.range(0, 120, 1, 2)
+        .transform(
+            pb.async_io, down, returns="same long", engine="jvm", max_concurrency=20,
+            adaptive=True, on_error="column",
+        )
+        .collect()
+    )  # fmt: skip
+    assert {row.error.kind for row in rows} == {"Refused"}
+    assert len(rows) == 120
+    assert log.most_in_flight() == 20
+    # Seven tenths of 20, nine times, is below 2.
+    last = log.events("start", "end", "cancelled")[-40:]
+    assert [record["event"] for record in last] == ["start", "end"] * 20
+
+
+def test_after_retry_after_nobody_calls_before_the_time_and_the_limit_has_fallen(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def wait_once(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0.01)
+        if row.id == 10 and len([r for r in log.events("start") if r["key"] == 10]) == 1:
+            log.write("told")
+            raise pb.RetryAfter(0.5)
+        return int(row.id)
+
+    df = spark.range(0, 60, 1, 2).transform(
+        pb.async_io, wait_once, returns="same long", engine="jvm", max_concurrency=4,
+        adaptive=True, retry=pb.Retry(2, backoff="1ms"),
+    )  # fmt: skip
+    assert sorted(row.same for row in df.collect()) == list(range(60))
+    told = log.events("told")[0]["at"]
+    starts = [record["at"] for record in log.events("start")]
+    # Those whose permits were given before it was told may be on their way.
+    assert len([at for at in starts if told + 0.1 < at < told + 0.49]) == 0
+    assert len([at for at in starts if at >= told + 0.49]) > 25
+
+
+def test_the_limit_follows_what_the_service_bears(spark: SparkSession, tmp_path: Path) -> None:
+    """It bears 4 calls at a time. With ``adaptive`` fewer calls are refused."""
+    refused = {}
+    for adaptive in (False, True):
+        log = CallLog(str(tmp_path / f"calls {adaptive}"))
+
+        async def bears_four(row: Any, under_way: list[int], log: CallLog = log) -> int:
+            under_way[0] += 1
+            bears = under_way[0] <= 4
+            await asyncio.sleep(0.02)
+            under_way[0] -= 1
+            if not bears:
+                log.write("refused")
+                raise Refused("too many")
+            return int(row.id)
+
+        df = spark.range(0, 60, 1, 1).transform(
+            pb.async_io, bears_four, returns="same long", engine="jvm", max_concurrency=16,
+            adaptive=adaptive, retry=pb.Retry(500, backoff="1ms"), resource=one_counter,
+        )  # fmt: skip
+        assert sorted(row.same for row in df.collect()) == list(range(60))
+        refused[adaptive] = len(log.events("refused"))
+    assert refused[True] < refused[False] / 2
+
+
+def test_attempts_that_time_out_lower_the_limit_too(spark: SparkSession, log: CallLog) -> None:
+    async def hangs(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.Event().wait()
+        return 0
+
+    df = spark.range(0, 40, 1, 1).transform(
+        pb.async_io, hangs, returns="same long", engine="jvm", max_concurrency=8,
+        adaptive=True, attempt_timeout="50ms", on_error="null",
+    )  # fmt: skip
+    assert [row.same for row in df.collect()] == [None] * 40
+    assert log.most_in_flight() == 8
+    last = log.events("start", "cancelled")[-20:]
+    assert [record["event"] for record in last] == ["start", "cancelled"] * 10
+
+
+def test_adaptive_needs_a_limit_to_begin_with(spark: SparkSession) -> None:
+    async def call(row: Any) -> int:
+        return 0
+
+    with pytest.raises(pb.InvalidOption, match=r"adaptive.*max_concurrency") as refusal:
+        pb.async_io(spark.range(1), call, returns="x long", adaptive=True)
+    assert refusal.value.name == "OPTION_NEEDS_OTHER"
+    with pytest.raises(pb.InvalidOption, match="adaptive"):
+        pb.async_io(spark.range(1), call, returns="x long", adaptive=1, max_concurrency=2)

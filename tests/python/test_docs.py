@@ -228,7 +228,7 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
     )
     of_state = ("keyed/KeyedMetrics.scala", "state/StateTask.scala")
     shown += strings(r'\w+ -> "([^"]+)"', *of_state)
-    assert len(shown) == 23
+    assert len(shown) == 24
     assert [name for name in shown if f"| {name} |" not in page] == []
     customs = strings(
         r'val \w+ = "(num\w+|state\w+|commit\w+)"', *of_state, "async/carry/CarryMetrics.scala"

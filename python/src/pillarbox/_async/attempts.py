@@ -7,6 +7,7 @@ SystemExit and KeyboardInterrupt, which end the worker.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from .._base.failures import Failure, failure, message_of, users_traceback
@@ -15,6 +16,9 @@ from ..retry import Retry, RetryAfter
 
 # The kinds of failures that are no exceptions. A refused result is always tried again.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
+
+# Of HTTP: too many requests, and service unavailable.
+OVERLOADED = {429, 503}
 
 
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
@@ -26,7 +30,8 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
     try:
         if isinstance(problem, RetryAfter):
             return _asked_for_delay(problem, retry)
-        return failure(problem, _is_retryable(problem, retry))
+        found = failure(problem, _is_retryable(problem, retry))
+        return replace(found, overload=True) if _is_overload(problem) else found
     except EXITS:
         raise
     except BaseException as broken:
@@ -47,13 +52,29 @@ def timed_out(message: str) -> Failure:
 
 
 def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
+    delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
     if retry is None:
         refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
-        return Failure(refusal.name, message_of(refusal), users_traceback(problem))
-    delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
+        return Failure(
+            refusal.name, message_of(refusal), users_traceback(problem), retry_after_ms=delay
+        )
     return Failure(
         "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay
     )
+
+
+def _is_overload(problem: BaseException) -> bool:
+    """Whether its HTTP status, by the names that clients give it, is one of overload."""
+    try:
+        response = getattr(problem, "response", None)
+        statuses = (
+            getattr(problem, "status", None),
+            getattr(problem, "status_code", None),
+            getattr(response, "status_code", None),
+        )
+        return any(isinstance(one, int) and one in OVERLOADED for one in statuses)
+    except Exception:
+        return False
 
 
 def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:

@@ -64,6 +64,7 @@ class AsyncOptions:
     share_calls: bool = False
     by: str | Sequence[str] | None = None
     per_key: int | None = None
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -82,6 +83,10 @@ class AsyncOptions:
                 "TIMEOUT_BELOW_ATTEMPT_TIMEOUT", timeout_ms=total, attempt_timeout_ms=attempt
             )
         _ = self.rate
+        check_flag("adaptive", self.adaptive)
+        if self.adaptive and self.max_concurrency is None:
+            advice = "Give max_concurrency too, which it starts from and does not exceed."
+            raise needs_other("adaptive", True, "without max_concurrency", advice)
         if self.inputs is not None:
             column_list("inputs", self.inputs)
         self._check_batch()
@@ -214,6 +219,7 @@ class AsyncOptions:
             "error_column": self.error_column,
             "max_concurrency": self.max_concurrency,
             "rate": self.rate,
+            "adaptive": self.adaptive,
             "explode": self.explode,
             "batch_size": self.batch_size,
             "batch_wait_ms": self.batch_wait_ms,

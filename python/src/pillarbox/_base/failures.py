@@ -27,8 +27,9 @@ class Failure:
 
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
-    for no other delay. ``on_result`` marks an answer that ``retry_if_result`` refused. The
-    texts are valid Unicode of bounded length.
+    for no other delay. ``on_result`` marks an answer that ``retry_if_result`` refused,
+    ``overload`` one whose status says that the service was asked too much. The texts are valid
+    Unicode of bounded length.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Failure:
     retryable: bool = False
     on_result: bool = False
     retry_after_ms: int = -1
+    overload: bool = False
 
 
 def _folder(code: CodeType) -> str:

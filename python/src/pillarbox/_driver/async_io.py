@@ -47,6 +47,7 @@ def async_io(
     resource: Callable[[], Any] | None = None,
     max_concurrency: int | None = None,
     rate_limit: str | None = None,
+    adaptive: bool = False,
     inputs: Sequence[str] | None = None,
     explode: bool = False,
     batch_size: int | None = None,
@@ -101,6 +102,8 @@ def async_io(
         engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
     max_concurrency: calls in flight of this operator in one executor, over all its tasks.
     rate_limit: calls started by this operator in one executor, such as "50 per second".
+    adaptive: whether the limit falls below max_concurrency while the service is overloaded, and
+        rises again: overloaded by :class:`RetryAfter`, timeouts, and HTTP statuses 429 and 503.
     inputs: the columns that the function sees; all by default. Others pass by untouched.
     batch_size, batch_wait: the most rows of a batch call, and how long its first row waits for
         company ("10ms" by default).
@@ -145,6 +148,7 @@ def async_io(
         error_column=error_column,
         max_concurrency=max_concurrency,
         rate_limit=rate_limit,
+        adaptive=adaptive,
         inputs=inputs,
         explode=explode,
         batch_size=batch_size,

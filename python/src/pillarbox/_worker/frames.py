@@ -155,7 +155,7 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     """FAILURES: ``(id, attempt, failure)`` each."""
     parts = [len(failures).to_bytes(4, "little")]
     for element_id, attempt, failure in failures:
-        flags = failure.retryable | failure.on_result << 1
+        flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(_texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)

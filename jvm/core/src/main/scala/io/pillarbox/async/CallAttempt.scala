@@ -34,6 +34,9 @@ private[async] final class CallAttempt[IN, OUT](
   /** Whether its answer is what the function puts in the place of one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
 
+  /** Why no answer counts as one of the service any more, whoever gives it; null while one does. */
+  @volatile var overdue: Throwable = _
+
   /** The attempt that was completed before this one; a link of the inbox. */
   private[async] var next: CallAttempt[_, _] = _
 
@@ -68,19 +71,31 @@ private[async] final class CallAttempt[IN, OUT](
     val won = (getPlain eq null) && compareAndSet(null, answer)
     if (won) {
       kind = answerKind
-      releasePermit()
+      if (permit ne null) {
+        permit.observe(
+          startNanos,
+          if (overdue ne null) overdue else if (answerKind == Failure) error else null
+        )
+        permit.release()
+      }
     }
     won
   }
 
-  /** Mailbox thread: no answer is wanted any more; false if there is one. */
-  def abandon(): Boolean = {
+  /**
+   * Mailbox thread: no answer is wanted any more; false if there is one.
+   *
+   * @param reason
+   *   what the attempt has failed with; null if it was cancelled
+   */
+  def abandon(reason: Throwable = null): Boolean = {
     val won = compareAndSet(null, Abandoned)
-    if (won) releasePermit()
+    if (won && (permit ne null)) {
+      if (reason ne null) permit.observe(startNanos, reason)
+      permit.release()
+    }
     won
   }
-
-  private def releasePermit(): Unit = if (permit ne null) permit.release()
 
   def belongsTo(other: CompletionInbox): Boolean = inbox eq other
 

@@ -444,12 +444,13 @@ private[async] final class CallDriver[IN, OUT](
 
   private def onAttemptTimeout(element: InFlightElement[IN, OUT]): Unit = {
     val attempt = element.current
+    val elapsedMs = (time.nanoTime - attempt.startNanos) / 1000000L
+    val timeout = AsyncTimeoutException.attempt(attempt.attempt, elapsedMs)
     // An answer that won is on its way to settle, and decides.
-    if (attempt.abandon()) {
+    if (attempt.abandon(timeout)) {
       metrics.timeoutCount += 1
       tellCancelled(element, attempt)
-      val elapsedMs = (time.nanoTime - attempt.startNanos) / 1000000L
-      failed(element, AsyncTimeoutException.attempt(attempt.attempt, elapsedMs))
+      failed(element, timeout)
     }
   }
 
@@ -469,6 +470,7 @@ private[async] final class CallDriver[IN, OUT](
     val attempt = element.current
     if (!attempt.isDone) {
       metrics.timeoutCount += 1
+      attempt.overdue = AsyncTimeoutException.total(attempt.attempt, element.elapsedMs)
       try function.timeout(element.input, attempt)
       catch { case NonFatal(error) => attempt.completeExceptionally(error) }
       if (attempt.isDone) {

@@ -72,10 +72,28 @@ private[async] final class GroupLine[IN, OUT](
   }
 }
 
-/** The permit of one call for many attempts: given back when the last of them ends. Any thread. */
+/**
+ * The permit of one call for many attempts: given back when the last of them ends. An answer to one of them is
+ * one to the call, if none fails. Any thread.
+ */
 private[async] final class SharedPermit(gate: CallGate, attempts: Int)
     extends AtomicInteger(attempts)
     with Permit {
+  @volatile private var hasFailed = false
+  @volatile private var startNanos = 0L
+  @volatile private var isAnswered = false
 
-  override def release(): Unit = if (decrementAndGet() == 0) gate.release()
+  override def observe(startNanos: Long, error: Throwable): Unit =
+    if (error ne null) {
+      hasFailed = true
+      gate.observe(startNanos, error)
+    } else {
+      this.startNanos = startNanos
+      isAnswered = true
+    }
+
+  override def release(): Unit = if (decrementAndGet() == 0) {
+    if (isAnswered && !hasFailed) gate.observe(startNanos, null)
+    gate.release()
+  }
 }

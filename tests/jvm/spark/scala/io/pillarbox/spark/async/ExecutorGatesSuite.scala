@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.SpecBuilder
 import org.scalatest.funsuite.AnyFunSuite
@@ -67,6 +68,28 @@ class ExecutorGatesSuite extends AnyFunSuite {
     gates.hold("a", perMinute).close()
     minutes += 1
     assert(gates.size == 0)
+  }
+
+  test("a gate that adapts keeps what it has learned for some minutes") {
+    val gates = newGates()
+    val adaptive = spec(_.put("max_concurrency", 10).put("adaptive", true))
+    val held = gates.hold("a", adaptive)
+    assert(held.gate.tryAcquire(() => ()))
+    held.gate.observe(System.nanoTime(), AsyncTimeoutException.attempt(1, 1))
+    held.gate.release()
+    assert(held.gate.limitNow == 7)
+    held.close()
+    minutes += 9
+    assert(gates.hold("a", adaptive).gate eq held.gate)
+  }
+
+  test("the shares of those that hold a limit come to it") {
+    val gates = newGates()
+    assert(gates.hold("none", spec(identity)).limitShare == 0 && gates.hold("b", perMinute).limitShare == 0)
+    val tasks = Seq.fill(3)(gates.hold("a", spec(_.put("max_concurrency", 10))))
+    assert(tasks.map(_.limitShare).sorted == Seq(3, 3, 4))
+    tasks.head.close()
+    assert(tasks.map(_.limitShare) == Seq(0, 5, 5))
   }
 
   private def spec(change: ObjectNode => Any): AsyncIOSpec =

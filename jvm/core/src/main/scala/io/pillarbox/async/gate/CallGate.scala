@@ -1,5 +1,7 @@
 package io.pillarbox.async.gate
 
+import scala.annotation.unused
+
 /**
  * Limits calls over many operators of one JVM. Thread-safe; nothing here blocks.
  *
@@ -23,12 +25,25 @@ private[pillarbox] trait CallGate extends Permit {
 
   /** Gives a permit back, once for each that was got. */
   override def release(): Unit
+
+  /** How many permits may be out at this moment; `Int.MaxValue` if that is not limited. */
+  def limitNow: Int = Int.MaxValue
 }
 
-/** What an attempt holds while it runs. */
+/** What an attempt holds while it runs. Any thread. */
 private[pillarbox] trait Permit {
 
-  /** The attempt has ended. Any thread. */
+  /**
+   * Told how an attempt ended, before its permit is released; not told of one that was cancelled.
+   *
+   * @param startNanos
+   *   when the attempt began
+   * @param error
+   *   null for an answer
+   */
+  def observe(@unused startNanos: Long, @unused error: Throwable): Unit = ()
+
+  /** The attempt has ended. */
   def release(): Unit
 }
 

@@ -20,6 +20,13 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
     (passage ne null) && passage.abandon()
   }
 
+  override def observe(startNanos: Long, error: Throwable): Unit = {
+    first.observe(startNanos, error)
+    second.observe(startNanos, error)
+  }
+
+  override def limitNow: Int = math.min(first.limitNow, second.limitNow)
+
   override def release(): Unit = {
     second.release()
     first.release()

@@ -43,6 +43,8 @@ private[pillarbox] final class ConcurrencyGate(max: Int) extends CallGate {
     free += 1
   }
 
+  override def limitNow: Int = max
+
   /** Permits that are out. */
   def inUse: Int = synchronized(max - free)
 }

@@ -12,6 +12,7 @@ private[pillarbox] object AsyncIOMetrics {
   val Retries = "retries"
   val Timeouts = "timeouts"
   val Errors = "errors"
+  val ConcurrencyNow = "maxConcurrencyNow"
   val CapacityWait = "capacityWait"
   val LatencyMean = "latencyMean"
   val LatencyP99 = "latencyP99"
@@ -25,6 +26,7 @@ private[pillarbox] object AsyncIOMetrics {
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),
     Errors -> SQLMetrics.createMetric(sc, "errors"),
+    ConcurrencyNow -> SQLMetrics.createAverageMetric(sc, "calls allowed at a time, share of a task"),
     CapacityWait -> SQLMetrics.createNanoTimingMetric(sc, "time waiting for capacity"),
     LatencyMean -> SQLMetrics.createAverageMetric(sc, "call latency mean (ms)"),
     LatencyP99 -> SQLMetrics.createAverageMetric(sc, "call latency p99 (ms)"),

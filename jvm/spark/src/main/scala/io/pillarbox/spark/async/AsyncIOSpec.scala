@@ -57,6 +57,8 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  *   the age of the oldest row from which on a micro-batch waits for it
  * @param maxCarried
  *   rows of a slot that may wait for their turn in the order
+ * @param adaptive
+ *   whether the limit of calls follows what the service bears
  * @param slots
  *   parts into which the rows of a stream with carry-over are divided
  * @param journal
@@ -95,6 +97,7 @@ private[pillarbox] final case class AsyncIOSpec(
     errorColumn: String = "error",
     @JsonDeserialize(contentAs = classOf[Integer]) maxConcurrency: Option[Int],
     rate: Option[RateSpec],
+    adaptive: Boolean = false,
     inputs: Seq[String] = Nil,
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
@@ -149,6 +152,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Some(s"on_error=${onError.name}"),
     maxConcurrency.map(n => s"max_concurrency=$n"),
     rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
+    Option.when(adaptive)("adaptive=true"),
     batchSize.map(n => s"batch_size=$n"),
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString(", ")}"),

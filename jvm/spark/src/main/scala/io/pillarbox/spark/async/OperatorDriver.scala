@@ -125,8 +125,10 @@ private final class OperatorDriver(
     timers.close()
     try translating(operator.close())
     finally {
+      val limit = calls.limitShare
       calls.close()
       TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics): Unit
+      if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }
   }
 

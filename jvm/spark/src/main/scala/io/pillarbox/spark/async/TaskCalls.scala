@@ -26,6 +26,9 @@ private sealed abstract class TaskCalls(task: AsyncIOTask) {
   /** What an element waits for before its call starts. */
   def gate: CallGate = held.gate
 
+  /** The calls that the limit allows this task at a time now; 0 without a limit. */
+  def limitShare: Long = held.limitShare
+
   /** Tells the function where answers go; before it is opened. */
   def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
 

@@ -54,7 +54,8 @@ private[pillarbox] final case class CarryOverExec(
     UnknownPartitioning(stateInfo.fold(child.outputPartitioning.numPartitions)(_.numPartitions))
 
   override protected val pythonMetrics: Map[String, SQLMetric] =
-    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows - CarryMetrics.JournalHits
+    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows - CarryMetrics.JournalHits -
+      CarryMetrics.ConcurrencyNow
 
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     CarryMetrics.descriptions.map { case (name, description) =>

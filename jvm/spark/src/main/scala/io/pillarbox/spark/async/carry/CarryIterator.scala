@@ -128,7 +128,10 @@ private[carry] final class CarryIterator(
 
   private def keep(version: StateVersion, state: SlotState): Unit = {
     tellDriver(version, state.report)
-    if (slot != null) task.metrics(CarryMetrics.Calls) += slot.publish(task.metrics)
+    if (slot != null) {
+      task.metrics(CarryMetrics.Calls) += slot.publish(task.metrics)
+      task.metrics(CarryMetrics.ConcurrencyNow) += slot.limitShare
+    }
     if (state.elements.isEmpty) closeSlot()
     else OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report))
   }

@@ -9,6 +9,8 @@ private[spark] object CarryMetrics {
   val Carried = "numRowsCarried"
   val Waiting = "numResultsWaiting"
 
+  val ConcurrencyNow: String = AsyncIOMetrics.ConcurrencyNow
+
   val JournalHits: String = AsyncIOMetrics.JournalHits
 
   val descriptions: Seq[(String, String)] = Seq(
@@ -16,6 +18,7 @@ private[spark] object CarryMetrics {
     InFlight -> "number of calls in flight at the end of the micro-batch",
     Carried -> "number of rows carried into the next micro-batch",
     Waiting -> "number of results that the next micro-batch emits",
-    JournalHits -> "number of answers from the journal"
+    JournalHits -> "number of answers from the journal",
+    ConcurrencyNow -> "number of calls that the limit allows at a time"
   )
 }

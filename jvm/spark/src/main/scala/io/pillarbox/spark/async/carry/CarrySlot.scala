@@ -130,6 +130,9 @@ private[carry] final class CarrySlot(
     published.calls - before.calls
   }
 
+  /** The calls that its limit allows it at a time now; 0 without a limit. Any thread. */
+  def limitShare: Long = calls.limitShare
+
   /** What ended the slot, or null. Any thread. */
   def failed: Throwable = failure
 

@@ -43,18 +43,22 @@ private[python] final class ChannelReader(
     while (i < n) {
       val id = frame.body.getLong
       val attempt = frame.body.getInt
-      val retryable = (frame.body.get() & 1) != 0
+      val flags = frame.body.get()
       val retryAfter = frame.body.getLong
-      listener.onFailure(id, attempt, ChannelReader.failure(frame, retryable, retryAfter))
+      listener.onFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
       i += 1
     }
   }
 }
 
 private[python] object ChannelReader {
-  private def failure(frame: Frame, retryable: Boolean, retryAfterMs: Long): PythonCallException = {
+  private final val Retryable = 1
+  private final val Overload = 4
+
+  private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
     if (retryAfterMs >= 0) new PythonRetryAfterException(kind, text, traceback, retryAfterMs)
-    else new PythonCallException(kind, text, traceback, retryable)
+    else
+      new PythonCallException(kind, text, traceback, (flags & Retryable) != 0, (flags & Overload) != 0)
   }
 }

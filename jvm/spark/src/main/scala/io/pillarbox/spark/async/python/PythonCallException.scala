@@ -9,12 +9,15 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
  *
  * @param retryable
  *   what the user's retry predicate says of it
+ * @param isOverload
+ *   whether its status says that the service was asked too much
  */
 private[pillarbox] class PythonCallException(
     kind: String,
     text: String,
     traceback: String,
-    val retryable: Boolean
+    val retryable: Boolean,
+    val isOverload: Boolean = false
 ) extends PythonFailure(kind, text, traceback)
 
 private[pillarbox] object PythonCallException {

@@ -1,0 +1,48 @@
+package io.pillarbox.spark.async
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.async.gate.Overload
+import io.pillarbox.async.retry.FutureWrappers
+import io.pillarbox.spark.async.python.PythonCallException
+
+/**
+ * Whether a service was asked too much: it said when to come back, it did not answer in time, or the status
+ * of what was thrown is 429 (too many requests) or 503 (service unavailable). The Python worker reads the
+ * status itself; of the JVM's exceptions it is what their methods of usual names return, or those of their
+ * response.
+ */
+private[async] object ServiceOverload extends Overload {
+  private val Overloaded = Set(429, 503)
+  private val Statuses = Seq("status", "getStatus", "statusCode", "getStatusCode")
+  private val Responses = Seq("response", "getResponse")
+
+  override def pauseMs(error: Throwable): Long = FutureWrappers.unwrapped(error) match {
+    case call: PythonCallException if call.isOverload => 0L
+    case other =>
+      val pause = Overload.Default.pauseMs(other)
+      if (pause < 0 && !other.isInstanceOf[PythonCallException] && hasStatus(other)) 0L else pause
+  }
+
+  private def hasStatus(error: Throwable): Boolean =
+    try statusOf(error).orElse(first(error, Responses).flatMap(statusOf)).exists(Overloaded)
+    catch { case NonFatal(_) => false }
+
+  private def statusOf(found: AnyRef): Option[Int] = first(found, Statuses).flatMap(numberOf)
+
+  /** A number, or what has one as its value, as an enumeration of statuses. */
+  private def numberOf(status: AnyRef): Option[Int] = status match {
+    case number: Number => Some(number.intValue)
+    case other => first(other, Seq("value")).collect { case number: Number => number.intValue }
+  }
+
+  private def first(target: AnyRef, names: Seq[String]): Option[AnyRef] =
+    names.iterator.flatMap(call(target, _)).nextOption()
+
+  private def call(target: AnyRef, name: String): Option[AnyRef] =
+    try {
+      val method = target.getClass.getMethod(name)
+      method.setAccessible(true)
+      Option(method.invoke(target))
+    } catch { case NonFatal(_) => None }
+}
