@@ -47,15 +47,12 @@ private[async] final class CallDriver[IN, OUT](
   private val retry = options.retry
   private val journal = options.journal.orNull
   private val shared = if (options.shareCalls) new SharedCalls[IN, OUT](call(_)) else null
-  private val hasDeadlines = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
+  private val deadlines = new CallDeadlines[IN, OUT](options, time)
 
   def nanoTime: Long = time.nanoTime
 
   /** Elements that are being called or wait for a retry: at most the capacity. */
   private var places = 0
-
-  /** Elements that wait for the answer of a call which they share, alone or with others. */
-  private var sharing = 0
 
   /** Elements that wait for the time of their next attempt. */
   private var backingOff = 0
@@ -75,10 +72,7 @@ private[async] final class CallDriver[IN, OUT](
         if (journal ne null) journal.willCall()
         element.keyed = new KeyedCall(key)
         if (shared eq null) call(element)
-        else {
-          sharing += 1
-          shared.join(element, this)
-        }
+        else shared.join(element, this)
       }
     }
 
@@ -105,7 +99,7 @@ private[async] final class CallDriver[IN, OUT](
 
   /** Whether another element can be called, or handed to the function ahead. */
   def hasPlace: Boolean = {
-    val taken = if (shared eq null) places + inLine.size else sharing
+    val taken = if (shared eq null) places + inLine.size else shared.waiting
     taken < options.capacity + options.lookAhead
   }
 
@@ -144,8 +138,7 @@ private[async] final class CallDriver[IN, OUT](
   private def request(element: InFlightElement[IN, OUT]): Unit =
     if (isGated || (groups ne null)) {
       element.phase = Waiting
-      element.setPhaseEnd(Never)
-      setTimer(element)
+      deadlines.waits(element)
       if (groups eq null) permits.enter(element) else groups.enter(element)
     } else start(element, null)
 
@@ -154,10 +147,7 @@ private[async] final class CallDriver[IN, OUT](
    * none.
    */
   private def isTooLate(element: InFlightElement[IN, OUT]): Boolean =
-    element.phase != Waiting || hasPassed(element.totalDeadlineMs)
-
-  private def hasPassed(deadlineMs: Long): Boolean =
-    deadlineMs != Never && time.currentProcessingTime >= deadlineMs
+    element.phase != Waiting || deadlines.isOver(element)
 
   private def start(element: InFlightElement[IN, OUT], permit: Permit): Unit =
     invoke(element, newAttempt(element, permit))
@@ -187,46 +177,20 @@ private[async] final class CallDriver[IN, OUT](
     element.started(now)
     element.phase = Running
     metrics.callCount += 1
-    if (element.attempts == 1 && isShared(element)) element.keyed.sharers.forEach(startClock(_))
-    if (hasDeadlines) setDeadlines(element, time.roundedUp(now))
+    if (element.attempts == 1 && isShared(element)) element.keyed.sharers.forEach(deadlines.joins(_))
+    deadlines.begins(element, now, !isShared(element))
   }
 
   private def invoke(element: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
     try function.asyncInvoke(element.input, attempt)
     catch { case NonFatal(error) => attempt.completeExceptionally(error) }
 
-  /** For an element that shares a call: its time runs from now. */
-  def startClock(element: InFlightElement[IN, OUT]): Unit = {
-    val now = time.nanoTime
-    element.started(now)
-    if (options.totalTimeoutMs > 0) {
-      element.setTotalDeadline(time.roundedUp(now) + options.totalTimeoutMs)
-      setTimer(element)
-    }
-  }
+  /** The element shares a call that is under way. */
+  def joins(element: InFlightElement[IN, OUT]): Unit = deadlines.joins(element)
 
   /** Whether it is the carrier of a call. */
   private def isShared(element: InFlightElement[IN, OUT]): Boolean =
     (shared ne null) && (element.keyed.carrier eq element)
-
-  private def setDeadlines(element: InFlightElement[IN, OUT], now: Long): Unit = {
-    if (element.attempts == 1 && options.totalTimeoutMs > 0 && !isShared(element))
-      element.setTotalDeadline(now + options.totalTimeoutMs)
-    element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
-    setTimer(element)
-  }
-
-  /** One timer an element, for whichever comes first of all that it waits for. */
-  private def setTimer(element: InFlightElement[IN, OUT]): Unit = {
-    val next = math.min(element.totalDeadlineMs, element.phaseEndMs)
-    if (next != Never) time.schedule(element.timerOrNull, next)
-    else cancelTimer(element)
-  }
-
-  private def cancelTimer(element: InFlightElement[IN, OUT]): Unit = {
-    val timer = element.timerOrNull
-    if ((timer ne null) && timer.isScheduled) CallDriver.ignore(time.cancel(timer))
-  }
 
   /** Takes the answers that have come. An attempt that was abandoned is not among them. */
   def settleCompleted(): Unit =
@@ -290,37 +254,17 @@ private[async] final class CallDriver[IN, OUT](
     if (attempt.isOneRow) element.setResult(attempt.row) else element.setResults(attempt.rows)
 
   private def answerSharers(carrier: InFlightElement[IN, OUT], attempt: CallAttempt[IN, OUT]): Unit =
-    endShared(carrier) { element =>
+    shared.decide(carrier) { element =>
       setAnswer(element, attempt)
       finish(element)
     }
-
-  /**
-   * Decides those that share the call, each but those that have an answer of their own on its way. All of
-   * them, even if `decide` throws.
-   */
-  private def endShared(carrier: InFlightElement[IN, OUT])(decide: InFlightElement[IN, OUT] => Unit): Unit = {
-    val call = carrier.keyed
-    shared.end(call)
-    val sharers = new util.ArrayList(call.sharers)
-    call.sharers.clear()
-    var problem: Throwable = null
-    sharers.forEach { element =>
-      if ((element.current eq null) || element.current.abandon())
-        try decide(element)
-        catch {
-          case error: Throwable => if (problem eq null) problem = error else problem.addSuppressed(error)
-        }
-    }
-    if (problem ne null) throw problem
-  }
 
   private def rowsOf(attempt: CallAttempt[IN, OUT]): util.Collection[OUT] =
     if (attempt.isOneRow) util.Collections.singletonList(attempt.row) else attempt.rows
 
   /** Once the total deadline has passed there is no further attempt, whatever the last one ends with. */
   private def mayRetry(element: InFlightElement[IN, OUT]): Boolean =
-    retry.canRetry(element.attempts) && !hasPassed(element.totalDeadlineMs)
+    retry.canRetry(element.attempts) && !deadlines.isOver(element)
 
   private def failed(element: InFlightElement[IN, OUT], error: Throwable): Unit = {
     val cause = FutureWrappers.unwrapped(error)
@@ -352,19 +296,14 @@ private[async] final class CallDriver[IN, OUT](
     backingOff += 1
     element.current = null
     element.phase = BackingOff
-    element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
-    setTimer(element)
+    deadlines.backsOff(element, delayMs)
   }
-
-  /** `Never` means no timer at all, so even the longest delay stays below it. */
-  private def saturatedSum(now: Long, delayMs: Long): Long =
-    if (delayMs >= Never - 1 - now) Never - 1 else now + delayMs
 
   private def giveUp(element: InFlightElement[IN, OUT], error: Throwable): Unit =
     if (isShared(element)) {
       tellGaveUp(element)
       try
-        endShared(element) { sharer =>
+        shared.decide(element) { sharer =>
           sharer.attempts = element.attempts
           rowsOfFailure(sharer, error)
         }
@@ -398,18 +337,12 @@ private[async] final class CallDriver[IN, OUT](
   private def finish(element: InFlightElement[IN, OUT]): Unit = {
     element.phase = Finished
     element.current = null
-    cancelTimer(element)
-    if (element.isCalled) leavePlace() else leaveShared(element)
+    deadlines.cancel(element)
+    if (element.isCalled) leavePlace() else if (shared.leave(element)) drop(element.keyed.carrier)
     if (!isShared(element)) finished(element)
   }
 
   /** A call that nobody waits for any more is cancelled. */
-  private def leaveShared(element: InFlightElement[IN, OUT]): Unit = {
-    val call = element.keyed
-    sharing -= 1
-    if (call.sharers.remove(element) && call.sharers.isEmpty) drop(call.carrier)
-  }
-
   private def drop(carrier: InFlightElement[IN, OUT]): Unit = {
     val attempt = carrier.current
     // An answer that has come all the same is taken, and kept.
@@ -419,7 +352,7 @@ private[async] final class CallDriver[IN, OUT](
       shared.end(carrier.keyed)
       CallDriver.ignore(inLine.remove(carrier))
       carrier.phase = Finished
-      cancelTimer(carrier)
+      deadlines.cancel(carrier)
       if (attempt ne null) tellCancelled(carrier, attempt)
       tellGaveUp(carrier)
       if (hasPlace) leavePlace()
@@ -434,7 +367,7 @@ private[async] final class CallDriver[IN, OUT](
   private def decideDeadline(element: InFlightElement[IN, OUT]): Unit = {
     val now = time.currentProcessingTime
     if (now >= element.totalDeadlineMs) onTotalTimeout(element)
-    else if (now < element.phaseEndMs) setTimer(element)
+    else if (now < element.phaseEndMs) deadlines.schedule(element)
     else if (element.phase == BackingOff) {
       backingOff -= 1
       request(element)
@@ -507,7 +440,7 @@ private[async] final class CallDriver[IN, OUT](
 
   /** Abandons the element: its call is cancelled, its permit and timer given back. */
   def abandon(element: InFlightElement[IN, OUT]): Unit = if (element.phase != Finished) {
-    cancelTimer(element)
+    deadlines.cancel(element)
     val attempt = element.current
     if ((attempt ne null) && attempt.abandon()) tellCancelled(element, attempt)
     if (element.phase != InLine && element.isCalled) metrics.finished()

@@ -1,0 +1,68 @@
+package io.pillarbox.async
+
+import io.pillarbox.async.InFlightElement.Never
+import io.pillarbox.mailbox.ProcessingTimeService
+
+/**
+ * The deadlines of elements: of all their attempts, and of the phase that each is in. An element has one timer,
+ * for whichever comes first. Mailbox thread only.
+ */
+private[async] final class CallDeadlines[IN, OUT](
+    options: AsyncOptions[IN, OUT],
+    time: ProcessingTimeService
+) {
+  private val hasAny = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
+
+  /** Whether no attempt may begin any more. */
+  def isOver(element: InFlightElement[IN, OUT]): Boolean =
+    element.totalDeadlineMs != Never && time.currentProcessingTime >= element.totalDeadlineMs
+
+  /** The element waits for something that has no time. */
+  def waits(element: InFlightElement[IN, OUT]): Unit = {
+    element.setPhaseEnd(Never)
+    schedule(element)
+  }
+
+  /** It waits so long for its next attempt. */
+  def backsOff(element: InFlightElement[IN, OUT], delayMs: Long): Unit = {
+    element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
+    schedule(element)
+  }
+
+  /** `Never` means no timer at all, so even the longest delay stays below it. */
+  private def saturatedSum(now: Long, delayMs: Long): Long =
+    if (delayMs >= Never - 1 - now) Never - 1 else now + delayMs
+
+  /** An attempt of it begins. With its first one its time begins too, if it is called for itself. */
+  def begins(element: InFlightElement[IN, OUT], nowNanos: Long, isForItself: Boolean): Unit = if (hasAny) {
+    val now = time.roundedUp(nowNanos)
+    if (element.attempts == 1 && isForItself) setTotal(element, now)
+    element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
+    schedule(element)
+  }
+
+  /** The call that it shares with others goes on: its time begins. */
+  def joins(element: InFlightElement[IN, OUT]): Unit = {
+    val now = time.nanoTime
+    element.started(now)
+    if (options.totalTimeoutMs > 0) {
+      setTotal(element, time.roundedUp(now))
+      schedule(element)
+    }
+  }
+
+  private def setTotal(element: InFlightElement[IN, OUT], now: Long): Unit =
+    if (options.totalTimeoutMs > 0) element.setTotalDeadline(now + options.totalTimeoutMs)
+
+  /** Sets its timer. */
+  def schedule(element: InFlightElement[IN, OUT]): Unit = {
+    val next = math.min(element.totalDeadlineMs, element.phaseEndMs)
+    if (next != Never) time.schedule(element.timerOrNull, next)
+    else cancel(element)
+  }
+
+  def cancel(element: InFlightElement[IN, OUT]): Unit = {
+    val timer = element.timerOrNull
+    if ((timer ne null) && timer.isScheduled) CallDriver.ignore(time.cancel(timer))
+  }
+}
