@@ -1,12 +1,10 @@
 package io.pillarbox.async
 
-import java.util.concurrent.TimeUnit
-
 import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
-import io.pillarbox.async.gate.{AdaptiveGate, CallGate, GateClock, Overload}
+import io.pillarbox.async.gate.{AdaptiveGate, CallGate, Overload}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A limit that follows what a service bears. */
@@ -15,34 +13,6 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   private class ComeBack(ms: => Long) extends RuntimeException with HasRetryDelay {
     override def retryDelayMs: Long = ms
-  }
-
-  /** Events at times, in order; it starts where the clock wraps. */
-  private final class Simulation extends GateClock {
-    private val origin = Long.MaxValue - 1000
-    private var ms = 0L
-    private val events = mutable.PriorityQueue.empty[(Long, Long, Runnable)](Ordering.by(e => (-e._1, -e._2)))
-    private var count = 0L
-
-    override def nanoTime: Long = origin + TimeUnit.MILLISECONDS.toNanos(ms)
-    override def schedule(delayNanos: Long, task: Runnable): Unit =
-      in(TimeUnit.NANOSECONDS.toMillis(delayNanos + 999999))(task.run())
-
-    def now: Long = ms
-
-    def in(delayMs: Long)(task: => Unit): Unit = {
-      count += 1
-      events += ((ms + delayMs, count, () => task))
-    }
-
-    def run(untilMs: Long): Unit = {
-      while (events.headOption.exists(_._1 <= untilMs)) {
-        val (at, _, task) = events.dequeue()
-        ms = at
-        task.run()
-      }
-      ms = untilMs
-    }
   }
 
   private def take(gate: CallGate, permits: Int): Unit =
@@ -54,7 +24,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("overload takes three tenths once for all attempts that were under way, and leaves one at least") {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(10, Overload.Default, clock)
     assert(gate.limitNow == 10)
     take(gate, 10)
@@ -71,7 +41,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("answers raise it again by one for as many as are under way, up to where it began") {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(10, Overload.Default, clock)
     (1 to 20).foreach { i =>
       clock.run(i.toLong)
@@ -91,7 +61,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("answers of a limit that is not made use of say nothing") {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(10, Overload.Default, clock)
     take(gate, 1)
     end(gate, busy, clock.nanoTime)
@@ -103,7 +73,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("other failures, and calls that were cancelled, say nothing") {
-    val gate = new AdaptiveGate(2, Overload.Default, new Simulation)
+    val gate = new AdaptiveGate(2, Overload.Default, new SimulatedClock)
     take(gate, 2)
     end(gate, new IllegalStateException("no"), 0L)
     gate.release()
@@ -111,13 +81,13 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("nobody begins before the service said to come back") {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(4, Overload.Default, clock)
     val served = mutable.Buffer.empty[(Int, Long)]
     val before = clock.nanoTime - 1
     take(gate, 2)
     end(gate, new ComeBack(50), clock.nanoTime)
-    (1 to 3).foreach(i => assert(!gate.tryAcquire(() => served += ((i, clock.now)))))
+    (1 to 3).foreach(i => assert(!gate.tryAcquire(() => served += ((i, clock.nowMs)))))
     clock.run(20)
     // A shorter wait that another attempt was told does not end the longer one.
     end(gate, new ComeBack(10), before)
@@ -131,7 +101,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("one that can't say when to come back is overload without a wait, and a century is no overflow") {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(4, Overload.Default, clock)
     take(gate, 1)
     end(gate, new ComeBack(throw new IllegalStateException("broken")), clock.nanoTime)
@@ -142,7 +112,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("a permit that nobody held is refused, and a waiter that is cancelled leaves the line") {
-    val gate = new AdaptiveGate(1, Overload.Default, new Simulation)
+    val gate = new AdaptiveGate(1, Overload.Default, new SimulatedClock)
     intercept[IllegalStateException](gate.release())
     take(gate, 1)
     val waiter: Runnable = () => fail("it was cancelled")
@@ -156,7 +126,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
    * changes with time.
    */
   private final class Service(random: Random, ceiling: Int, capacity: Long => Int, comeBackMs: Long) {
-    val clock = new Simulation
+    val clock = new SimulatedClock
     val gate = new AdaptiveGate(ceiling, Overload.Default, clock)
     var underWay, answered, refused, most = 0
     private var pausedUntil = 0L
@@ -168,17 +138,17 @@ class AdaptiveGateSuite extends AnyFunSuite {
     }
 
     private def call(): Unit = {
-      assert(clock.now >= pausedUntil, "a call began before its time")
+      assert(clock.nowMs >= pausedUntil, "a call began before its time")
       underWay += 1
       most = math.max(most, underWay)
       assert(underWay <= ceiling && gate.inUse >= underWay)
       val started = clock.nanoTime
-      val isBorne = underWay <= capacity(clock.now)
+      val isBorne = underWay <= capacity(clock.nowMs)
       clock.in(if (isBorne) 8L + random.nextInt(5) else random.nextInt(3).toLong) {
         underWay -= 1
         if (isBorne) answered += 1 else refused += 1
         val error = if (isBorne) null else if (comeBackMs > 0) new ComeBack(comeBackMs) else busy
-        if (error != null) pausedUntil = math.max(pausedUntil, clock.now + comeBackMs)
+        if (error != null) pausedUntil = math.max(pausedUntil, clock.nowMs + comeBackMs)
         gate.observe(started, error)
         gate.release()
         assert(gate.limitNow >= 1 && gate.limitNow <= ceiling)
@@ -190,7 +160,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
     def end(): Unit = {
       ending = true
-      clock.run(clock.now + 10000)
+      clock.run(clock.nowMs + 10000)
     }
   }
 

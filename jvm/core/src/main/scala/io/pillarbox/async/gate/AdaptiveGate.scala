@@ -64,9 +64,8 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, cl
     pausedUntil = until
   }
 
-  /** A century stays well below what the clock can tell apart. */
   private def nanosOf(ms: Long): Long =
-    TimeUnit.MILLISECONDS.toNanos(math.min(ms, AdaptiveGate.LongestPauseMs))
+    TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
 
   /** @throws IllegalStateException if more permits come back than went out */
   override def release(): Unit = {
@@ -93,8 +92,4 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, cl
 
   /** Permits that are out. */
   def inUse: Int = synchronized(out)
-}
-
-private object AdaptiveGate {
-  private val LongestPauseMs = TimeUnit.DAYS.toMillis(36500)
 }

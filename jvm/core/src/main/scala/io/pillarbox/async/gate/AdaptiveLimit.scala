@@ -8,7 +8,7 @@ package io.pillarbox.async.gate
  * under way, unless it is not made use of. Overload takes three tenths, once for all attempts that were under
  * way then. It never falls below one: a service that is down is asked by one call at a time.
  */
-private[gate] final class AdaptiveLimit(ceiling: Int) {
+private[async] final class AdaptiveLimit(ceiling: Int) {
   import AdaptiveLimit._
 
   private var limit = ceiling.toDouble

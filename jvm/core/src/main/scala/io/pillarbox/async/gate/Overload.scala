@@ -14,6 +14,9 @@ private[pillarbox] trait Overload {
 private[pillarbox] object Overload {
   final val No = -1L
 
+  /** Ten years: well below what a clock of nanoseconds can tell apart. */
+  final val LongestPauseMs = 3650L * 24 * 60 * 60 * 1000
+
   /** Who says when to come back was asked too much, and so was who does not answer in time. */
   val Default: Overload = {
     case own: HasRetryDelay =>

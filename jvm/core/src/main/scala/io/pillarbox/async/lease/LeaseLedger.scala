@@ -1,0 +1,141 @@
+package io.pillarbox.async.lease
+
+import scala.collection.mutable
+
+import io.pillarbox.async.gate.AdaptiveLimit
+
+/**
+ * Who may make how many of the calls that one limit allows. One thread at a time.
+ *
+ * Guarantee: what processes believe to have never comes to more than the limit, whatever messages are lost,
+ * late or out of order, as long as all clocks run equally fast. A process is charged with the largest of what
+ * it has said to have and of all answers that it may still go by, until it says otherwise or its lease ends.
+ * Only where the limit itself falls, more may be under way for a while.
+ *
+ * Those that wait get equal parts of what others don't use; what can't be divided goes round.
+ */
+private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
+  private val holders = mutable.LinkedHashMap.empty[String, Holder]
+  private val limit = if (terms.adaptive) new AdaptiveLimit(terms.calls) else null
+  private val tokens = if (terms.starts > 0) new TokenBucket(terms) else null
+  private var isPaused = false
+  private var pausedUntil = 0L
+
+  /** Attempts of all processes that may be under way. */
+  def limitNow: Int =
+    if (limit != null) limit.now else if (terms.calls > 0) terms.calls else Int.MaxValue
+
+  /** Permits that processes may have. */
+  def charged: Int = holders.valuesIterator.map(_.charge).sum
+
+  /** Whether nobody has a lease. */
+  def isIdle(nowNanos: Long): Boolean = {
+    forgetEnded(nowNanos)
+    holders.isEmpty
+  }
+
+  /** The answer to a report; null if a later one has overtaken it. */
+  def report(process: String, report: LeaseReport, nowNanos: Long): LeaseGrant = {
+    forgetEnded(nowNanos)
+    val holder = holders.getOrElseUpdate(process, new Holder)
+    if (report.number <= holder.number) null
+    else {
+      holder.hear(report, nowNanos)
+      learn(report, nowNanos)
+      if (isPaused && nowNanos - pausedUntil >= 0) isPaused = false
+      val grant = LeaseGrant(
+        if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
+        if (tokens == null) 0 else tokensFor(report, nowNanos),
+        if (isPaused) pausedUntil - nowNanos else 0L,
+        limitNow
+      )
+      if (terms.calls > 0) holder.lend(report.number, grant.permits)
+      if (grant.permits == 0 && holder.charge == 0 && !report.isWaiting) holders.remove(process)
+      grant
+    }
+  }
+
+  private def forgetEnded(now: Long): Unit =
+    holders.filterInPlace((_, holder) => now - holder.heardNanos < LeaseTerms.LeaseNanos): Unit
+
+  private def learn(report: LeaseReport, now: Long): Unit = {
+    if (limit != null) {
+      val underWay = holders.valuesIterator.map(_.inUse).sum + report.answered
+      (0 until report.answered).foreach(_ => limit.answered(underWay))
+      if (report.overloadNanos >= 0) limit.overloaded(now - report.overloadNanos, now)
+    }
+    val until = now + report.pauseNanos
+    if (report.pauseNanos > 0 && (!isPaused || until - pausedUntil > 0)) {
+      isPaused = true
+      pausedUntil = until
+    }
+  }
+
+  private def permitsFor(process: String, holder: Holder, now: Long): Int = {
+    val free = math.max(0, limitNow - (charged - holder.charge))
+    val part = partOf(process, now)
+    // Where nobody waits, what a process has once got stays with it.
+    val wanted = if (holders.valuesIterator.exists(_.isWaiting)) part else math.max(part, holder.charge)
+    math.min(free, wanted)
+  }
+
+  /**
+   * Its part of the limit: those that don't wait need what they use, and the others share the rest (max-min
+   * fairness). Of what is left over, one each goes to some, others every second.
+   */
+  private def partOf(process: String, now: Long): Int = {
+    var rest = limitNow
+    var open = holders.toSeq
+    var parts = Map.empty[String, Int]
+    var settled = true
+    while (settled && open.nonEmpty) {
+      val (modest, others) = open.partition { case (_, h) => !h.isWaiting && h.inUse <= rest / open.size }
+      modest.foreach { case (name, h) => parts += name -> h.inUse }
+      rest -= modest.map(_._2.inUse).sum
+      open = others
+      settled = modest.nonEmpty
+    }
+    if (open.nonEmpty) {
+      val turn = math.floorMod(now / LeaseLedger.TurnNanos, open.size.toLong).toInt
+      val (each, left) = (rest / open.size, rest % open.size)
+      (open.drop(turn) ++ open.take(turn)).zipWithIndex.foreach { case ((name, _), i) =>
+        parts += name -> (each + (if (i < left) 1 else 0))
+      }
+    }
+    parts(process)
+  }
+
+  private def tokensFor(report: LeaseReport, now: Long): Int =
+    if (!report.isWaiting || isPaused) 0
+    else {
+      val waiting = holders.valuesIterator.count(_.isWaiting)
+      val available = tokens.available(now)
+      tokens.take((available + waiting - 1) / waiting, now)
+    }
+
+  private final class Holder {
+    var number = 0L
+    var heardNanos = 0L
+    var inUse = 0
+    var isWaiting = false
+    private var holds = 0
+    private val lent = mutable.ArrayBuffer.empty[(Long, Int)]
+
+    def hear(report: LeaseReport, now: Long): Unit = {
+      number = report.number
+      heardNanos = now
+      inUse = report.inUse
+      isWaiting = report.isWaiting
+      holds = math.max(report.holds, report.inUse)
+      lent.filterInPlace(_._1 > report.applied): Unit
+    }
+
+    def lend(number: Long, permits: Int): Unit = lent += ((number, permits))
+
+    def charge: Int = lent.foldLeft(holds)((most, grant) => math.max(most, grant._2))
+  }
+}
+
+private object LeaseLedger {
+  private final val TurnNanos = 1000000000L
+}
