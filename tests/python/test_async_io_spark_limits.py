@@ -308,3 +308,61 @@ def test_adaptive_needs_a_limit_to_begin_with(spark: SparkSession) -> None:
     assert refusal.value.name == "OPTION_NEEDS_OTHER"
     with pytest.raises(pb.InvalidOption, match="adaptive"):
         pb.async_io(spark.range(1), call, returns="x long", adaptive=1, max_concurrency=2)
+
+
+@pytest.mark.parametrize(("scope", "most"), [("task", 6), ("executor", 3), ("query", 3), (None, 3)])
+def test_a_limit_counts_the_calls_of_its_scope(
+    spark: SparkSession, log: CallLog, scope: Any, most: int
+) -> None:
+    df = spark.range(0, 40, 1, 2).transform(
+        pb.async_io, together(log, most, 40), returns="same long", engine="jvm", capacity=20,
+        max_concurrency=3, scope=scope,
+    )  # fmt: skip
+    assert sorted(row.same for row in df.collect()) == list(range(40))
+    assert log.most_in_flight() == most
+    threads_are_gone(spark)
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_the_limit_of_a_query_holds_over_its_micro_batches(
+    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
+) -> None:
+    spark.range(0, 60, 1, 6).write.parquet(str(tmp_path / "in"))
+
+    async def call(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0.02)
+        return int(row.id)
+
+    options: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
+    query = (
+        rows.parquet(str(tmp_path / "in"))
+        .transform(
+            pb.async_io, call, returns="same long", engine="jvm", max_concurrency=3,
+            scope="query", adaptive=True, **options,
+        )
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )  # fmt: skip
+    assert query.awaitTermination(120)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.same for row in found) == list(range(60))
+    assert log.most_in_flight() == 3
+    if carry_over:
+        metrics = [p["stateOperators"][0]["customMetrics"] for p in query.recentProgress]
+        assert 3 <= max(one["maxConcurrencyNow"] for one in metrics) <= 6
+    threads_are_gone(spark)
+
+
+def test_a_scope_that_is_none_is_refused_by_name(spark: SparkSession) -> None:
+    async def call(row: Any) -> int:
+        return 0
+
+    with pytest.raises(pb.InvalidOption, match="scope"):
+        pb.async_io(spark.range(1), call, returns="x long", scope="cluster", max_concurrency=2)  # type: ignore[arg-type]
+    with pytest.raises(pb.InvalidOption, match=r"scope.*max_concurrency") as refusal:
+        pb.async_io(spark.range(1), call, returns="x long", scope="query")
+    assert refusal.value.name == "OPTION_NEEDS_OTHER"

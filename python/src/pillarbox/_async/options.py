@@ -29,6 +29,7 @@ Journal = str | os.PathLike[str] | bool | None
 
 OnError = Literal["raise", "null", "column"]
 Engine = Literal["auto", "jvm", "python"]
+Scope = Literal["task", "executor", "query"]
 BLOCKED_LOOP_MS = 5000
 MOST_THREADS = 512  # of a plain function in one worker, without those that hang
 
@@ -65,6 +66,7 @@ class AsyncOptions:
     by: str | Sequence[str] | None = None
     per_key: int | None = None
     adaptive: bool = False
+    scope: Scope | None = None
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -87,6 +89,12 @@ class AsyncOptions:
         if self.adaptive and self.max_concurrency is None:
             advice = "Give max_concurrency too, which it starts from and does not exceed."
             raise needs_other("adaptive", True, "without max_concurrency", advice)
+        if self.scope is not None:
+            check_choice("scope", self.scope, Scope)
+            if self.max_concurrency is None and self.rate_limit is None:
+                advice = "Give one of them too, or leave scope out."
+                condition = "without max_concurrency or rate_limit"
+                raise needs_other("scope", self.scope, condition, advice)
         if self.inputs is not None:
             column_list("inputs", self.inputs)
         self._check_batch()
@@ -220,6 +228,7 @@ class AsyncOptions:
             "max_concurrency": self.max_concurrency,
             "rate": self.rate,
             "adaptive": self.adaptive,
+            "scope": self.scope or "executor",
             "explode": self.explode,
             "batch_size": self.batch_size,
             "batch_wait_ms": self.batch_wait_ms,

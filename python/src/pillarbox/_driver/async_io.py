@@ -12,6 +12,7 @@ from .._async.options import (
     Engine,
     Journal,
     OnError,
+    Scope,
     check_engine,
     refuse_for_python,
 )
@@ -48,6 +49,7 @@ def async_io(
     max_concurrency: int | None = None,
     rate_limit: str | None = None,
     adaptive: bool = False,
+    scope: Scope | None = None,
     inputs: Sequence[str] | None = None,
     explode: bool = False,
     batch_size: int | None = None,
@@ -100,8 +102,11 @@ def async_io(
     resource: a function without parameters that gives an (async) context manager, such as
         ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
         engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
-    max_concurrency: calls in flight of this operator in one executor, over all its tasks.
-    rate_limit: calls started by this operator in one executor, such as "50 per second".
+    max_concurrency: calls in flight of this operator within ``scope``.
+    rate_limit: calls started by this operator within ``scope``, such as "50 per second".
+    scope: what these two count together: "task", "executor" (all tasks of the operator in one
+        executor, the default), or "query" (all executors, in one streaming query or one action of
+        a batch).
     adaptive: whether the limit falls below max_concurrency while the service is overloaded, and
         rises again: overloaded by :class:`RetryAfter`, timeouts, and HTTP statuses 429 and 503.
     inputs: the columns that the function sees; all by default. Others pass by untouched.
@@ -149,6 +154,7 @@ def async_io(
         max_concurrency=max_concurrency,
         rate_limit=rate_limit,
         adaptive=adaptive,
+        scope=scope,
         inputs=inputs,
         explode=explode,
         batch_size=batch_size,

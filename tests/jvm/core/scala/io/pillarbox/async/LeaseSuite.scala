@@ -98,7 +98,7 @@ class LeaseSuite extends AnyFunSuite {
     world.clock.run(50)
     assert(world.most == 8)
     world.clock.run(2000)
-    assert(process.done == 100 && process.gate.held == 0 && world.ledger.isIdle(world.clock.nanoTime))
+    assert(process.done == 100 && process.gate.limitNow == 0 && world.ledger.isIdle(world.clock.nanoTime))
   }
 
   test("permits that are idle while others wait go to them within a second") {

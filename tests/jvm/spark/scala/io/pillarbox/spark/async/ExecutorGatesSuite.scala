@@ -13,7 +13,8 @@ class ExecutorGatesSuite extends AnyFunSuite {
   private val perMinute = spec(_.putObject("rate").put("permits", 1).put("interval_ms", 60000))
 
   private var minutes = 0L
-  private def newGates(): ExecutorGates = new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes))
+  private def newGates(): ExecutorGates =
+    new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes), (_, _) => fail("nothing is lent"))
 
   test("an operator without limits has no gate") {
     assert(newGates().hold("none", spec(identity)).gate eq CallGate.Unlimited)
@@ -81,6 +82,15 @@ class ExecutorGatesSuite extends AnyFunSuite {
     held.close()
     minutes += 9
     assert(gates.hold("a", adaptive).gate eq held.gate)
+  }
+
+  test("with a scope of a task each has a gate of its own") {
+    val gates = newGates()
+    val own = spec(_.put("max_concurrency", 2).put("scope", "task"))
+    val (first, second) = (gates.hold("a", own), gates.hold("a", own))
+    assert(first.gate ne second.gate)
+    assert(first.limitShare == 2 && second.limitShare == 2 && gates.size == 0)
+    first.close()
   }
 
   test("the shares of those that hold a limit come to it") {

@@ -82,7 +82,5 @@ private[pillarbox] final case class LeaseReport(
  *   attempts that may begin
  * @param pauseNanos
  *   after this time
- * @param limit
- *   what the limit of all processes is now
  */
-private[pillarbox] final case class LeaseGrant(permits: Int, tokens: Int, pauseNanos: Long, limit: Int)
+private[pillarbox] final case class LeaseGrant(permits: Int, tokens: Int, pauseNanos: Long)

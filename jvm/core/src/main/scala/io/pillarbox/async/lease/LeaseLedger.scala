@@ -46,8 +46,7 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
       val grant = LeaseGrant(
         if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
         if (tokens == null) 0 else tokensFor(report, nowNanos),
-        if (isPaused) pausedUntil - nowNanos else 0L,
-        limitNow
+        if (isPaused) pausedUntil - nowNanos else 0L
       )
       if (terms.calls > 0) holder.lend(report.number, grant.permits)
       if (grant.permits == 0 && holder.charge == 0 && !report.isWaiting) holders.remove(process)

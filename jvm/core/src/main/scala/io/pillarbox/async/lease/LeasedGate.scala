@@ -31,7 +31,6 @@ private[pillarbox] final class LeasedGate(
   private var leaseEnd = 0L
   private var tokens = 0
   private var tokenEnd = 0L
-  private var limit = if (terms.calls > 0) terms.calls else Int.MaxValue
   private var isPaused = false
   private var pausedUntil = 0L
 
@@ -132,7 +131,6 @@ private[pillarbox] final class LeasedGate(
         leaseEnd = sentNanos + LeaseTerms.LeaseNanos
         tokens = grant.tokens
         tokenEnd = sentNanos + terms.tokenNanos
-        limit = grant.limit
         if (grant.pauseNanos > 0) pause(clock.nanoTime + grant.pauseNanos)
       }
     }
@@ -177,17 +175,14 @@ private[pillarbox] final class LeasedGate(
 
   override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
 
-  /** That of all processes, as far as is known here. */
-  override def limitNow: Int = synchronized(limit)
-
-  /** Attempts under way here. */
-  def inUse: Int = synchronized(out)
-
-  /** Permits here, in use or not, that the lease still covers. */
-  def held: Int = synchronized {
+  /** Those that this process has, in use or not, and that its lease still covers. */
+  override def limitNow: Int = synchronized {
     expire(clock.nanoTime)
     permits
   }
+
+  /** Attempts under way here. */
+  def inUse: Int = synchronized(out)
 }
 
 private object LeasedGate {

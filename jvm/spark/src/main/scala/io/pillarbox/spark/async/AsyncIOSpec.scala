@@ -19,6 +19,27 @@ private[pillarbox] object OnError {
 
 private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
+/** Which calls a limit counts together. */
+@JsonDeserialize(using = classOf[LimitScopeReader])
+private[pillarbox] sealed abstract class LimitScope(val name: String)
+
+private[pillarbox] object LimitScope {
+
+  /** Those of one task, or of a slot with carry-over. */
+  case object Task extends LimitScope("task")
+
+  /** Those of all tasks of the operator in an executor. */
+  case object Executor extends LimitScope("executor")
+
+  /** Those of the operator in one streaming query, or in one action of a batch, in all executors. */
+  case object Query extends LimitScope("query")
+
+  def of(name: String): LimitScope =
+    SpecJson.choice("scope", name, Seq(Task, Executor, Query).map(option => option.name -> option): _*)
+}
+
+private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitScope.of)
+
 /**
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with
  * jitter.
@@ -59,6 +80,8 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  *   rows of a slot that may wait for their turn in the order
  * @param adaptive
  *   whether the limit of calls follows what the service bears
+ * @param scope
+ *   which calls the limits count together
  * @param slots
  *   parts into which the rows of a stream with carry-over are divided
  * @param journal
@@ -98,6 +121,7 @@ private[pillarbox] final case class AsyncIOSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) maxConcurrency: Option[Int],
     rate: Option[RateSpec],
     adaptive: Boolean = false,
+    scope: LimitScope = LimitScope.Executor,
     inputs: Seq[String] = Nil,
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
@@ -123,7 +147,7 @@ private[pillarbox] final case class AsyncIOSpec(
   /** What messages call it. */
   def operator: String = s"async_io($name)"
 
-  /** Whether calls of all tasks of an executor are limited together. */
+  /** Whether calls are limited in another way than by the capacity. */
   def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
 
   /** Whether calls are named by what they ask, and not by the place of their row. */
@@ -153,6 +177,7 @@ private[pillarbox] final case class AsyncIOSpec(
     maxConcurrency.map(n => s"max_concurrency=$n"),
     rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
     Option.when(adaptive)("adaptive=true"),
+    Option.when(scope != LimitScope.Executor)(s"scope=${scope.name}"),
     batchSize.map(n => s"batch_size=$n"),
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString(", ")}"),

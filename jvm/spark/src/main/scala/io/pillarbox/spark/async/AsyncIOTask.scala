@@ -17,6 +17,8 @@ import org.apache.spark.sql.types.StructType
 /**
  * What the tasks of one async I/O operator need, made on the driver and sent to them.
  *
+ * @param limitKey
+ *   names what its limits count, for tasks that share them
  * @param callScope
  *   what the ids of calls begin with
  * @param childSchema
@@ -33,7 +35,7 @@ import org.apache.spark.sql.types.StructType
 private[pillarbox] final case class AsyncIOTask(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
-    operatorId: String,
+    limitKey: String,
     callScope: String,
     childSchema: StructType,
     inputOrdinals: Seq[Int],

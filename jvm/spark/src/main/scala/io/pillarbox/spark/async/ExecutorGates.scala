@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 
 import io.pillarbox.async.gate._
+import io.pillarbox.async.lease.{LeaseTerms, LeasedGate}
 
 /** A task's part in a limit that it shares with others. Closed once the task has given all permits back. */
 private[pillarbox] final class HeldGate private[async] (
@@ -32,24 +33,32 @@ private[pillarbox] final class HeldGate private[async] (
  *
  * @param nanoTime
  *   from an arbitrary origin
+ * @param lend
+ *   asks the driver for a part of a limit that more than this executor shares, by its key
  */
-private[pillarbox] final class ExecutorGates(nanoTime: () => Long) {
+private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String, LeaseTerms) => LeasedGate) {
   import ExecutorGates._
 
   private val gates = mutable.HashMap.empty[Key, Shared]
 
-  /** The gate of this operator; another one for other limits under the same id. */
-  def hold(operatorId: String, spec: AsyncIOSpec): HeldGate =
+  /** The gate of what the key names; another one for other limits under the same key. */
+  def hold(limitKey: String, spec: AsyncIOSpec): HeldGate =
     if (!spec.isGated) Ungated
-    else
+    else if (spec.scope == LimitScope.Task) {
+      val shared = new Shared(limitKey, spec)
+      held(shared)
+    } else
       synchronized {
         forgetUnused()
-        val key = Key(operatorId, spec.maxConcurrency, spec.rate, spec.adaptive)
-        val shared = gates.getOrElseUpdate(key, new Shared(spec))
-        val held = new HeldGate(shared.gate, release(shared, _), shareOf(shared, _))
-        shared.holders += held
-        held
+        val key = Key(limitKey, spec.scope, spec.maxConcurrency, spec.rate, spec.adaptive)
+        held(gates.getOrElseUpdate(key, new Shared(limitKey, spec)))
       }
+
+  private def held(shared: Shared): HeldGate = synchronized {
+    val held = new HeldGate(shared.gate, release(shared, _), shareOf(shared, _))
+    shared.holders += held
+    held
+  }
 
   /** Gates that are there, held or not yet forgotten. */
   private[async] def size: Int = synchronized {
@@ -75,35 +84,22 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long) {
       shared.holders.nonEmpty || now - shared.releasedNanos < shared.keepNanos
     ): Unit
   }
-}
 
-private[pillarbox] object ExecutorGates {
+  private final class Shared(limitKey: String, spec: AsyncIOSpec) {
+    private val rate =
+      spec.rate.map(limit => new RateGate(limit.permits, TimeUnit.MILLISECONDS.toNanos(limit.intervalMs)))
 
-  /** Those of this executor. */
-  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime())
+    /** What is lent gives itself back, which must be over before there is another one. */
+    val keepNanos: Long =
+      if (spec.adaptive || spec.scope == LimitScope.Query) LearnedNanos else rate.fold(0L)(_.fillNanos)
 
-  private val Ungated = new HeldGate(CallGate.Unlimited, _ => (), _ => 0L)
-
-  /** What a gate has learned of its service holds for so long. */
-  private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
-
-  private final case class Key(
-      operatorId: String,
-      maxConcurrency: Option[Int],
-      rate: Option[RateSpec],
-      adaptive: Boolean
-  )
-
-  private final class Shared(spec: AsyncIOSpec) {
-    private val rate = spec.rate.map { limit =>
-      new RateGate(limit.permits, TimeUnit.MILLISECONDS.toNanos(limit.intervalMs))
-    }
-    val keepNanos: Long = math.max(rate.fold(0L)(_.fillNanos), if (spec.adaptive) LearnedNanos else 0L)
     val gate: CallGate =
-      CallGate.both(
-        spec.maxConcurrency.fold(CallGate.Unlimited)(ofConcurrency),
-        rate.getOrElse(CallGate.Unlimited)
-      )
+      if (spec.scope == LimitScope.Query) lend(limitKey, termsOf(spec))
+      else
+        CallGate.both(
+          spec.maxConcurrency.fold(CallGate.Unlimited)(ofConcurrency),
+          rate.getOrElse(CallGate.Unlimited)
+        )
 
     private def ofConcurrency(max: Int): CallGate =
       if (spec.adaptive) new AdaptiveGate(max, ServiceOverload, GateClock.System)
@@ -112,4 +108,30 @@ private[pillarbox] object ExecutorGates {
     val holders = mutable.ArrayBuffer.empty[HeldGate]
     var releasedNanos = 0L
   }
+}
+
+private[pillarbox] object ExecutorGates {
+
+  /** Those of this executor. */
+  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
+
+  private val Ungated = new HeldGate(CallGate.Unlimited, _ => (), _ => 0L)
+
+  /** What a gate has learned of its service holds for so long. */
+  private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
+
+  private final case class Key(
+      limitKey: String,
+      scope: LimitScope,
+      maxConcurrency: Option[Int],
+      rate: Option[RateSpec],
+      adaptive: Boolean
+  )
+
+  private def termsOf(spec: AsyncIOSpec) = LeaseTerms(
+    spec.maxConcurrency.getOrElse(0),
+    spec.adaptive,
+    spec.rate.fold(0)(_.permits),
+    spec.rate.fold(1L)(rate => TimeUnit.MILLISECONDS.toNanos(rate.intervalMs))
+  )
 }

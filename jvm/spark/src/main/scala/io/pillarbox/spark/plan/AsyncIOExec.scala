@@ -1,6 +1,8 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask, JournalFolder, StreamingCallsRDD}
+import io.pillarbox.spark.async._
+import io.pillarbox.spark.async.carry.CarryLedger
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
@@ -14,7 +16,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.MicroBatches
+import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatch, MicroBatches}
 
 /**
  * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
@@ -49,7 +51,8 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     val batch = MicroBatches.current(sparkContext)
     val scope = CallIdentity.scope(spec, operatorId, batch)
     val journal = CallJournals.folder(node, session, batch)
-    val task = AsyncIOExec.task(node, child.output, scope, conf, journal, metrics)
+    val limit = AsyncIOExec.limitKey(node, batch, sparkContext)
+    val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
     val rows = child.execute()
     if (inStream) new StreamingCallsRDD(rows, task)
     else rows.mapPartitionsWithIndex(task.run, preservesPartitioning = true)
@@ -64,18 +67,26 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
 
 private[plan] object AsyncIOExec {
 
+  /** Names what the operator's limits count; if that is more than an executor, the driver lends from now on. */
+  def limitKey(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
+    if (node.spec.isGated && node.spec.scope == LimitScope.Query)
+      DriverMessages.serve(context, CarryLedger, LeaseLedgers)
+    CallIdentity.limitKey(node.spec, node.operatorId, batch)
+  }
+
   /** @param rows the columns of the rows that come in */
   def task(
       node: AsyncIO,
       rows: Seq[Attribute],
       callScope: String,
+      limitKey: String,
       conf: SQLConf,
       journal: Option[JournalFolder],
       metrics: Map[String, SQLMetric]
   ): AsyncIOTask = AsyncIOTask(
     node.spec,
     node.function,
-    node.operatorId,
+    limitKey,
     callScope,
     DataTypeUtils.fromAttributes(rows),
     node.inputs.map(input => rows.indexWhere(_.exprId == input.exprId)),

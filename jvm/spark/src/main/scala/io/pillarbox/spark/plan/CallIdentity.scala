@@ -1,6 +1,8 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.AsyncIOSpec
+import java.util.UUID
+
+import io.pillarbox.spark.async.{AsyncIOSpec, LimitScope}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.pillarbox.MicroBatch
 
@@ -39,6 +41,14 @@ private object CallIdentity {
     } yield s"${batch.query}-${spec.signature}-$place"
     inStream.getOrElse(operatorId)
   }
+
+  /**
+   * What an operator's limits are counted by: in an executor all tasks of its call of `async_io`; else those of one
+   * streaming query, or of one action of a batch.
+   */
+  def limitKey(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String =
+    if (spec.scope != LimitScope.Query) operatorId
+    else s"$operatorId/${batch.fold(UUID.randomUUID().toString)(_.query)}"
 
   /**
    * By number among those that look alike, so that other operators may come and go between two runs of a

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask, LeaseLedgers}
 import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
 import org.apache.hadoop.conf.Configuration
@@ -136,7 +136,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val info = getStateInfo
-    DriverMessages.serve(sparkContext, CarryLedger)
+    DriverMessages.serve(sparkContext, CarryLedger, LeaseLedgers)
     val drain = ledger.batchStarts()
     if (feedsStateful && eventTime.isDefined) ledger.write(info.storeVersion, conf.minBatchesToRetain)
     new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
@@ -163,7 +163,9 @@ private[pillarbox] final case class CarryOverExec(
   private def calls: AsyncIOTask = {
     val batch = MicroBatches.current(sparkContext)
     val scope = CallIdentity.scopeOfQuery(spec, operatorId, batch)
-    AsyncIOExec.task(node, child.output, scope, conf, CallJournals.folder(node, session, batch), Map.empty)
+    val limit = AsyncIOExec.limitKey(node, batch, sparkContext)
+    val journal = CallJournals.folder(node, session, batch)
+    AsyncIOExec.task(node, child.output, scope, limit, conf, journal, Map.empty)
   }
 
   /** In µs, bound to the input; for a column of windows their end. */

@@ -19,8 +19,9 @@ private object RealTimeCalls {
     val scope = CallIdentity.scope(node.spec, node.operatorId, batch)
     val journal = CallJournals.folder(node, session, batch)
     val metrics = AsyncIOMetrics.create(session.sparkContext)
-    val task =
-      AsyncIOExec.task(node, child.output, scope, SparkAdapter.sqlConf(session), journal, metrics)
+    val limit = AsyncIOExec.limitKey(node, batch, session.sparkContext)
+    val conf = SparkAdapter.sqlConf(session)
+    val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))
   }
 

@@ -2,10 +2,12 @@ package org.apache.spark.sql.pillarbox
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.concurrent.{ExecutionContext, Future}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
+import scala.util.{Failure, Success}
 
-import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.rpc._
 import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
 import org.apache.spark.util.RpcUtils
 import org.apache.spark.{SparkContext, SparkEnv}
@@ -13,7 +15,7 @@ import org.slf4j.LoggerFactory
 
 /**
  * What executors tell the driver between micro-batches, and the driver them, over Spark's own RPC. Messages
- * are of standard types: Spark reads them without the class path of the application. Nothing waits for an
+ * are of standard types: Spark reads them without the class path of the application. No thread waits for an
  * answer; a message may be lost with an executor. Written for Spark 4.2.
  */
 object DriverMessages {
@@ -24,6 +26,7 @@ object DriverMessages {
   private final val Fail = "fail"
   private final val Close = "close"
   private final val Here = "here"
+  private final val Lend = "lend"
 
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
@@ -31,12 +34,12 @@ object DriverMessages {
   /**
    * On the driver, before tasks are made: from now on messages reach `listener`. Once a SparkContext.
    */
-  def serve(context: SparkContext, listener: Listener): Unit = synchronized {
+  def serve(context: SparkContext, listener: Listener, lender: Lender): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
       served = env
       executors.clear()
-      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener))
+      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender))
       context.addSparkListener(new SparkListener {
         override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
           executors.remove(removed.executorId)
@@ -73,6 +76,41 @@ object DriverMessages {
     try driver.send(message)
     catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
 
+  private var lenderOf: SparkEnv = _
+  private var lender: Future[RpcEndpointRef] = _
+
+  /**
+   * On an executor: tells the driver's lender of what is used of a limit. The answer comes on a thread of
+   * Spark's RPC, or never. Any thread; does not block.
+   */
+  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit = {
+    implicit val here: ExecutionContext = ExecutionContext.parasitic
+    val env = SparkEnv.get
+    if (env != null)
+      try
+        lenderIn(env)
+          .flatMap(_.ask[Array[Long]]((Lend, key, process, report)))
+          .onComplete {
+            case Success(grant) => if (grant.nonEmpty) answer(grant)
+            case Failure(e) =>
+              log.debug("The driver can't be asked for its leave to call", e)
+              forgetLender()
+          }
+      catch { case NonFatal(e) => log.debug("The driver can't be asked for its leave to call", e) }
+  }
+
+  private def lenderIn(env: SparkEnv): Future[RpcEndpointRef] = synchronized {
+    if (lender == null || (lenderOf ne env)) {
+      lenderOf = env
+      val host = env.conf.get("spark.driver.host", "localhost")
+      val address = RpcAddress(host, env.conf.getInt("spark.driver.port", 7077))
+      lender = env.rpcEnv.asyncSetupEndpointRefByURI(RpcEndpointAddress(address, Driver).toString)
+    }
+    lender
+  }
+
+  private def forgetLender(): Unit = synchronized { lender = null }
+
   /** What the driver does with messages; on threads of Spark's RPC. Must not block. */
   trait Listener {
     def onWake(key: String, version: Long): Unit
@@ -80,7 +118,14 @@ object DriverMessages {
     def onExecutorLost(): Unit
   }
 
-  private final class DriverEndpoint(override val rpcEnv: RpcEnv, listener: Listener)
+  /** On the driver; on threads of Spark's RPC. Must not block. */
+  trait Lender {
+
+    /** Answers a process that uses a limit; empty for no answer. */
+    def lend(key: String, process: String, report: Array[Long]): Array[Long]
+  }
+
+  private final class DriverEndpoint(override val rpcEnv: RpcEnv, listener: Listener, lender: Lender)
       extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
@@ -88,7 +133,10 @@ object DriverMessages {
       case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
     }
 
-    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = PartialFunction.empty
+    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
+      case (Lend, key: String, process: String, report: Array[Long]) =>
+        context.reply(lender.lend(key, process, report))
+    }
   }
 
   private final class ExecutorEndpoint(override val rpcEnv: RpcEnv, close: String => Unit)

@@ -1,0 +1,73 @@
+package io.pillarbox.spark.async
+
+import java.util.UUID
+import java.util.concurrent.TimeUnit
+
+import scala.collection.mutable
+
+import io.pillarbox.async.gate.GateClock
+import io.pillarbox.async.lease._
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.pillarbox.DriverMessages
+
+/**
+ * Limits that the driver lends to executors, by their keys: on the driver its ledgers, on executors the way
+ * there. Thread-safe.
+ */
+private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
+  private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
+  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Kept]
+
+  /** On an executor: its part in a limit. */
+  def borrow(key: String, terms: LeaseTerms): LeasedGate = {
+    // One for each gate, since each numbers its reports.
+    val process = s"${SparkEnv.get.executorId}-${UUID.randomUUID()}"
+    new LeasedGate(
+      terms,
+      ServiceOverload,
+      GateClock.System,
+      (report, answer) =>
+        DriverMessages.lend(key, process, write(terms, report))(grant => answer(readGrant(grant)))
+    )
+  }
+
+  /** On the driver. */
+  override def lend(key: String, process: String, message: Array[Long]): Array[Long] = synchronized {
+    val (terms, report) = readReport(message)
+    val now = System.nanoTime()
+    ledgers.filterInPlace((_, kept) => now - kept.usedNanos < KeepNanos)
+    val kept = ledgers.getOrElseUpdate((key, terms), new Kept(new LeaseLedger(terms)))
+    kept.usedNanos = now
+    val grant = kept.ledger.report(process, report, now)
+    if (grant == null) Array.emptyLongArray else write(grant)
+  }
+
+  private def write(terms: LeaseTerms, report: LeaseReport): Array[Long] = Array(
+    terms.calls.toLong,
+    if (terms.adaptive) 1L else 0L,
+    terms.starts.toLong,
+    terms.intervalNanos,
+    report.number,
+    report.applied,
+    report.holds.toLong,
+    report.inUse.toLong,
+    if (report.isWaiting) 1L else 0L,
+    report.answered.toLong,
+    report.overloadNanos,
+    report.pauseNanos
+  )
+
+  private def readReport(m: Array[Long]): (LeaseTerms, LeaseReport) = (
+    LeaseTerms(m(0).toInt, m(1) == 1, m(2).toInt, m(3)),
+    LeaseReport(m(4), m(5), m(6).toInt, m(7).toInt, m(8) == 1, m(9).toInt, m(10), m(11))
+  )
+
+  private def write(grant: LeaseGrant): Array[Long] =
+    Array(grant.permits.toLong, grant.tokens.toLong, grant.pauseNanos)
+
+  private def readGrant(m: Array[Long]) = LeaseGrant(m(0).toInt, m(1).toInt, m(2))
+
+  private final class Kept(val ledger: LeaseLedger) {
+    var usedNanos = 0L
+  }
+}

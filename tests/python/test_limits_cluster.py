@@ -1,0 +1,106 @@
+"""Limits of a whole query: calls in flight, and calls started, over executors that come and die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from local_cluster import run_on_cluster
+
+import pillarbox as pb
+
+# The applications below are sent as text; this name is their own.
+build: Any = None
+
+
+def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[no-untyped-def,type-arg]
+    spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
+
+    async def slow(row):  # type: ignore[no-untyped-def]
+        with open(f"/proc/{os.getppid()}/stat") as stat:
+            executor = int(stat.read().rsplit(")", 1)[1].split()[1])
+
+        def note(event):  # type: ignore[no-untyped-def]
+            import time
+
+            file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(file, f"{event} {executor} {time.monotonic()}\n".encode())
+            os.close(file)
+
+        note("start")
+        if kills and row.id == count // 4:
+            try:
+                os.close(os.open(f"{folder}/killed", os.O_CREAT | os.O_EXCL))
+                note("killed")
+                os.kill(executor, signal.SIGKILL)
+                await asyncio.sleep(60)
+            except FileExistsError:
+                pass
+        await asyncio.sleep(0.05)
+        note("end")
+        return row.id * 2
+
+    df = spark.range(0, count, 1, 2).transform(
+        pb.async_io, slow, returns="twice long", capacity=30, engine="jvm", scope="query", **options
+    )
+    return df.groupBy().sum("twice").collect()[0][0]
+
+
+def events(folder: Path) -> list[tuple[str, int, float]]:
+    lines = (line.split() for line in (folder / "log").read_text().splitlines())
+    found = [(event, int(executor), float(at)) for event, executor, at in lines]
+    return sorted(found, key=lambda event: event[2])
+
+
+def most_in_flight(found: list[tuple[str, int, float]]) -> int:
+    """What a killed executor had in flight ends with it."""
+    flying: dict[int, int] = {}
+    most = 0
+    for event, executor, _ in found:
+        if event == "killed":
+            flying[executor] = 0
+        elif flying.get(executor) is not None or event == "start":
+            flying[executor] = flying.get(executor, 0) + (1 if event == "start" else -1)
+        most = max(most, sum(flying.values()))
+    return most
+
+
+def test_two_executors_share_one_limit(tmp_path: Path) -> None:
+    count = 400
+    options = {"max_concurrency": 4}
+    assert run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options) == count * (
+        count - 1
+    )
+    found = events(tmp_path)
+    assert most_in_flight(found) == 4
+    per_executor = [sum(e == one for _, e, _ in found) for one in {e for _, e, _ in found}]
+    assert len(per_executor) == 2
+    assert min(per_executor) > 100
+
+
+def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: Path) -> None:
+    count = 1000
+    options = {"max_concurrency": 4, "ordered": False}
+    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, options)
+    assert found == count * (count - 1)
+    log = events(tmp_path)
+    killed = next(at for event, _, at in log if event == "killed")
+    assert most_in_flight(log) <= 4
+    # Two of four are missing until then.
+    after = [event for event in log if event[2] > killed + 11]
+    assert most_in_flight(after) == 4
+
+
+def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
+    count = 200
+    options = {"rate_limit": "50 per second"}
+    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options)
+    assert found == count * (count - 1)
+    starts = [at for event, _, at in events(tmp_path) if event == "start"]
+    # A call is noted a little later than it begins.
+    for i, first in enumerate(starts):
+        assert sum(at < first + 0.95 for at in starts[i:]) <= 52
+    assert starts[-1] - starts[0] < 8
