@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,11 +14,12 @@ _CLOSE_LIMIT_S = 2.0
 
 
 class HarnessLoop:
-    """Runs only while there is work."""
+    """Runs only while there is work. One that nobody closes is closed when it is forgotten."""
 
     def __init__(self) -> None:
         self._loop = new_event_loop()
         self._resource: OpenResource | None = None
+        weakref.finalize(self, self._loop.close)
 
     def run(self, work: Awaitable[T]) -> T:
         """What ``work`` gives or raises. ``WorkerFailed`` if it stops the loop."""

@@ -16,7 +16,7 @@ from .._async.command import Command
 from .._async.runner import CallRunner
 from .._async.surroundings import Surroundings
 from .._async.tries import Tried, Tries
-from .._base.failures import final_failure, kind_of
+from .._base.failures import Told, final_failure, kind_of
 from ..errors import ResultTypeMismatch, error
 from ..retry import RetryAfter
 from .context import Attempt
@@ -53,14 +53,14 @@ class RowCall(Tried):
         if isinstance(problem, RetryAfter) and failure.kind != kind_of(problem):
             told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
         elif problem is None or failure.kind != kind_of(problem):
-            told = RuntimeError(f"{failure.kind}: {failure.message}")
+            told = Told(f"{failure.kind}: {failure.message}")
         else:
             return problem
         told.__cause__ = problem
         return told
 
 
-class _TimedOut(TimeoutError):
+class _TimedOut(Told, TimeoutError):
     """A call that was not answered in time."""
 
 

@@ -97,6 +97,8 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._run([RowCall(at, slot, time, time - 1, row) for at, (slot, time, row) in events])
 
     def current_event(self) -> dict[str, Any]:
+        if self.context._slot is None:  # many are, or none
+            return {"event": f"process of {len(self._events)} rows"}
         told: dict[str, Any] = super().current_event()
         failed = self._failed
         if failed is not None:

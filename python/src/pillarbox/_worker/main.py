@@ -107,12 +107,14 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
 
     def open_function() -> OpenedFunction:
         opened = process.functions.get(key, init.spec, len(init.command), make)
-        loop = WatchedLoop(process.loop, channel, init.spec["blocked_loop_ms"])
-        factory = None if opened.command.calls is None else opened.command.calls.resource
-        resource: tuple[Any, Surroundings | None] = None, None
-        if factory is not None:
-            resource = loop.run(process.resources.get(key, len(init.command), factory))
-        opened.begin_task(loop, *resource)
+        calls = opened.command.calls
+        if calls is not None:
+            loop = WatchedLoop(process.loop, channel, init.spec["blocked_loop_ms"])
+            resource: tuple[Any, Surroundings | None] = None, None
+            if calls.resource is not None:
+                kept = process.resources.get(key, len(init.command), calls.resource)
+                resource = loop.run(kept)
+            opened.begin_task(loop, *resource)
         process.loop.run_until_complete(process.make_room())
         return opened
 
