@@ -101,7 +101,7 @@ class Credit(pb.AsyncKeyedProcessFunction):
 
     async def process(self, row: Row, ctx: pb.AsyncContext[str]) -> tuple[str, int]:
         limit = self.limit.value() or await ctx.resource.limit_of(ctx.key)
-        await self.limit.update(limit)  # found: func-returns-value,misc reportGeneralTypeIssues
+        await self.limit.update(limit)  # found: misc reportGeneralTypeIssues
         self.limit.update("5")  # found: arg-type reportArgumentType
         return ctx.key, limit
 

@@ -64,8 +64,8 @@ class Harness:
     order_by, time_sorted, side_outputs: as in ``process_keyed``.
     processing_time: where that clock begins, in epoch ms or as a datetime.
     capacity, timeout, attempt_timeout, retry, on_error, error_column, resource: of an asynchronous
-        function, as in ``process_keyed``. Its calls run on an event loop of the harness, which
-        can't be used from a coroutine therefore.
+        function, as in ``process_keyed``. Its calls run on an event loop of the harness, and
+        only while a method such as ``process`` does.
 
     Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema` or, for what
     ``open`` declares, :class:`StateError`; rows that do not fit raise

@@ -470,6 +470,16 @@ def test_the_resource_is_open_once_and_closed_at_the_end():
     assert told == ["open", "closed"]
 
 
+def test_a_harness_can_be_used_in_a_coroutine():
+    async def test():
+        one = harness(count, resource=contextlib.nullcontext)
+        found = one.process_batch([("a", 1), ("b", 2), ("a", 3)])
+        one.close()
+        return found
+
+    assert asyncio.run(test()) == [Row("a", 1), Row("b", 1), Row("a", 2)]
+
+
 def test_call_ids_are_one_for_all_attempts_of_a_row():
     ids = []
 

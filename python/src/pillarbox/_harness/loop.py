@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from .._async.event_loop import abandon_tasks, complete, new_event_loop, stopped_loop
@@ -23,7 +26,12 @@ class HarnessLoop:
 
     def run(self, work: Awaitable[T]) -> T:
         """What ``work`` gives or raises. ``WorkerFailed`` if it stops the loop."""
-        return complete(self._loop, work, stopped_loop)
+        if not _is_in_coroutine():
+            return complete(self._loop, work, stopped_loop)
+        # A thread runs one loop at a time.
+        with ThreadPoolExecutor(1) as thread:
+            context = copy_context()
+            return thread.submit(context.run, complete, self._loop, work, stopped_loop).result()
 
     def open(self, resource: Callable[[], Any] | None) -> tuple[Any, Any]:
         """The open resource, and its surroundings. Raises ``WorkerFailed``."""
@@ -38,6 +46,14 @@ class HarnessLoop:
             self.run(self._resource.close(_CLOSE_LIMIT_S))
         self.run(abandon_tasks(self._loop))
         self._loop.close()
+
+
+def _is_in_coroutine() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _opened(resource: Callable[[], Any]) -> OpenResource:

@@ -70,10 +70,9 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
         self._thread = threading.get_ident()
         self.resource: Any = None
 
-    def begin_task(self, resource: Any) -> None:
-        """From now on this is the resource, and the present thread that of the calls."""
+    def begin_calls(self) -> None:
+        """The present thread is that of the calls to come."""
         self._thread = threading.get_ident()
-        self.resource = resource
 
     def slot(self) -> int:
         attempt = self._attempt()

@@ -63,7 +63,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._run_on_loop = run_on_loop
         self._surroundings = surroundings
         self._lines = None
-        self.context.begin_task(resource)
+        self.context.resource = resource
 
     def end_task(self) -> bool:
         """Waits a little for calls that were given up; whether all have ended."""
@@ -123,6 +123,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
             self.ends.append(len(self.rows))
 
     async def _process(self, calls: list[RowCall]) -> RowCall | None:
+        self.context.begin_calls()
         if self._lines is None:
             self._lines = KeyLines(
                 self._calls,
