@@ -127,6 +127,20 @@ def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: 
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_dozens_of_kills_of_calls_of_coroutines(
+    tmp_path: Path, undisturbed: Any, backend: str, format: int
+) -> None:
+    chosen = {**settings(tmp_path, backend, False, format), "async": True}
+    kills = dict.fromkeys(KINDS, ROUNDS)
+    files = sum(kills.values()) + 2
+    expected = undisturbed(False, files, **{"async": True})
+    whats = frozenset(["row", "state"])
+    check(tmp_path, chosen, kills, 20 * format, expected, files, whats)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("time_sorted", [False, True])
 @pytest.mark.parametrize("format", [1, 2])
 @pytest.mark.parametrize("backend", ["rocksdb", "heap"])
