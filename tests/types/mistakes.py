@@ -8,7 +8,7 @@ rule; ``-`` stands for a type checker that does not find it. Nothing else gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -95,7 +95,25 @@ class Mean(pb.AggregateFunction[float, Row, float]):
         return str(accumulator.total / accumulator.n)
 
 
+class Credit(pb.AsyncKeyedProcessFunction):
+    def open(self, ctx: pb.OpenContext) -> None:
+        self.limit = ctx.value_state("limit", "bigint")
+
+    async def process(self, row: Row, ctx: pb.AsyncContext[str]) -> tuple[str, int]:
+        limit = self.limit.value() or await ctx.resource.limit_of(ctx.key)
+        await self.limit.update(limit)  # found: misc reportGeneralTypeIssues
+        self.limit.update("5")  # found: arg-type reportArgumentType
+        return ctx.key, limit
+
+
+class Yields(pb.AsyncKeyedProcessFunction):
+    async def process(self, row: Row, ctx: pb.AsyncContext) -> AsyncIterator[str]:
+        yield str(ctx.timestamp)
+
+
 def keyed(df: DataFrame) -> None:
+    pb.process_keyed(df, Credit(), by="a", returns="a string", timeout="5s", on_error="null")
+    pb.process_keyed(df, Yields(), by="a", returns="a string", retry=3)  # found: arg-type reportArgumentType
     pb.process_keyed(df, Sums(), by="account", returns="account string")
     pb.process_keyed(df, Sums, by="account", returns="a string")  # found: arg-type reportArgumentType
     pb.process_keyed(df, Sums(), by="a", returns="a string", backend="rocks")  # found: arg-type reportArgumentType

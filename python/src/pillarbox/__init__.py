@@ -23,10 +23,16 @@ from ._driver.process_keyed import main_output, process_keyed, side_output
 from ._driver.read_state import TIMERS, WAITING_ROWS, read_state
 from ._driver.scan import scan
 from ._keyed.batch import BatchContext, BatchState
-from ._keyed.function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
+from ._keyed.function import (
+    AggregateFunction,
+    AsyncKeyedProcessFunction,
+    BatchProcessFunction,
+    KeyedProcessFunction,
+)
 from ._keyed.opening import OpenContext
 from ._keyed.surface import (
     AggregatingState,
+    AsyncContext,
     Context,
     ListState,
     MapState,
@@ -57,6 +63,8 @@ __all__ = [
     "WAITING_ROWS",
     "AggregateFunction",
     "AggregatingState",
+    "AsyncContext",
+    "AsyncKeyedProcessFunction",
     "BatchContext",
     "BatchProcessFunction",
     "BatchState",

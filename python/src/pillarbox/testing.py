@@ -10,9 +10,9 @@ The function runs on the very runtime that the workers use: state, TTL and timer
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as t
 
@@ -21,16 +21,27 @@ from ._arrow.fields import Place
 from ._arrow.lists import row_class
 from ._base.checks import column_names
 from ._harness import snapshot as snapshots
+from ._harness.loop import HarnessLoop
 from ._harness.memory import KeySpace, hashable, visible
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
-from ._keyed.function import BatchProcessFunction, KeyedProcessFunction
+from ._keyed.function import (
+    AsyncKeyedProcessFunction,
+    BatchProcessFunction,
+    KeyedProcessFunction,
+)
 from ._keyed.input_columns import order_key, timestamp_reader
 from ._keyed.methods import check_methods, instead_of
 from ._keyed.output import row_acceptor, without_none
 from ._keyed.runtime import KeyedRuntime
 from ._keyed.surface import Timer
 from ._keyed.timers import epoch_ms
+from ._keyed_async.options import CallOptions, KeyedCalls
+from ._keyed_async.runtime import AsyncKeyedRuntime
 from .errors import PillarboxError, error, shown
+
+if TYPE_CHECKING:
+    from ._async.options import Duration, OnError
+    from .retry import Retry
 
 __all__ = ["Harness", "Timer"]
 
@@ -52,6 +63,9 @@ class Harness:
         Spark does.
     order_by, time_sorted, side_outputs: as in ``process_keyed``.
     processing_time: where that clock begins, in epoch ms or as a datetime.
+    capacity, timeout, attempt_timeout, retry, on_error, error_column, resource: of an asynchronous
+        function, as in ``process_keyed``. Its calls run on an event loop of the harness, and
+        only while a method such as ``process`` does.
 
     Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema` or, for what
     ``open`` declares, :class:`StateError`; rows that do not fit raise
@@ -60,7 +74,7 @@ class Harness:
 
     def __init__(
         self,
-        fn: KeyedProcessFunction,
+        fn: KeyedProcessFunction | AsyncKeyedProcessFunction,
         *,
         by: str | Sequence[str],
         input: str | t.StructType,
@@ -70,27 +84,39 @@ class Harness:
         time_sorted: bool = False,
         side_outputs: dict[str, str | t.StructType] | None = None,
         processing_time: int | datetime = 0,
+        capacity: int | None = None,
+        timeout: Duration | None = None,
+        attempt_timeout: Duration | None = None,
+        retry: Retry | None = None,
+        on_error: OnError | None = None,
+        error_column: str | None = None,
+        resource: Callable[[], Any] | None = None,
     ) -> None:
-        if not isinstance(fn, KeyedProcessFunction):
+        if not isinstance(fn, (KeyedProcessFunction, AsyncKeyedProcessFunction)):
             raise _not_for_the_harness(fn)
         check_methods(fn)
         columns = _columns(input, "input")
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        self._accept_output = row_acceptor(_columns(returns, "returns"), Place())
+        output = _columns(returns, "returns")
+        given = CallOptions(
+            capacity, timeout, attempt_timeout, retry, on_error, error_column, resource
+        )
+        self._loop: HarnessLoop | None = None
+        calls = None
+        if isinstance(fn, AsyncKeyedProcessFunction):
+            calls = given.calls(type(fn).__name__, output)
+            output = calls.output
+        else:
+            given.refuse("for a function whose process is no coroutine")
+        self._accept_output = row_acceptor(output, Place())
         self._key_of = _key_reader(columns, column_names("by", by))
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
         self._order = order_key(columns, order_by)
         self._sorted = time_sorted
         sides = side_outputs or {}
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
-        self._runtime = KeyedRuntime(
-            fn,
-            type(fn).__name__,
-            sorted_input=time_sorted,
-            tags={
-                tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()
-            },
-        )
+        tags = {tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()}
+        self._runtime = self._made(fn, calls, columns, sorted_input=time_sorted, tags=tags)
         self._runtime.open()
         self._space = KeySpace(self._runtime)
         self._watermark = UNKNOWN
@@ -99,8 +125,24 @@ class Harness:
         self._waiting: list[tuple[int, Any, int, int, Any]] = []
         self.late_rows = 0
 
+    def _made(
+        self, fn: Any, calls: KeyedCalls | None, columns: t.StructType, **options: Any
+    ) -> KeyedRuntime:
+        if calls is None:
+            return KeyedRuntime(fn, type(fn).__name__, **options)
+        runtime = AsyncKeyedRuntime(fn, type(fn).__name__, calls, columns, **options)
+        self._loop = HarnessLoop()
+        opened = self._loop.open(calls.resource)
+        runtime.begin_task(self._loop.run, *opened)
+        return runtime
+
     @classmethod
-    def restore(cls, snapshot: bytes, fn: KeyedProcessFunction, **options: Any) -> Harness:
+    def restore(
+        cls,
+        snapshot: bytes,
+        fn: KeyedProcessFunction | AsyncKeyedProcessFunction,
+        **options: Any,
+    ) -> Harness:
         """A harness that goes on where ``snapshot`` was taken; ``options`` as for a new one.
 
         Raises ``StateError`` if the function declares its states in a way that does not fit.
@@ -226,8 +268,13 @@ class Harness:
         return list(self._sides[tag])
 
     def close(self) -> None:
-        """Closes the function."""
+        """Closes the function, and the resource of an asynchronous one."""
         self._runtime.function.close()
+        if self._loop is not None:
+            assert isinstance(self._runtime, AsyncKeyedRuntime)
+            self._runtime.end_task()
+            self._loop.close()
+            self._loop = None
 
     def _is_late(self, micros: int | None) -> bool:
         watermark = self._watermark
@@ -322,7 +369,7 @@ def _not_for_the_harness(fn: object) -> PillarboxError:
         advice = "Test the column form on Spark, or its process with Arrow arrays."
     return error(
         "NOT_A_KEYED_FUNCTION",
-        expected="an object of a pb.KeyedProcessFunction",
+        expected="an object of a pb.KeyedProcessFunction or a pb.AsyncKeyedProcessFunction",
         value=shown(fn),
         advice=advice,
     )

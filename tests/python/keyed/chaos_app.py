@@ -77,6 +77,35 @@ class Ledger(pb.KeyedProcessFunction):
         return json.dumps([*state, self.total.get(), timers])
 
 
+class AsyncLedger(pb.AsyncKeyedProcessFunction):
+    """The rows of a ``Ledger`` as calls, some of which fail or hang after they have written."""
+
+    open = Ledger.open
+
+    async def process(self, row: Any, ctx: Any) -> Any:
+        if row.what == "dump":
+            state = [self.count.value(), sorted(self.recent.get()), sorted(self.last.items())]
+            told = json.dumps([*state, self.total.get()])
+            return {"k": ctx.key, "what": "state", "n": -1, "told": told}
+        if row.what != "row":
+            return None
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        self.recent.add(row.v)
+        await asyncio.sleep(random.random() * 0.03)
+        self.last.put(f"kind {row.v % 3}", row.seq)
+        if row.v % 5 == 0:
+            self.last.remove("kind 1")
+        self.total.add(row.v)
+        fate = random.random()
+        if fate < 0.3:
+            await asyncio.sleep(60 if fate < 0.1 else 0)
+            raise ConnectionError("try again")
+        await asyncio.sleep(random.random() * 0.03)
+        told = f"{row.seq} {sorted(self.recent.get())} {self.total.get()}"
+        return {"k": ctx.key, "what": "row", "n": count, "told": told}
+
+
 async def looked_up(row: Any) -> dict[str, Any]:
     """Most calls take 20 ms; some outlive the micro-batches after theirs."""
     await asyncio.sleep(1.5 if row.seq % 13 == 5 else 0.02)
@@ -106,11 +135,17 @@ def carried(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
 def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
     if "after" in settings:
         return carried(rows, settings)
+    ledger: Any = Ledger(settings.get("slow_s", 0.0))
+    calls: dict[str, Any] = {}
+    if settings.get("async"):
+        ledger = AsyncLedger()
+        calls = {"attempt_timeout": "150 ms", "retry": pb.Retry(100, "5 ms"), "capacity": 3}
     return rows.withWatermark("ts", "3 seconds").transform(
         pb.process_keyed,
-        Ledger(settings.get("slow_s", 0.0)),
+        ledger,
         by="k",
         returns=RETURNS,
+        **calls,
         backend=settings["backend"],
         timers=settings["backend"],
         **({"time_sorted": True} if settings["time_sorted"] else {"order_by": "seq"}),

@@ -50,14 +50,15 @@ def settings(
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool, int], list[list[Any]]]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list[Any]]]:
     """What a run without kills gives, time-sorted or not, of so many files."""
 
     @functools.cache
-    def of(time_sorted: bool, files: int = FILES) -> list[list[Any]]:
+    def of(time_sorted: bool, files: int = FILES, **more: Any) -> list[list[Any]]:
         folder = tmp_path_factory.mktemp("undisturbed")
         write_input(folder / "in", files)
         chosen = {**settings(folder, "heap", time_sorted), "master": "local[2]", "restarts": 0}
+        chosen |= more
         return Chaos(folder / "run", chosen, {}, seed=0).run()
 
     return of
@@ -70,12 +71,13 @@ def check(
     seed: int,
     expected: list[Any],
     files: int = FILES,
+    whats: frozenset[str] = frozenset(["row", "event", "clock", "state"]),
 ) -> None:
     write_input(folder / "in", files)
     chaos = Chaos(folder / "run", chosen, kills, seed)
     rows = chaos.run()
     assert chaos.done == kills
-    assert {row[1] for row in expected} == {"row", "event", "clock", "state"}
+    assert {row[1] for row in expected} == whats
     chaos.compare(rows, expected)
 
 
@@ -88,6 +90,20 @@ def test_output_and_state_are_the_same_whatever_is_killed(
     kills = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
     chosen = settings(tmp_path, backend, time_sorted, format)
     check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
+
+
+@pytest.mark.parametrize(
+    ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
+)
+def test_calls_of_coroutines_count_once_whatever_is_killed(
+    tmp_path: Path, undisturbed: Any, backend: str, time_sorted: bool, format: int
+) -> None:
+    """A third of the attempts fail or hang when they have written; that is in neither run."""
+    kills = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
+    chosen = {**settings(tmp_path, backend, time_sorted, format), "async": True}
+    expected = undisturbed(time_sorted, **{"async": True})
+    whats = frozenset(["row", "state"])
+    check(tmp_path, chosen, kills, seed=format, expected=expected, whats=whats)
 
 
 def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
@@ -108,6 +124,20 @@ def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: 
     chosen = slow(settings(tmp_path, backend, False, 2, **speculation), 0.03)
     chosen["master"] = "local-cluster[2,2,1024]"
     check(tmp_path, chosen, {"executor": 1, "task": 1}, seed=3, expected=undisturbed(False))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_dozens_of_kills_of_calls_of_coroutines(
+    tmp_path: Path, undisturbed: Any, backend: str, format: int
+) -> None:
+    chosen = {**settings(tmp_path, backend, False, format), "async": True}
+    kills = dict.fromkeys(KINDS, ROUNDS)
+    files = sum(kills.values()) + 2
+    expected = undisturbed(False, files, **{"async": True})
+    whats = frozenset(["row", "state"])
+    check(tmp_path, chosen, kills, 20 * format, expected, files, whats)
 
 
 @pytest.mark.soak

@@ -97,7 +97,7 @@ class Columns(pb.BatchProcessFunction):
         return {"k": state.keys, "told": told}
 
 
-def build(function: Any, backend: str) -> Any:
+def build(function: Any, backend: str, **calls: Any) -> Any:
     def query(df: DataFrame) -> DataFrame:
         timed = df.withColumn("ts", F.timestamp_millis("t"))
         return timed.withWatermark("ts", f"{DELAY_MS} milliseconds").transform(
@@ -108,6 +108,7 @@ def build(function: Any, backend: str) -> Any:
             name="program",
             backend=backend,
             timers=backend,
+            **calls,
         )
 
     return query

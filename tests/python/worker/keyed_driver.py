@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from pillarbox._arrow.ddl import parse_columns
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
+from pillarbox._keyed_async.options import CallOptions
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
@@ -78,26 +79,29 @@ class Keyed:
         returns: Any = "k string, y long",
         side_outputs: dict[str, StructType] | None = None,
         form: str = "row",
+        calls: CallOptions | None = None,
         **spec: Any,
     ) -> Any:
         self.key_schema = schema_of(by)
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
         sides = side_outputs or {}
+        made = None if calls is None else calls.calls("test", self.returns_schema)
         command = KeyedCommand(
             function,
             form,
             self.input_schema,
             self.key_schema,
-            self.returns_schema,
+            self.returns_schema if made is None else made.output,
             sides,
+            made,
         )
         self.keys_arrow, self.rows_arrow = (
             arrow(self.key_schema),
             arrow(self.input_schema),
         )
         self._input = self.rows_arrow
-        self._returns = self.out_arrow = arrow(wire_schema(self.returns_schema, sides))
+        self._returns = self.out_arrow = arrow(wire_schema(command.returns, sides))
         self.preamble()
         task = {"partition": 0, "stage": 0, "attempt": 0, "task_attempt_id": 1}
         defaults = {
@@ -105,6 +109,7 @@ class Keyed:
             "name": "test",
             "event_time": True,
             "time_sorted": False,
+            "blocked_loop_ms": 5000,
         }
         self.init_frame({**defaults, "task": task, **spec}, command.dumps())
         kind, body = self.receive()

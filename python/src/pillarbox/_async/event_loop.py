@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ..errors import PillarboxError, error
+
+T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -15,6 +19,21 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+def complete(
+    loop: asyncio.AbstractEventLoop,
+    work: Awaitable[T],
+    stopped: Callable[[], BaseException],
+) -> T:
+    """Runs ``loop`` until ``work`` is done; raises ``stopped()`` if a function stops it before."""
+    future = asyncio.ensure_future(work, loop=loop)
+    try:
+        return loop.run_until_complete(future)
+    except RuntimeError:
+        if future.done():
+            raise
+        raise stopped() from None
 
 
 async def abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:

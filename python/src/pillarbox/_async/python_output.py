@@ -95,12 +95,7 @@ class OutputBuilder:
     def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
         if self._options.on_error == "raise":
             raise self.raised(element, failure)
-        return {
-            "kind": failure.kind,
-            "message": failure.message,
-            "attempts": element.attempt,
-            "elapsed_ms": element.elapsed_ms,
-        }
+        return element.error_values(failure)
 
     def raised(self, element: Element, failure: Failure) -> Reported:
         """What fails the task under on_error="raise"."""

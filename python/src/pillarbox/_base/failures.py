@@ -41,6 +41,10 @@ class Failure:
     overload: bool = False
 
 
+class Told(Exception):
+    """What Pillarbox found about a call: its message tells all, and its own frames nothing."""
+
+
 def _folder(code: CodeType) -> str:
     return os.path.join(os.path.dirname(code.co_filename), "")
 
@@ -84,7 +88,7 @@ def users_traceback(problem: BaseException) -> str:
 
 def _formatted(problem: BaseException) -> str:
     summary = traceback.TracebackException.from_exception(problem)
-    if isinstance(problem, PillarboxError) and not any(map(_is_users, summary.stack)):
+    if isinstance(problem, (PillarboxError, Told)) and not any(map(_is_users, summary.stack)):
         # Found by Pillarbox itself: the message says it all, but for what it was found by.
         return _formatted(problem.__cause__) if problem.__cause__ else ""
     current: traceback.TracebackException | None = summary

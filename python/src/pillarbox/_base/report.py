@@ -159,7 +159,7 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
         kind=kind,
         message=message,
         traceback=users_traceback(problem),
-        **{name: given[name] for name in ("key", "row", "timer") if given.get(name) is not None},
+        **{name: given[name] for name, kind in _OPTIONAL.items() if type(given.get(name)) is kind},
     )
 
 

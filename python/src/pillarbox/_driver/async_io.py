@@ -204,10 +204,10 @@ def _plan(
     asked: Command | JvmFunction
     if isinstance(function, JvmFunction):
         _refuse_python_options(options, resource)
-        _check_retry_on(options.retry, on_jvm=True)
+        check_retry_on(options.retry, on_jvm=True)
         asked = function
     else:
-        _check_retry_on(options.retry, on_jvm=False)
+        check_retry_on(options.retry, on_jvm=False)
         asked = Command(
             function=function,
             is_async=is_async(function),
@@ -256,8 +256,8 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
             raise needs_other(option, value, "for a JVM function", f"Leave {option} out.")
 
 
-def _check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
-    """Exceptions of Python mean nothing to the JVM, and the other way round."""
+def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
+    """Exceptions of Python mean nothing to the JVM, and the other way round: ``InvalidOption``."""
     if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
         return
     if on_jvm:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .._base.checks import needs_other
+from .._base.checks import check_flag, needs_other
 from .._base.functions import JvmFunction
-from .._keyed.function import BatchProcessFunction, KeyedProcessFunction
+from .._keyed.function import (
+    AsyncKeyedProcessFunction,
+    BatchProcessFunction,
+    KeyedProcessFunction,
+)
 from .._keyed.input_columns import quoted
-from .._keyed.methods import check_methods, instead_of
+from .._keyed.methods import check_methods, instead_of, timers_refused
 from ..errors import error, shown
+from .async_io import check_retry_on
+from .read_state import TIMERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from .._async.options import Duration, OnError
+    from .._keyed_async.options import CallOptions
+    from ..retry import Retry
     from .initial import InitialState
     from .keyed_input import Backend, KeyedInput
 
-Function = KeyedProcessFunction | BatchProcessFunction | JvmFunction
+Function = KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction | JvmFunction
 
 
 def process_keyed(
@@ -36,6 +45,14 @@ def process_keyed(
     inputs: Sequence[str] | None = None,
     side_outputs: Mapping[str, StructType | str] | None = None,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
+    capacity: int | None = None,
+    timeout: Duration | None = None,
+    attempt_timeout: Duration | None = None,
+    retry: Retry | None = None,
+    on_error: OnError | None = None,
+    error_column: str | None = None,
+    resource: Callable[[], Any] | None = None,
+    carry_over: bool = False,
     name: str | None = None,
 ) -> DataFrame:
     """The rows that ``fn`` makes of ``df``'s rows, key by key, with state and timers.
@@ -49,8 +66,9 @@ def process_keyed(
 
     Parameters
     ----------
-    fn: a :class:`KeyedProcessFunction`, a :class:`BatchProcessFunction` (the column form), or
-        :func:`jvm_function` with the class name of a Scala or Java ``KeyedProcessFunction``.
+    fn: a :class:`KeyedProcessFunction`, an :class:`AsyncKeyedProcessFunction` (calls that are
+        awaited), a :class:`BatchProcessFunction` (the column form), or :func:`jvm_function` with
+        the class name of a Scala or Java ``KeyedProcessFunction``.
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out; the input's columns are not among them unless
         the function emits them.
@@ -73,11 +91,21 @@ def process_keyed(
         ``pb.TIMERS``) to DataFrames as :func:`read_state` gives them. It is read by the first
         micro-batch only: a query that goes on from its checkpoint has its state already, and
         ignores it. In a batch it is the state that each key has before its first row.
+    capacity: of an asynchronous function, rows in flight in one task, each of another key (100 by
+        default).
+    timeout, attempt_timeout, retry, resource: of an asynchronous function, as in :func:`async_io`;
+        the resource is ``ctx.resource``.
+    on_error: of an asynchronous function, what becomes of a row whose call fails for good, and
+        leaves no state: "raise" (the default) fails the task, "null" gives a row of the input's
+        columns that are in ``returns``, the others null, "column" gives it with ``error_column``
+        ("error" by default) as in :func:`async_io`, which is null in rows of the function.
+    carry_over: refused: a micro-batch ends when all its calls are done.
     name: what plans, metrics and messages call the operator; by default the function's class.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
+    from .._keyed_async.options import CallOptions
     from .initial import initial_state as initial_rows
     from .keyed_input import KeyedOptions, check_input
 
@@ -95,9 +123,11 @@ def process_keyed(
         inputs=inputs,
     )
     _check_form(form, time_sorted, side_outputs)
+    calls = CallOptions(capacity, timeout, attempt_timeout, retry, on_error, error_column, resource)
+    _check_calls(fn, calls, carry_over, initial_state)
     found = check_input(df, options)
     initial = initial_rows(initial_state, found.keys)
-    return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial)
+    return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial, calls)
 
 
 def _planned(
@@ -108,6 +138,7 @@ def _planned(
     side_outputs: dict[str, StructType | str],
     found: KeyedInput,
     initial: InitialState | None,
+    given: CallOptions,
 ) -> DataFrame:
     from .._keyed.command import KeyedCommand
     from .._keyed.output import wire_schema
@@ -117,9 +148,12 @@ def _planned(
     from .specs import KeyedSpec
 
     columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive)
-    command = None
+    command = calls = None
+    if isinstance(fn, AsyncKeyedProcessFunction):
+        calls = given.calls(found.options.name, columns)
+        columns, sides = parse_outputs(calls.output, side_outputs, found.case_sensitive)
     if not isinstance(fn, JvmFunction):
-        command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides).dumps()
+        command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides, calls).dumps()
     require_jvm(df.sparkSession)
     spec = KeyedSpec(found, form, fn, wire_schema(columns, sides), list(sides), initial)
     return jvm.process_keyed(df, command, spec.to_spec(), None if initial is None else initial.rows)
@@ -129,6 +163,7 @@ def form_of(fn: object) -> str:
     """ "row", "batch" or "jvm". Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION)."""
     forms = (
         (KeyedProcessFunction, "row"),
+        (AsyncKeyedProcessFunction, "row"),
         (BatchProcessFunction, "batch"),
         (JvmFunction, "jvm"),
     )
@@ -137,8 +172,8 @@ def form_of(fn: object) -> str:
             return form
     raise error(
         "NOT_A_KEYED_FUNCTION",
-        expected="an object of a pb.KeyedProcessFunction, a pb.BatchProcessFunction or a "
-        "pb.jvm_function",
+        expected="an object of a pb.KeyedProcessFunction, a pb.AsyncKeyedProcessFunction, a "
+        "pb.BatchProcessFunction or a pb.jvm_function",
         value=shown(fn),
         advice=instead_of(fn),
     )
@@ -154,6 +189,21 @@ def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
             raise needs_other(
                 option, value, "for the column form", "Use a pb.KeyedProcessFunction."
             )
+
+
+def _check_calls(
+    fn: Function, calls: CallOptions, carry_over: object, initial_state: object
+) -> None:
+    check_flag("carry_over", carry_over)
+    if carry_over:
+        condition = "for a keyed function, whose calls are done when a micro-batch ends"
+        raise needs_other("carry_over", carry_over, condition, "Leave carry_over out.")
+    if not isinstance(fn, AsyncKeyedProcessFunction):
+        calls.refuse("for a function whose process is no coroutine")
+        return
+    check_retry_on(calls.retry, on_jvm=False)
+    if isinstance(initial_state, Mapping) and TIMERS in initial_state:
+        raise timers_refused(_name_of(fn))
 
 
 def main_output(df: DataFrame) -> DataFrame:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyedCommand:
-    """``form`` is "row" or "batch"; the schemas hold the Spark types, which Arrow does not tell."""
+    """``form`` is "row" or "batch"; the schemas hold the Spark types, which Arrow does not tell.
+
+    ``calls`` is the ``KeyedCalls`` of an asynchronous function.
+    """
 
     function: Any
     form: str
@@ -21,6 +24,7 @@ class KeyedCommand:
     key_schema: StructType
     returns: StructType
     side_outputs: dict[str, StructType]
+    calls: Any = None
 
     def dumps(self) -> bytes:
         """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .batch import BatchContext, BatchState
     from .opening import OpenContext
-    from .surface import Context
+    from .surface import AsyncContext, Context
 
 
 class KeyedProcessFunction:
@@ -36,6 +36,40 @@ class KeyedProcessFunction:
     def on_timer(self, timestamp: int, ctx: Context) -> Any:
         """Called when a timer set for ``timestamp`` (epoch ms) fires, with its key as current."""
         return None
+
+    def close(self) -> None:
+        """Called once when the worker no longer needs the function, in bounded time."""
+
+
+class AsyncKeyedProcessFunction:
+    """Processes rows with calls that are awaited, many keys at a time, with state of each key.
+
+    ``process`` is ``async def``: a coroutine a row, on one event loop a worker, so it must not
+    block. Rows of one key never overlap: the next one begins when the one before is wholly done,
+    with its retries. Rows of other keys run meanwhile, up to ``capacity`` in one task.
+
+    State is that of the row's key before and after each await, and is used without await. What a
+    call has written counts once it has succeeded; of an attempt that fails, runs out of time or is
+    cancelled nothing is left. There are no timers.
+
+    One object serves all keys of a worker, and lives on across tasks and micro-batches: whatever
+    belongs to a key goes into state, not into attributes.
+    """
+
+    def open(self, ctx: OpenContext) -> None:
+        """Called once a worker, before the first row: declare all state here. Not ``async``.
+
+        There is no running event loop yet: clients are opened by ``resource``.
+        """
+
+    # No coroutine here, so that type checkers take coroutines and asynchronous generators.
+    def process(self, row: Row, ctx: AsyncContext) -> Any:
+        """``async def``: returns a row, a list of rows or None, or yields rows.
+
+        Rows are written as those of :class:`KeyedProcessFunction`. What it raises is retried as
+        ``retry`` says, and then fails the task, or what ``on_error`` says.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.process")
 
     def close(self) -> None:
         """Called once when the worker no longer needs the function, in bounded time."""

@@ -65,6 +65,23 @@ class ListCells(State, ListState[Any]):
             cell.values, cell.stamps, cell.loaded = [], [], True
             self._log(slot, cell, CLEAR, None, UNKNOWN)
 
+    def mark(self, slot: int) -> Any:
+        cell: ListCell | None = self.cells()[0][slot]
+        if cell is None:
+            return None, self.changed[slot]
+        # Lists are replaced, or grow: their lengths tell what they were.
+        lists = cell.values, cell.stamps, cell.ops
+        return cell, self.changed[slot], cell.loaded, lists, tuple(map(len, lists))
+
+    def go_back(self, slot: int, mark: Any) -> None:
+        cell, self.changed[slot], *before = mark
+        self._cells[slot] = cell
+        if cell is not None:
+            cell.loaded, lists, lengths = before
+            cell.values, cell.stamps, cell.ops = lists
+            for one, length in zip(lists, lengths, strict=True):
+                del one[length:]
+
     def _accepted(self, values: Iterable[Any]) -> list[Any]:
         accept, accepted = self.declaration.type.accept, []
         for value in values:

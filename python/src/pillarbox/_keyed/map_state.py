@@ -25,9 +25,40 @@ class MapCell:
         self.loaded = loaded
         self.values: dict[Any, Any] = {}
         self.stamps: dict[Any, int] = {}
-        self.missing: set[Any] = set()
+        self.missing: dict[Any, None] = {}
         self.dirty: dict[Any, None] = {}
         self.cleared = False
+
+
+_ABSENT = object()
+
+
+class Recorded(dict[Any, Any]):
+    """A dict that writes down in ``log`` what it had where it is changed."""
+
+    __slots__ = ("log",)
+
+    log: list[tuple[Recorded, Any, Any]]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.log.append((self, key, self.get(key, _ABSENT)))
+        dict.__setitem__(self, key, value)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        self.log.append((self, key, self.get(key, _ABSENT)))
+        return dict.pop(self, key, *default)
+
+    def clear(self) -> None:
+        self.log.extend((self, key, value) for key, value in self.items())
+        dict.clear(self)
+
+
+def _undo(log: list[tuple[Recorded, Any, Any]]) -> None:
+    for entries, key, before in reversed(log):
+        if before is _ABSENT:
+            dict.pop(entries, key, None)
+        else:
+            dict.__setitem__(entries, key, before)
 
 
 class MapCells(State, MapState[Any, Any]):
@@ -147,6 +178,26 @@ class MapCells(State, MapState[Any, Any]):
             fresh.cleared = True
             self.changed[slot] = 1
 
+    def mark(self, slot: int) -> Any:
+        cell: MapCell | None = self.cells()[0][slot]
+        if cell is None:
+            return None, self.changed[slot]
+        log: list[tuple[Recorded, Any, Any]] = []
+        for name in ("values", "stamps", "missing", "dirty"):
+            entries = getattr(cell, name)
+            if type(entries) is not Recorded:
+                entries = Recorded(entries)
+                setattr(cell, name, entries)
+            entries.log = log
+        return cell, self.changed[slot], cell.loaded, log
+
+    def go_back(self, slot: int, mark: Any) -> None:
+        cell, self.changed[slot], *before = mark
+        self._cells[slot] = cell
+        if cell is not None:
+            cell.loaded, log = before
+            _undo(log)
+
     def _key(self, key: Any) -> Any:
         if key is None:
             self._refuse_none("a map key")
@@ -171,7 +222,7 @@ class MapCells(State, MapState[Any, Any]):
         for known, value, stamp in self.fetch(slot, key):
             self._take(cell, known, value, stamp)
         if key not in cell.values:
-            cell.missing.add(key)
+            cell.missing[key] = None
         return cell.values.get(key)
 
     def _complete(self, slot: int, cell: MapCell) -> None:
@@ -191,7 +242,7 @@ class MapCells(State, MapState[Any, Any]):
         cell.values.pop(key, None)
         cell.stamps.pop(key, None)
         if not cell.loaded:
-            cell.missing.add(key)
+            cell.missing[key] = None
         cell.dirty[key] = None
         self.changed[slot] = 1
 

@@ -7,7 +7,12 @@ import inspect
 from .._base.functions import check_parameters
 from .._base.names import is_nearly
 from ..errors import PillarboxError, error
-from .function import AggregateFunction, BatchProcessFunction, KeyedProcessFunction
+from .function import (
+    AggregateFunction,
+    AsyncKeyedProcessFunction,
+    BatchProcessFunction,
+    KeyedProcessFunction,
+)
 
 _ROW = {
     "open": ("ctx",),
@@ -15,16 +20,20 @@ _ROW = {
     "on_timer": ("timestamp", "ctx"),
     "close": (),
 }
+_ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
 _BATCH = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
 
-def check_methods(fn: KeyedProcessFunction | BatchProcessFunction) -> None:
+def check_methods(
+    fn: KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction,
+) -> None:
     """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    METHOD_MISSING without ``process``, ASYNC_METHOD, WRONG_METHOD_PARAMETERS.
+    METHOD_MISSING without ``process``, ASYNC_METHOD, NOT_ASYNC_METHOD, WRONG_METHOD_PARAMETERS,
+    TIMERS_OF_ASYNC_FUNCTION.
     """
-    is_batch = isinstance(fn, BatchProcessFunction)
-    methods = _BATCH if is_batch else _ROW
+    is_async = isinstance(fn, AsyncKeyedProcessFunction)
+    methods = _ASYNC if is_async else _BATCH if isinstance(fn, BatchProcessFunction) else _ROW
     if not has_own(fn, "process"):
         raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
     for name, parameters in methods.items():
@@ -32,9 +41,24 @@ def check_methods(fn: KeyedProcessFunction | BatchProcessFunction) -> None:
         if method is None:
             continue
         called = f"{type(fn).__qualname__}.{name}"
-        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        if is_async and name == "process":
+            if not _is_async(inspect.unwrap(method)) and not _is_async(method):
+                raise error("NOT_ASYNC_METHOD", method=called)
+        elif _is_async(method):
             raise error("ASYNC_METHOD", method=called)
         check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
+
+    if is_async and has_own(fn, "on_timer"):
+        raise timers_refused(type(fn).__qualname__)
+
+
+def _is_async(method: object) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+
+
+def timers_refused(operator: str) -> PillarboxError:
+    """TIMERS_OF_ASYNC_FUNCTION."""
+    return error("TIMERS_OF_ASYNC_FUNCTION", operator=operator)
 
 
 def check_aggregate(function: AggregateFunction) -> None:
@@ -50,7 +74,8 @@ def check_aggregate(function: AggregateFunction) -> None:
 
 def instead_of(fn: object) -> str:
     """What to pass instead of something that is no function."""
-    if isinstance(fn, type) and issubclass(fn, (KeyedProcessFunction, BatchProcessFunction)):
+    kinds = (KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction)
+    if isinstance(fn, type) and issubclass(fn, kinds):
         return f"Pass an object, such as {fn.__name__}(), not its class."
     return (
         "Write a class that extends pb.KeyedProcessFunction and pass an object of it; "
@@ -63,19 +88,23 @@ def has_own(fn: object, name: str) -> bool:
     if name in getattr(fn, "__dict__", ()):
         return True
     found = getattr(type(fn), name, None)
-    bases = (KeyedProcessFunction, BatchProcessFunction, AggregateFunction)
+    bases = (
+        *(KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction),
+        AggregateFunction,
+    )
     return found is not None and all(found is not getattr(base, name, None) for base in bases)
 
 
 def missing(fn: object, name: str, parameters: str) -> PillarboxError:
     """METHOD_MISSING, with the method that may have been meant for it."""
     meant = misspelt(fn, name)
+    prefix = "async " if isinstance(fn, AsyncKeyedProcessFunction) and name == "process" else ""
     return error(
         "METHOD_MISSING",
         function=type(fn).__qualname__,
         method=name,
         instead="" if meant is None else f", but a {meant}",
-        definition=f"def {name}{parameters}",
+        definition=f"{prefix}def {name}{parameters}",
     )
 
 

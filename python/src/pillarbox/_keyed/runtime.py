@@ -19,6 +19,13 @@ Accept = Callable[[Any], Any]
 _SHOWN = 200  # characters of a row
 
 
+def rows_of(answer: Any) -> Any:
+    """The rows that a method has returned or yields: those of a list or generator, or just one."""
+    if answer is None or (answer.__class__ is tuple and not answer):
+        return ()
+    return answer if isinstance(answer, list) or hasattr(answer, "__next__") else (answer,)
+
+
 class KeyedRuntime:
     """One function with its states and timers, over keys that are known by their slot.
 
@@ -45,11 +52,8 @@ class KeyedRuntime:
         state_kinds: tuple[str, ...] | None = None,
     ) -> None:
         self.function = function
-        self.context = KeyedContext(name, tags or {})
-        refusal = None
-        if not has_own(function, "on_timer"):
-            refusal = lambda: without_on_timer(function, name)  # noqa: E731
-        self.timers = self.context.timers = KeyTimers(self.context, event_time, refusal)
+        self.context = self._context(name, tags or {})
+        self.timers = self.context.timers = KeyTimers(self.context, event_time, self._refusal())
         self.registry = StateRegistry(self.context, event_time, state_kinds or tuple(HANDLES))
         self.sorted_input = sorted_input
         self._start = UNKNOWN
@@ -58,6 +62,15 @@ class KeyedRuntime:
         self.ends: list[int] = []
         self.event_slots: list[int] = []
         self._events: list[Any] = []
+
+    def _context(self, name: str, tags: dict[str, Accept]) -> KeyedContext:
+        return KeyedContext(name, tags)
+
+    def _refusal(self) -> Callable[[], Exception] | None:
+        """The error for a timer that the function sets, if it can't have any."""
+        if has_own(self.function, "on_timer"):
+            return None
+        return lambda: without_on_timer(self.function, self.context._name)
 
     def open(self) -> None:
         """Calls the function's ``open``; states can be declared in it only."""
@@ -210,8 +223,6 @@ class KeyedRuntime:
         self._collect(slot, self.function.on_timer(time, context))
 
     def _collect(self, slot: int, answer: Any) -> None:
-        if answer is not None and not (answer.__class__ is tuple and not answer):
-            is_many = isinstance(answer, list) or hasattr(answer, "__next__")
-            self.rows.extend(answer) if is_many else self.rows.append(answer)
+        self.rows.extend(rows_of(answer))
         self.event_slots.append(slot)
         self.ends.append(len(self.rows))

@@ -96,6 +96,18 @@ class State:
         cells, stamps = self.cells()
         cells[slot], stamps[slot] = None, UNKNOWN
 
+    def mark(self, slot: int) -> Any:
+        """What ``go_back`` needs to take back all that is written for a key from now on.
+
+        Costs the same however much the key has. A mark holds until the next one of the key.
+        """
+        cells, stamps = self.cells()
+        return cells[slot], stamps[slot], self.changed[slot]
+
+    def go_back(self, slot: int, mark: Any) -> None:
+        """The key's state is what it was at ``mark``."""
+        self._cells[slot], self._stamps[slot], self.changed[slot] = mark
+
     def _slot(self) -> int:
         """The current slot, with the cells loaded. Raises ``NoCurrentKey``."""
         slot = self._at.slot()

@@ -99,6 +99,19 @@ class Context(ABC, Generic[Key]):
         """
 
 
+class AsyncContext(Context[Key]):
+    """The current row of an ``AsyncKeyedProcessFunction``.
+
+    It is that of the coroutine that asks, also in what it has started by asyncio, and only until
+    its call has ended; not in other threads. There are no timers.
+    """
+
+    __slots__ = ()
+
+    resource: Any
+    """What ``resource=`` has opened in this worker; None without it."""
+
+
 class KeyedState(ABC):
     """What the handles of all kinds of state have."""
 

@@ -11,6 +11,7 @@ from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
+from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import EXITS, error
 from .collector import collect_less_often
 from .frames import Init
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .keyed_batches import BatchRunner
+    from .watched_loop import WatchedLoop
 
 _KEPT = 16
 # A frame makes some 150,000 objects and drops them all; with Python's own threshold looking for
@@ -56,6 +58,15 @@ class OpenedFunction:
 
             return BatchRunner(self.runtime, self.command, init, schemas)
         return RowRunner(self.runtime, self.command, init, schemas, query)
+
+    def begin_task(self, loop: WatchedLoop, resource: Any, surroundings: Any) -> None:
+        """From now on calls of an asynchronous function run on ``loop``."""
+        if isinstance(self.runtime, AsyncKeyedRuntime):
+            self.runtime.begin_task(loop.run, resource, surroundings)
+
+    def end_task(self) -> bool:
+        """Whether nothing of the task goes on."""
+        return not isinstance(self.runtime, AsyncKeyedRuntime) or self.runtime.end_task()
 
     def close(self) -> None:
         """Calls the function's ``close``; what it raises is told on stderr, the rows are done."""
@@ -112,11 +123,13 @@ def _spec_key(spec: dict[str, Any]) -> Hashable:
 
 def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
     tags = {tag: row_acceptor(kind, Place(tag)) for tag, kind in command.side_outputs.items()}
-    return KeyedRuntime(
-        command.function,
-        spec["name"],
-        event_time=spec["event_time"],
-        sorted_input=spec["time_sorted"],
-        tags=tags,
-        state_kinds=("value",) if command.form == "batch" else None,
-    )
+    options: dict[str, Any] = {
+        "event_time": spec["event_time"],
+        "sorted_input": spec["time_sorted"],
+        "tags": tags,
+        "state_kinds": ("value",) if command.form == "batch" else None,
+    }
+    name, calls = spec["name"], command.calls
+    if calls is None:
+        return KeyedRuntime(command.function, name, **options)
+    return AsyncKeyedRuntime(command.function, name, calls, command.input_schema, **options)

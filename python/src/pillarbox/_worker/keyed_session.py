@@ -83,8 +83,9 @@ class KeyedSession:
             elif kind == keyed_frames.SCHEMAS:
                 self._on_schemas(keyed_frames.decode_schemas(body))
             elif kind == frames.END:
-                self._channel.send(frames.encode_end(True))
-                return True
+                clean = self._opened.end_task()
+                self._channel.send(frames.encode_end(clean))
+                return clean
             else:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
 

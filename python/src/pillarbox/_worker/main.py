@@ -94,6 +94,7 @@ def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
 def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init) -> bool:
     from . import keyed_session
     from .keyed_functions import OpenedFunction
+    from .watched_loop import WatchedLoop
 
     key = FunctionKey.of(init.command)
 
@@ -106,6 +107,14 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
 
     def open_function() -> OpenedFunction:
         opened = process.functions.get(key, init.spec, len(init.command), make)
+        calls = opened.command.calls
+        if calls is not None:
+            loop = WatchedLoop(process.loop, channel, init.spec["blocked_loop_ms"])
+            resource: tuple[Any, Surroundings | None] = None, None
+            if calls.resource is not None:
+                kept = process.resources.get(key, len(init.command), calls.resource)
+                resource = loop.run(kept)
+            opened.begin_task(loop, *resource)
         process.loop.run_until_complete(process.make_room())
         return opened
 

@@ -9,13 +9,13 @@ import threading
 from array import array
 from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.command import Command
-from .._async.event_loop import stopped_loop
+from .._async.event_loop import complete, stopped_loop
 from .._async.places import Places
 from .._async.runner import CallRunner
 from .._async.watchdog import Watchdog
@@ -88,14 +88,7 @@ class Session:
             raise self.fatal(problem) from problem
 
     def _complete(self, work: Any) -> Any:
-        """Runs the loop until ``work`` is done, which the function may keep it from."""
-        future = asyncio.ensure_future(work, loop=self._loop)
-        try:
-            return self._loop.run_until_complete(future)
-        except RuntimeError:
-            if future.done():
-                raise
-            raise self.fatal(stopped_loop()) from None
+        return complete(self._loop, work, lambda: self.fatal(stopped_loop()))
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, surroundings = await open_resource()
@@ -118,7 +111,7 @@ class Session:
         watchdog = Watchdog(
             self._loop,
             threading.get_ident(),
-            Session._complete.__code__,
+            complete.__code__,
             self._spec["blocked_loop_ms"],
             self._on_blocked,
         )
@@ -277,14 +270,18 @@ class Session:
         return ids, attempts, answers
 
     def _on_blocked(self, blocked: PillarboxError) -> None:
-        # The loop's thread hangs in user code, so only leaving the process stops it.
-        self.fatal(blocked)
-        sys.stderr.flush()
-        os._exit(1)
+        leave_blocked(self._channel, blocked)
 
     def fatal(self, problem: BaseException) -> Reported:
         """Tells the JVM of ``problem``, which nothing can be done about in this process."""
         return send_fatal(self._channel, problem)
+
+
+def leave_blocked(channel: Channel, blocked: PillarboxError) -> NoReturn:
+    """The loop's thread hangs in user code, so only leaving the process stops it."""
+    send_fatal(channel, blocked)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def send_fatal(channel: Channel, problem: BaseException) -> Reported:

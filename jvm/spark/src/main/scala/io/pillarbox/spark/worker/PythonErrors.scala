@@ -54,7 +54,9 @@ private[pillarbox] object PythonWorkerException {
         traceback = text("traceback"),
         key = option("key"),
         row = option("row"),
-        timer = option("timer")
+        timer = option("timer"),
+        attempts = option("attempts").map(_.toInt),
+        elapsedMs = option("elapsed_ms").map(_.toLong)
       )
     )
   }

@@ -1,0 +1,194 @@
+"""Which rows are called for: those of a key one after the other, many keys at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql.types import StructType
+
+from .._async.attempts import TIMEOUT
+from .._async.command import Command
+from .._async.runner import CallRunner
+from .._async.surroundings import Surroundings
+from .._async.tries import Tried, Tries
+from .._base.failures import Told, final_failure, kind_of
+from ..errors import ResultTypeMismatch, error
+from ..retry import RetryAfter
+from .context import Attempt
+from .options import KeyedCalls
+
+_STOP_LIMIT_S = 2.0
+
+
+class RowCall(Tried):
+    """A row on its way. ``index`` is its place among those that were handed over with it.
+
+    ``problem`` is what the function raised last.
+    """
+
+    __slots__ = ("current", "index", "problem", "slot", "timestamp", "watermark")
+
+    def __init__(
+        self, index: int, slot: int, timestamp: int | None, watermark: int, row: Any
+    ) -> None:
+        super().__init__(0, row)
+        self.index = index
+        self.slot = slot
+        self.timestamp = timestamp
+        self.watermark = watermark
+        self.current: Attempt | None = None
+        self.problem: BaseException | None = None
+
+    def raised(self) -> BaseException:
+        """What the call has failed with, as an exception."""
+        failure, problem = self.failure, self.problem
+        assert failure is not None
+        if failure.kind == TIMEOUT and problem is None:
+            return _TimedOut(failure.message)
+        if isinstance(problem, RetryAfter) and failure.kind != kind_of(problem):
+            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
+        elif problem is None or failure.kind != kind_of(problem):
+            told = Told(f"{failure.kind}: {failure.message}")
+        else:
+            return problem
+        told.__cause__ = problem
+        return told
+
+
+class _TimedOut(Told, TimeoutError):
+    """A call that was not answered in time."""
+
+
+_TimedOut.__name__ = TIMEOUT  # the kind that messages and error columns show
+
+
+class KeyLines(Tries[RowCall]):
+    """A line of rows for each key; the first of a line may be called for, ``capacity`` in all.
+
+    ``function`` makes one call, ``attempt`` begins an attempt, ``accept`` checks what it gave and
+    makes rows of it, which become the call's ``answer``. On the loop only; made in it.
+    """
+
+    def __init__(
+        self,
+        calls: KeyedCalls,
+        input_schema: StructType,
+        surroundings: Surroundings | None,
+        *,
+        function: Callable[[RowCall], Coroutine[Any, Any, Any]],
+        attempt: Callable[[RowCall], Attempt],
+        accept: Callable[[Any], Any],
+    ) -> None:
+        super().__init__(calls.options, self._exit)
+        self._attempt, self._accept = attempt, accept
+        self._raises = calls.options.on_error == "raise"
+        self._ids = count(1)
+        self._lines: dict[int, deque[RowCall]] = {}
+        self._ready: deque[RowCall] = deque()
+        self._over: asyncio.Future[RowCall | None] = self._loop.create_future()
+        self._broken: BaseException | None = None
+        command = Command(
+            function=function,
+            is_async=True,
+            is_batch=False,
+            resource=None,
+            retry=calls.options.retry,
+            input_schema=input_schema,
+            returns=calls.returns,
+        )
+        self.runner = CallRunner(
+            command, None, self, prefix=uuid4().hex, max_threads=1, surroundings=surroundings
+        )
+
+    async def run(self, calls: Sequence[RowCall]) -> RowCall | None:
+        """Returns when all ``calls`` are done, or the first to fail under on_error="raise".
+
+        Then, and if it raises what ends the task, all others are cancelled and taken back.
+        """
+        if self._broken is not None:
+            raise self._broken
+        self._over = self._loop.create_future()
+        for call in calls:
+            call.id = next(self._ids)
+            line = self._lines.get(call.slot)
+            if line is None:
+                self._lines[call.slot] = deque()
+                self._ready.append(call)
+            else:
+                line.append(call)
+        try:
+            self._fill()
+            return await self._over
+        finally:
+            self._stop()
+
+    async def drain(self) -> bool:
+        """Waits a little for what was cancelled; whether all of it has ended."""
+        return await self.runner.drain(_STOP_LIMIT_S)
+
+    def _stop(self) -> None:
+        self._lines.clear()
+        self._ready.clear()
+        for call in self._in_flight.values():
+            self._end_back_off(call)
+            self._abandon(call)
+            if call.deadline is not None:
+                call.deadline.cancel()
+        self._in_flight.clear()
+
+    def _exit(self, problem: BaseException) -> None:
+        self._broken = problem
+        if not self._over.done():
+            self._over.set_exception(problem)
+
+    def _may_start(self) -> bool:
+        return bool(self._ready) and len(self._in_flight) < self._options.capacity
+
+    def _start_next(self) -> None:
+        self._begin(self._ready.popleft())
+
+    def _filled(self) -> None:
+        if not self._in_flight and not self._ready and not self._over.done():
+            self._over.set_result(None)
+
+    def _request(self, call: RowCall) -> None:
+        call.current = self._attempt(call)
+        call.problem = None
+        self._note_attempt(call)
+        self.runner.call(call.id, call.attempt, call)
+
+    def _attempt_over(self, call: RowCall) -> None:
+        super()._attempt_over(call)
+        if call.current is not None:
+            call.current.take_back()
+            call.current = None
+
+    def completed(self, element_id: int, attempt: int, answer: Any) -> None:
+        call = self._in_flight[element_id]
+        try:
+            rows = self._accept(answer)
+        except ResultTypeMismatch as mismatch:
+            call.problem = mismatch
+            self._attempt_failed(call, final_failure(mismatch))
+            return
+        assert call.current is not None
+        call.current.keep()
+        call.current = None
+        super().completed(element_id, attempt, rows)
+
+    def _ended(self, call: RowCall) -> None:
+        line = self._lines.get(call.slot)
+        if line:
+            # Before others: a key with many rows is what all wait for in the end.
+            self._ready.appendleft(line.popleft())
+        elif line is not None:
+            del self._lines[call.slot]
+        if call.failure is not None and self._raises and not self._over.done():
+            self._lines.clear()
+            self._ready.clear()
+            self._over.set_result(call)

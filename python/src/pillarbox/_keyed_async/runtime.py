@@ -1,0 +1,179 @@
+"""Runs one asynchronous keyed function over rows of some keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from .._arrow.fields import Place
+from .._arrow.lists import row_class
+from .._async.surroundings import Surroundings
+from .._keyed.context import ROW
+from .._keyed.methods import timers_refused
+from .._keyed.output import row_acceptor
+from .._keyed.runtime import Accept, KeyedRuntime, rows_of
+from ..errors import PillarboxError
+from .context import AsyncKeyedContext, Attempt
+from .lines import KeyLines, RowCall
+from .options import KeyedCalls
+
+RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+class AsyncKeyedRuntime(KeyedRuntime):
+    """A ``KeyedRuntime`` whose rows are calls on an event loop, those of different keys at once.
+
+    ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has what they gave in
+    the order of the input, whichever ended first. Rows are checked as each call ends, and are
+    tuples of ``calls.output``.
+    """
+
+    context: AsyncKeyedContext
+
+    def __init__(
+        self, function: Any, name: str, calls: KeyedCalls, input_schema: StructType, **options: Any
+    ) -> None:
+        super().__init__(function, name, **options)
+        self._calls = calls
+        self._input_schema = input_schema
+        self._row_of = row_acceptor(calls.returns, Place())
+        self._has_error = calls.options.on_error == "column"
+        # A tuple of one could be the value of one column. Others are laid out fastest as tuples.
+        names = tuple(calls.returns.names)
+        self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
+        self._shared = [_place(field, input_schema) for field in calls.returns.fields]
+        self._lines: KeyLines | None = None
+        self._failed: RowCall | None = None
+
+    def _context(self, name: str, tags: dict[str, Accept]) -> AsyncKeyedContext:
+        return AsyncKeyedContext(name, tags)
+
+    def _refusal(self) -> Callable[[], Exception]:
+        return self._no_timers
+
+    def _no_timers(self) -> PillarboxError:
+        return timers_refused(self.context._name)
+
+    def begin_task(
+        self, run_on_loop: RunOnLoop, resource: Any, surroundings: Surroundings | None
+    ) -> None:
+        """From now on calls run by ``run_on_loop``, with ``resource`` as it was opened."""
+        self._run_on_loop = run_on_loop
+        self._surroundings = surroundings
+        self._lines = None
+        self.context.resource = resource
+
+    def end_task(self) -> bool:
+        """Waits a little for calls that were given up; whether all have ended."""
+        lines, self._lines = self._lines, None
+        return lines is None or bool(self._run_on_loop(lines.drain()))
+
+    def begin(self, keys: Any) -> None:
+        super().begin(keys)
+        self.end()
+        self._failed = None
+
+    def run_rows(
+        self, slots: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
+    ) -> None:
+        watermark = self.context._watermark
+        events = enumerate(zip(slots, times, rows, strict=True))
+        self._run([RowCall(at, slot, time, watermark, row) for at, (slot, time, row) in events])
+
+    def run_events(
+        self,
+        kinds: Sequence[int],
+        slots: Sequence[int],
+        times: Sequence[int],
+        rows: Sequence[Any],
+        horizon: int,
+    ) -> None:
+        """Rows alone. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
+        if any(kind != ROW for kind in kinds):
+            raise self._no_timers()
+        events = enumerate(zip(slots, times, rows, strict=True))
+        self._run([RowCall(at, slot, time, time - 1, row) for at, (slot, time, row) in events])
+
+    def current_event(self) -> dict[str, Any]:
+        if self.context._slot is None:  # many are, or none
+            return {"event": f"process of {len(self._events)} rows"}
+        told: dict[str, Any] = super().current_event()
+        failed = self._failed
+        if failed is not None:
+            told |= {"attempts": failed.attempt, "elapsed_ms": failed.elapsed_ms}
+        return told
+
+    def _fire(self, slot: int, kind: int, time: int) -> None:
+        raise self._no_timers()
+
+    def _run(self, calls: list[RowCall]) -> None:
+        if not calls:
+            return
+        first = len(self.ends)
+        self.event_slots.extend(call.slot for call in calls)
+        self._events.extend(call.row for call in calls)
+        failed = self._run_on_loop(self._process(calls))
+        if failed is not None:
+            self._blame(failed, first)
+            raise failed.raised()
+        for call in calls:
+            self.rows.extend(call.answer if call.failure is None else (self._row_without(call),))
+            self.ends.append(len(self.rows))
+
+    async def _process(self, calls: list[RowCall]) -> RowCall | None:
+        self.context.begin_calls()
+        if self._lines is None:
+            self._lines = KeyLines(
+                self._calls,
+                self._input_schema,
+                self._surroundings,
+                function=self._call,
+                attempt=self._attempt,
+                accept=self._accepted,
+            )
+        return await self._lines.run(calls)
+
+    def _attempt(self, call: RowCall) -> Attempt:
+        states = self.registry.states.values()
+        return Attempt(self.context, call.slot, call.timestamp, call.watermark, states)
+
+    async def _call(self, call: RowCall) -> Any:
+        attempt = call.current
+        assert attempt is not None
+        attempt.enter()
+        try:
+            answer = self.function.process(call.row, self.context)
+            if hasattr(answer, "__aiter__"):
+                return [row async for row in answer]
+            answer = await answer
+            return list(answer) if hasattr(answer, "__next__") else answer
+        except BaseException as problem:
+            if call.current is attempt:
+                call.problem = problem
+            raise
+
+    def _accepted(self, answer: Any) -> list[Any]:
+        rows = [self._row_of(row) for row in rows_of(answer) if row is not None]
+        return [(*row, None) for row in rows] if self._has_error else list(map(self._plain, rows))
+
+    def _row_without(self, call: RowCall) -> tuple[Any, ...]:
+        """The row that comes out for one whose call has failed."""
+        assert call.failure is not None
+        row = tuple(None if at is None else call.row[at] for at in self._shared)
+        return (*row, call.error_values(call.failure)) if self._has_error else self._plain(row)
+
+    def _blame(self, call: RowCall, first: int) -> None:
+        self._failed = call
+        self.context.timestamp = call.timestamp
+        self.ends.extend([len(self.rows)] * (len(self.event_slots) - first))
+        self.go_back_to(first + call.index)
+
+
+def _place(field: Any, input_schema: StructType) -> int | None:
+    """Where the input has the same column."""
+    for at, one in enumerate(input_schema.fields):
+        if one.name == field.name and one.dataType == field.dataType:
+            return at
+    return None

@@ -1,0 +1,630 @@
+"""Asynchronous keyed functions in the harness: lines of keys, attempts, state, outputs, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+
+import pytest
+from pyspark.sql import Row
+from virtual_clock import VirtualClockLoop
+
+import pillarbox as pb
+from pillarbox._harness import loop as harness_loop
+from pillarbox._harness.memory import KeySpace
+from pillarbox._keyed.list_state import ListCell
+from pillarbox._keyed.map_state import MapCell
+from pillarbox.testing import Harness
+
+OPTIONS = {"by": "k", "input": "k string, t bigint", "returns": "k string, n bigint"}
+
+
+class Function(pb.AsyncKeyedProcessFunction):
+    """A function out of a coroutine function ``process(self, row, ctx)``."""
+
+    def __init__(self, process):
+        self._process = process
+        self.calls = []
+
+    def open(self, ctx):
+        self.n = ctx.value_state("n", "bigint")
+        self.recent = ctx.list_state("recent", "bigint")
+        self.seen = ctx.map_state("seen", "string", "bigint")
+        self.total = ctx.reducing_state("total", "bigint", lambda a, b: a + b)
+
+    async def process(self, row, ctx):
+        self.calls.append(("begins", row.k, row.t))
+        try:
+            return await self._process(self, row, ctx)
+        finally:
+            self.calls.append(("ends", row.k, row.t))
+
+
+@pytest.fixture(autouse=True)
+def virtual_clock(monkeypatch):
+    monkeypatch.setattr(harness_loop, "new_event_loop", VirtualClockLoop)
+
+
+def harness(process, **options):
+    return Harness(Function(process), **{**OPTIONS, **options})
+
+
+async def count(self, row, ctx):
+    n = (self.n.value() or 0) + 1
+    self.n.update(n)
+    await asyncio.sleep(1)
+    assert self.n.value() == n
+    return ctx.key, n
+
+
+def overlap(calls):
+    """The most calls at a time, and the most of one key."""
+    running, most, most_of_key = [], 0, 0
+    for what, key, _ in calls:
+        running.append(key) if what == "begins" else running.remove(key)
+        most = max(most, len(running))
+        most_of_key = max(most_of_key, *map(running.count, running), 0)
+    return most, most_of_key
+
+
+@pytest.mark.parametrize(("capacity", "most"), [(1, 1), (3, 3), (100, 7)])
+def test_keys_run_at_once_up_to_the_capacity_and_rows_of_a_key_one_after_the_other(capacity, most):
+    one = harness(count, capacity=capacity)
+    rows = [(f"k{i % 7}", i) for i in range(35)]
+    found = one.process_batch(rows)
+    assert found == [Row(k=f"k{i % 7}", n=1 + i // 7) for i in range(35)]
+    assert overlap(one._runtime.function.calls) == (most, 1)
+    order = [(k, t) for what, k, t in one._runtime.function.calls if what == "begins"]
+    assert all([t for k, t in order if k == key] == sorted(t for k, t in order if k == key)
+               for key in {k for k, _ in order})  # fmt: skip
+
+
+def test_a_call_that_hangs_holds_its_key_alone():
+    async def process(self, row, ctx):
+        await asyncio.sleep(1000 if row.t == 0 else 1)
+        self.n.update((self.n.value() or 0) + 1)
+
+    one = harness(process, capacity=2)
+    one.process_batch([("slow", 0), *[("quick", t) for t in range(1, 30)], ("slow", 30)])
+    calls = one._runtime.function.calls
+    assert calls.index(("ends", "quick", 29)) < calls.index(("ends", "slow", 0))
+    assert calls.index(("ends", "slow", 0)) < calls.index(("begins", "slow", 30))
+    assert (one.state("n", "slow"), one.state("n", "quick")) == (2, 29)
+
+
+@pytest.mark.parametrize("answer", [None, [], (), [None], ("a", 1), [("a", 1)], {"k": "a", "n": 1}])
+def test_rows_may_be_returned_in_any_shape(answer):
+    async def process(self, row, ctx):
+        return answer
+
+    expected = [Row(k="a", n=1)] if answer and answer != [None] else []
+    assert harness(process).process(("a", 0)) == expected
+
+
+def test_rows_may_be_yielded_between_awaits():
+    class Yields(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx):
+            for n in range(row.t):
+                yield ctx.key, n
+                await asyncio.sleep(1)
+            yield None
+
+    found = Harness(Yields(), **OPTIONS).process_batch([("a", 2), ("b", 0), ("c", 1)])
+    assert found == [Row(k="a", n=0), Row(k="a", n=1), Row(k="c", n=0)]
+
+
+def test_one_column_takes_bare_values():
+    async def process(self, row, ctx):
+        return [row.t, (2,)]
+
+    one = harness(process, returns="n bigint", on_error="null")
+    assert one.process(("a", 1)) == [Row(n=1), Row(n=2)]
+
+
+async def spoils(self, row, ctx):
+    """Changes all states; then odd times fail."""
+    self.n.update(row.t)
+    self.recent.add(row.t)
+    self.seen.put("last", row.t)
+    self.seen.put(f"{row.t}", row.t)
+    self.seen.remove("0")
+    self.total.add(row.t)
+    ctx.output("log", (row.t,))
+    await asyncio.sleep(1)
+    if row.t == 3:
+        self.recent.clear()
+        self.seen.clear()
+        self.n.clear()
+    await asyncio.sleep(1)
+    if row.t % 2:
+        raise ValueError(f"{row.t} is odd")
+    return ctx.key, row.t
+
+
+def states(one, key="a"):
+    return [one.state(name, key) for name in ("n", "recent", "seen", "total")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"retry": pb.Retry(3, "10ms")}, {"timeout": "1500 ms"}, {"attempt_timeout": "1 s"}],
+)
+@pytest.mark.parametrize("odd", [1, 3])
+def test_a_call_that_fails_leaves_nothing(options, odd):
+    one = harness(spoils, on_error="null", side_outputs={"log": "t bigint"}, **options)
+    one.process_batch([("a", 0), ("a", 2)])
+    before = states(one)
+    assert one.process(("a", odd)) == [Row(k="a", n=None)]
+    assert states(one) == before
+    one.process(("a", 4))
+    timed_out = "retry" not in options and options
+    alive = [] if timed_out else [0, 2, 4]
+    assert one.state("recent", "a") == alive
+    assert one.state("total", "a") == (sum(alive) or None)
+    assert one.side_output("log") == [Row(t=t) for t in alive]
+
+
+def test_each_attempt_begins_with_the_state_before_the_first():
+    found = []
+
+    async def process(self, row, ctx):
+        found.append([self.n.value(), self.recent.get(), dict(self.seen.items())])
+        self.n.update(1)
+        self.recent.add(1)
+        self.seen.put("x", 1)
+        if len(found) < 3:
+            raise ConnectionError
+        return ctx.key, self.n.value()
+
+    one = harness(process, retry=pb.Retry(3, "1s"))
+    assert one.process(("a", 0)) == [Row(k="a", n=1)]
+    assert found == [[None, [], {}]] * 3
+    assert (one.state("recent", "a"), one.state("seen", "a")) == ([1], {"x": 1})
+
+
+def test_an_attempt_that_was_given_up_can_write_no_more():
+    refused = []
+
+    async def process(self, row, ctx):
+        attempt = len(refused)
+        refused.append(None)
+        try:
+            self.n.update(attempt)
+            await asyncio.sleep(1000 if attempt == 0 else 1)
+        except asyncio.CancelledError:
+            try:
+                self.n.update(77)
+            except pb.StateError as problem:
+                refused[0] = problem.name
+            raise
+        return ctx.key, self.n.value()
+
+    one = harness(process, attempt_timeout="5s", retry=pb.Retry(2, "1s"))
+    assert one.process(("a", 0)) == [Row(k="a", n=1)]
+    assert (one.state("n", "a"), refused[0]) == (1, "NO_CURRENT_KEY")
+
+
+def test_what_a_call_has_started_and_left_behind_can_not_write():
+    left = []
+
+    async def later(self):
+        await asyncio.sleep(1)
+        self.n.update(77)
+
+    async def process(self, row, ctx):
+        if row.t == 0:
+            left.append(asyncio.ensure_future(later(self)))
+        else:
+            await asyncio.wait(left)
+        return ctx.key, row.t
+
+    one = harness(process)
+    one.process_batch([("a", 0), ("a", 1)])
+    assert left[0].exception().name == "NO_CURRENT_KEY"
+    assert one.state("n", "a") is None
+
+
+def test_tasks_of_a_call_see_its_key():
+    async def process(self, row, ctx):
+        async def add(x):
+            await asyncio.sleep(x)
+            self.recent.add(x)
+
+        await asyncio.gather(add(2), add(1))
+        return ctx.key, len(self.recent.get())
+
+    one = harness(process)
+    assert one.process_batch([("a", 0), ("b", 0)]) == [Row(k="a", n=2), Row(k="b", n=2)]
+    assert one.state("recent", "b") == [1, 2]
+
+
+def test_state_is_out_of_reach_in_another_thread(monkeypatch):
+    monkeypatch.setattr(harness_loop, "new_event_loop", asyncio.new_event_loop)
+
+    async def process(self, row, ctx):
+        await asyncio.to_thread(self.n.update, 1)
+
+    with pytest.raises(pb.StateError, match="NO_CURRENT_KEY"):
+        harness(process).process(("a", 0))
+
+
+def test_state_lives_as_long_as_its_ttl_says():
+    class Fresh(pb.AsyncKeyedProcessFunction):
+        def open(self, ctx):
+            self.n = ctx.value_state("n", "bigint", ttl=pb.StateTtl("10 ms", time="event"))
+
+        async def process(self, row, ctx):
+            before = self.n.value()
+            await asyncio.sleep(1)
+            self.n.update(row.t)
+            return ctx.key, before
+
+    one = Harness(Fresh(), timestamp="t", **OPTIONS)
+    assert one.process_batch([("a", 20), ("b", 21)], watermark=19) == [
+        Row("a", None),
+        Row("b", None),
+    ]
+    assert one.process_batch([("a", 22), ("b", 25)], watermark=34) == [Row("a", 20), Row("b", 21)]
+    assert one.process_batch([("a", 36), ("b", 36)]) == [Row("a", None), Row("b", 25)]
+
+
+def test_the_context_tells_each_row_its_own_times():
+    async def process(self, row, ctx):
+        before = ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time
+        await asyncio.sleep(row.t)
+        assert before == (ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time)
+        assert (before[0], ctx.time_domain) == (row.k, None)
+        return ctx.key, ctx.timestamp
+
+    one = harness(process, timestamp="t", processing_time=7)
+    one.advance_watermark(1)
+    assert one.process_batch([("a", 1), ("b", 9), ("c", 5)]) == [Row("b", 9), Row("c", 5)]
+    assert one.late_rows == 1
+
+
+def test_time_sorted_rows_see_the_millisecond_before_them_as_in_the_synchronous_form():
+    class Sync(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            yield ctx.key, ctx.watermark
+
+    async def process(self, row, ctx):
+        await asyncio.sleep(1000 - row.t)
+        return ctx.key, ctx.watermark
+
+    rows = [("a", 30), ("b", 20), ("a", 10), ("b", 40)]
+    found = []
+    for fn in (Sync(), Function(process)):
+        one = Harness(fn, timestamp="t", time_sorted=True, **OPTIONS)
+        found.append((one.process_batch(rows, watermark=35), one.run_batch(rows)))
+    assert found[0] == found[1]
+    assert found[1][0] == [Row("a", 9), Row("b", 19), Row("a", 29)]
+
+
+def test_a_snapshot_goes_on_in_either_form():
+    class Sync(pb.KeyedProcessFunction):
+        open = Function.open
+
+        def process(self, row, ctx):
+            self.seen.put(f"{row.t}", row.t)
+            return ctx.key, (self.n.value() or 0) + 100
+
+    one = harness(count)
+    one.process_batch([("a", 0), ("a", 1)])
+    two = Harness.restore(one.snapshot(), Sync(), **OPTIONS)
+    assert two.process(("a", 5)) == [Row("a", 102)]
+    three = Harness.restore(two.snapshot(), Function(count), **OPTIONS)
+    assert three.process(("a", 6)) == [Row("a", 3)]
+    assert three.state("seen", "a") == {"5": 5}
+
+
+def test_a_batch_keeps_no_state():
+    one = harness(count)
+    assert one.run_batch([("a", 0), ("b", 0), ("a", 1)]) == [Row("a", 1), Row("a", 2), Row("b", 1)]
+    assert one.state("n", "a") is None
+
+
+def test_the_users_error_comes_out_as_it_is_with_their_own_context():
+    async def process(self, row, ctx):
+        try:
+            await asyncio.sleep(1)
+            {}["x"]
+        except KeyError:
+            raise ValueError("mine")  # noqa: B904
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        harness(process).process(("a", 0))
+    text = "".join(traceback.format_exception(caught.value))
+    assert "KeyError: 'x'" in text
+    assert "in process" in text
+
+
+def test_a_failure_cancels_the_others_and_takes_them_back():
+    ended = []
+
+    async def process(self, row, ctx):
+        self.n.update(1)
+        try:
+            await asyncio.sleep(row.t)
+        finally:
+            ended.append(row.k)
+        if row.t == 2:
+            raise ValueError("two")
+
+    one = harness(process)
+    with pytest.raises(ValueError, match="two"):
+        one.process_batch([("a", 9), ("b", 2), ("c", 1), ("b", 3)])
+    assert one.process(("d", 1)) == []  # others have had their turn to end
+    assert ended == ["c", "b", "a", "d"]
+    assert [one.state("n", key) for key in "abc"] == [None, None, 1]
+    assert one.process(("a", 1)) == []
+    assert one.state("n", "a") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "raised", "message"),
+    [
+        ({"timeout": "5s"}, TimeoutError, "not answered within its total timeout: 5000 ms"),
+        ({"attempt_timeout": "2s"}, TimeoutError, "within its attempt timeout: 2000 ms"),
+        ({"attempt_timeout": "2s", "retry": pb.Retry(3, "1s", jitter=0)}, TimeoutError,
+         "Attempt 3 of the call"),
+    ],
+)  # fmt: skip
+def test_a_call_without_an_answer_runs_out_of_time(options, raised, message):
+    async def process(self, row, ctx):
+        await asyncio.sleep(1000)
+
+    with pytest.raises(raised, match=message):
+        harness(process, **options).process(("a", 0))
+
+
+def test_retry_after_needs_retry_and_then_sets_the_delay():
+    times = []
+
+    async def process(self, row, ctx):
+        times.append(asyncio.get_running_loop().time())
+        if len(times) < 2:
+            raise pb.RetryAfter(30)
+
+    with pytest.raises(pb.PillarboxError, match="RETRY_AFTER_WITHOUT_RETRY"):
+        harness(process).process(("a", 0))
+    times.clear()
+    harness(process, retry=pb.Retry(2)).process(("a", 0))
+    assert times[1] - times[0] == 30
+
+
+def test_a_result_may_be_refused_and_is_used_in_the_end():
+    async def process(self, row, ctx):
+        self.recent.add(row.t)
+        return ctx.key, len(self.recent.get())
+
+    asked = []
+    retry = pb.Retry(3, "1s", retry_if_result=lambda rows: asked.append(rows) or True)
+    one = harness(process, retry=retry)
+    assert one.process(("a", 5)) == [Row("a", 1)]
+    assert (one.state("recent", "a"), asked) == ([5], [("a", 1)] * 2)
+
+
+def test_a_predicate_that_fails_is_told_with_what_the_function_raised():
+    async def process(self, row, ctx):
+        raise ValueError("mine")
+
+    retry = pb.Retry(3, "1s", retry_on=lambda problem: 1 / 0)
+    with pytest.raises(Exception, match="ZeroDivisionError: division by zero") as caught:
+        harness(process, retry=retry).process(("a", 5))
+    assert "mine" in str(caught.value.__cause__)
+
+
+def test_a_row_that_does_not_fit_is_a_failure_without_retry_and_leaves_nothing():
+    async def process(self, row, ctx):
+        self.n.update(row.t)
+        return ctx.key, "no number"
+
+    one = harness(process, on_error="column", error_column="why", retry=pb.Retry(3))
+    (row,) = one.process(("a", 1))
+    assert (row.k, row.n, row.why.kind, row.why.attempts) == ("a", None, "RESULT_TYPE_MISMATCH", 1)
+    assert one.state("n", "a") is None
+    with pytest.raises(pb.ResultTypeMismatch, match="result for column n must be bigint"):
+        harness(process).process(("a", 1))
+
+
+def test_a_row_of_a_failure_has_the_columns_that_the_input_has_too():
+    async def process(self, row, ctx):
+        if row.t > 1:
+            raise ValueError(f"{row.t}")
+        return row.k, str(row.t), row.t
+
+    one = harness(process, returns="k string, t string, T bigint not null", on_error="column")
+    good, bad = one.process_batch([("a", 1), ("a", 2)])
+    assert good == Row(k="a", t="1", T=1, error=None)
+    assert bad[:3] == ("a", None, None)
+    assert (bad.error.kind, bad.error.message) == ("ValueError", "2")
+
+
+def test_not_null_counts_for_what_the_function_gives():
+    async def process(self, row, ctx):
+        return row.k, None
+
+    one = harness(process, returns="k string, n bigint not null", on_error="column")
+    (row,) = one.process(("a", 1))
+    assert (row.k, row.n, row.error.kind) == ("a", None, "RESULT_TYPE_MISMATCH")
+
+
+def test_the_resource_is_open_once_and_closed_at_the_end():
+    told = []
+
+    @contextlib.asynccontextmanager
+    async def client():
+        told.append("open")
+        yield {"factor": 3}
+        told.append("closed")
+
+    async def process(self, row, ctx):
+        return ctx.key, row.t * ctx.resource["factor"]
+
+    one = harness(process, resource=client)
+    assert one.process_batch([("a", 1), ("b", 2)]) == [Row("a", 3), Row("b", 6)]
+    one.process(("a", 1))
+    assert told == ["open"]
+    one.close()
+    assert told == ["open", "closed"]
+
+
+def test_a_harness_can_be_used_in_a_coroutine():
+    async def test():
+        one = harness(count, resource=contextlib.nullcontext)
+        found = one.process_batch([("a", 1), ("b", 2), ("a", 3)])
+        one.close()
+        return found
+
+    assert asyncio.run(test()) == [Row("a", 1), Row("b", 1), Row("a", 2)]
+
+
+def test_call_ids_are_one_for_all_attempts_of_a_row():
+    ids = []
+
+    async def process(self, row, ctx):
+        ids.append(pb.call_id())
+        if len(ids) % 2:
+            raise ConnectionError
+
+    one = harness(process, retry=pb.Retry(2, "1s"))
+    one.process(("a", 1))
+    one.process(("a", 1))
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+
+
+def test_timers_are_refused():
+    class Rings(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx):
+            ctx.timers.register_processing_time(5)
+
+    with pytest.raises(pb.InvalidFunction, match="TIMERS_OF_ASYNC_FUNCTION"):
+        Harness(Rings(), **OPTIONS).process(("a", 1))
+
+    class HasOnTimer(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx): ...
+
+        async def on_timer(self, timestamp, ctx): ...
+
+    with pytest.raises(pb.InvalidFunction, match=r"HasOnTimer is a .* and these have no timers"):
+        Harness(HasOnTimer(), **OPTIONS)
+
+
+def test_timers_of_the_synchronous_form_are_not_lost_silently():
+    class Sync(pb.KeyedProcessFunction):
+        open = Function.open
+
+        def process(self, row, ctx):
+            ctx.timers.register_event_time(5)
+
+        def on_timer(self, timestamp, ctx): ...
+
+    one = Harness(Sync(), timestamp="t", **OPTIONS)
+    one.process(("a", 1))
+    two = Harness.restore(one.snapshot(), Function(count), timestamp="t", **OPTIONS)
+    with pytest.raises(pb.InvalidFunction, match="TIMERS_OF_ASYNC_FUNCTION"):
+        two.advance_watermark(9)
+
+
+def test_a_plain_process_is_refused_and_a_decorated_one_is_not():
+    import functools
+
+    class Plain(pb.AsyncKeyedProcessFunction):
+        def process(self, row, ctx): ...
+
+    with pytest.raises(pb.InvalidFunction, match=r"NOT_ASYNC_METHOD.*Plain.process is a plain"):
+        Harness(Plain(), **OPTIONS)
+
+    def logged(function):
+        @functools.wraps(function)
+        def call(*arguments):
+            return function(*arguments)
+
+        return call
+
+    class Decorated(pb.AsyncKeyedProcessFunction):
+        @logged
+        async def process(self, row, ctx):
+            return ctx.key, row.t
+
+    assert Harness(Decorated(), **OPTIONS).process(("a", 1)) == [Row("a", 1)]
+
+    class Opens(pb.AsyncKeyedProcessFunction):
+        async def open(self, ctx): ...
+
+        async def process(self, row, ctx): ...
+
+    with pytest.raises(pb.InvalidFunction, match=r"Opens.open is `async def`"):
+        Harness(Opens(), **OPTIONS)
+
+    with pytest.raises(pb.InvalidFunction, match=r"Write it: async def process\(self, row, ctx\)"):
+        Harness(pb.AsyncKeyedProcessFunction(), **OPTIONS)
+
+
+def test_options_of_calls_are_for_asynchronous_functions_only():
+    class Sync(pb.KeyedProcessFunction):
+        def process(self, row, ctx): ...
+
+    for option, value in (("capacity", 3), ("timeout", "1s"), ("retry", pb.Retry(2)),
+                          ("on_error", "null"), ("resource", dict)):  # fmt: skip
+        with pytest.raises(pb.InvalidOption, match=f"{option}=.* has no meaning for a function"):
+            Harness(Sync(), **{option: value}, **OPTIONS)
+    with pytest.raises(pb.InvalidOption, match=r"error_column='e' has no meaning without on_error"):
+        harness(count, error_column="e")
+    with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):
+        harness(count, on_error="column", error_column="n")
+    with pytest.raises(pb.InvalidOption, match="capacity must be a whole number"):
+        harness(count, capacity=0)
+
+
+def unloaded(cell, rest):
+    """A cell of a state too large to come along; what is asked for is counted."""
+    fetched = []
+
+    def fetch(*arguments):
+        fetched.append(arguments)
+        return rest
+
+    return cell(loaded=False), fetch, fetched
+
+
+def test_what_an_attempt_has_fetched_of_a_large_map_is_not_mistaken_for_all_of_it():
+    runtime = harness(count)._runtime
+    space = KeySpace(runtime)
+    runtime.begin(space.keys)
+    seen, slot = runtime.registry["seen"], space.slot("a")
+    seen._cells[slot], seen.fetch, fetched = unloaded(MapCell, [("x", 1, 0), ("y", 2, 0)])
+    runtime.context._slot = slot
+    mark = seen.mark(slot)
+    assert sorted(seen.items()) == [("x", 1), ("y", 2)]
+    seen.put("x", 5)
+    seen.remove("y")
+    seen.go_back(slot, mark)
+    assert seen.get("y") == 2
+    assert sorted(seen.items()) == [("x", 1), ("y", 2)]
+    assert not seen.changed[slot]
+    mark = seen.mark(slot)
+    seen.remove("y")
+    seen.clear()
+    seen.put("z", 3)
+    seen.go_back(slot, mark)
+    assert sorted(seen.items()) == [("x", 1), ("y", 2)]
+    assert len(fetched) == 3
+
+
+def test_what_an_attempt_has_fetched_of_a_large_list_is_not_mistaken_for_an_addition():
+    runtime = harness(count)._runtime
+    space = KeySpace(runtime)
+    runtime.begin(space.keys)
+    recent, slot = runtime.registry["recent"], space.slot("a")
+    recent._cells[slot], recent.fetch, _ = unloaded(ListCell, ([1, 2], [0, 0]))
+    runtime.context._slot = slot
+    recent.add(3)
+    mark = recent.mark(slot)
+    assert recent.get() == [1, 2, 3]
+    recent.add(4)
+    recent.go_back(slot, mark)
+    assert not recent._cells[slot].loaded
+    assert recent.get() == [1, 2, 3]
+    assert [op[1] for op in recent._cells[slot].ops] == [3]
