@@ -159,7 +159,7 @@ def test_retry_after_without_retry_says_what_is_missing(worker):
     worker.call(1)
     failure = worker.collect(1)[0]
     assert failure["kind"] == "RETRY_AFTER_WITHOUT_RETRY"
-    assert (failure["retryable"], failure["delay"]) == (False, -1)
+    assert (failure["retryable"], failure["delay"]) == (False, 1500)
 
 
 def test_a_refused_result_is_a_retry_until_the_last_attempt_whose_result_counts(worker):
