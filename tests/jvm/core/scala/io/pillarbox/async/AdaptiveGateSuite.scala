@@ -1,10 +1,13 @@
 package io.pillarbox.async
 
+import java.util.concurrent.TimeUnit
+
 import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
-import io.pillarbox.async.gate.{AdaptiveGate, CallGate, Overload}
+import io.pillarbox.async.AsyncHarness._
+import io.pillarbox.async.gate.{AdaptiveGate, CallGate, Overload, RateGate}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A limit that follows what a service bears. */
@@ -193,5 +196,44 @@ class AdaptiveGateSuite extends AnyFunSuite {
       service.end()
       assert(service.gate.inUse == 0)
     }
+  }
+
+  test("a permit that was granted before a pause, and is in the mailbox, is not used in it") {
+    val clock = new SimulatedClock
+    val gate = new AdaptiveGate(3, Overload.Default, clock)
+    val one = new AsyncHarness(options().copy(gate = gate, onFailure = FailureAsRow))
+    val other = new AsyncHarness(options().copy(gate = gate))
+    one.process("a", "b", "c")
+    other.process("d")
+    one.answer("a")
+    one.fail("b", new ComeBack(1000L))
+    assert(other.calls.isEmpty)
+    other.runMail()
+    assert(other.calls.isEmpty && gate.inUse == 1)
+    clock.run(1000)
+    other.runMail()
+    assert(other.calls.map(_.input) == Seq("d"))
+  }
+
+  test("a call that has a permit and waits for the rate does not begin in a pause") {
+    val clock = new SimulatedClock
+    val adaptive = new AdaptiveGate(10, Overload.Default, clock)
+    val rate = new RateGate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
+    val h = new AsyncHarness(options().copy(gate = CallGate.both(adaptive, rate), onFailure = FailureAsRow))
+    h.process("a", "b", "c", "d")
+    assert(h.calls.map(_.input) == Seq("a"))
+    h.fail("a", new ComeBack(5000L))
+    (1 to 49).foreach { tenth =>
+      clock.run(tenth * 100L)
+      h.runMail()
+    }
+    assert(h.calls.size == 1)
+    (50 to 53).foreach { tenth =>
+      clock.run(tenth * 100L)
+      h.runMail()
+    }
+    assert(h.calls.map(_.input) == Seq("a", "b", "c", "d"))
+    h.answer("b", "c", "d")
+    assert(adaptive.inUse == 0)
   }
 }

@@ -88,6 +88,8 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, cl
 
   override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
 
+  override def mayBegin: Boolean = synchronized(!isPaused || clock.nanoTime - pausedUntil >= 0)
+
   override def limitNow: Int = synchronized(limit.now)
 
   /** Permits that are out. */

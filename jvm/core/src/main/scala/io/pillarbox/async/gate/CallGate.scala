@@ -26,6 +26,12 @@ private[pillarbox] trait CallGate extends Permit {
   /** Gives a permit back, once for each that was got. */
   override def release(): Unit
 
+  /**
+   * Whether an attempt that has its permit may begin at this moment. If not, the permit is to be given back and
+   * asked for again.
+   */
+  def mayBegin: Boolean = true
+
   /** How many permits may be out at this moment; `Int.MaxValue` if that is not limited. */
   def limitNow: Int = Int.MaxValue
 }

@@ -25,6 +25,8 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
     second.observe(startNanos, error)
   }
 
+  override def mayBegin: Boolean = first.mayBegin && second.mayBegin
+
   override def limitNow: Int = math.min(first.limitNow, second.limitNow)
 
   override def release(): Unit = {

@@ -46,8 +46,9 @@ private[async] final class PermitLine[CALL](
     !line.isEmpty
   }
 
+  /** A pause may have begun since the permit was granted. */
   private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
-    if (dropGone()) start(line.pollFirst()) else gate.release()
+    if (dropGone() && gate.mayBegin) start(line.pollFirst()) else gate.release()
     advance()
   }
 

@@ -175,6 +175,8 @@ private[pillarbox] final class LeasedGate(
 
   override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
 
+  override def mayBegin: Boolean = synchronized(!isPaused || clock.nanoTime - pausedUntil >= 0)
+
   /** Those that this process has, in use or not, and that its lease still covers. */
   override def limitNow: Int = synchronized {
     expire(clock.nanoTime)
