@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.api.AsyncTimeoutException
+import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.SpecBuilder
 import org.scalatest.funsuite.AnyFunSuite
@@ -102,6 +102,34 @@ class ExecutorGatesSuite extends AnyFunSuite {
     assert(tasks.map(_.limitShare) == Seq(0, 5, 5))
   }
 
+  test("a rate that a limit beside it adapts is kept for its whole interval, too") {
+    val hourly = spec { node =>
+      node.put("max_concurrency", 2).put("adaptive", true)
+      node.putObject("rate").put("permits", 1).put("interval_ms", TimeUnit.HOURS.toMillis(1))
+    }
+    val gates = newGates()
+    val first = gates.hold("a", hourly)
+    first.close()
+    minutes += 30
+    assert(gates.hold("a", hourly).gate eq first.gate)
+  }
+
+  test("a gate that is paused is kept until the pause is over") {
+    val adaptive = spec(_.put("max_concurrency", 2).put("adaptive", true))
+    val gates = newGates()
+    val first = gates.hold("a", adaptive)
+    assert(first.gate.tryAcquire(() => ()))
+    first.gate.observe(System.nanoTime(), new ComeBackInAnHour)
+    first.gate.release()
+    first.close()
+    minutes += 30
+    assert(gates.hold("a", adaptive).gate eq first.gate)
+  }
+
   private def spec(change: ObjectNode => Any): AsyncIOSpec =
     AsyncIOSpec.fromJson(SpecBuilder.json("F", "x int", { node => change(node); () }))
+}
+
+private class ComeBackInAnHour extends RuntimeException with HasRetryDelay {
+  override def retryDelayMs: Long = TimeUnit.HOURS.toMillis(1)
 }

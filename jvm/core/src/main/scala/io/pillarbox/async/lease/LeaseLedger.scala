@@ -34,6 +34,11 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
     holders.isEmpty
   }
 
+  /** Whether a new one would lend just as much, but for what this one has learned of the service. */
+  def isLikeNew(nowNanos: Long): Boolean =
+    isIdle(nowNanos) && (tokens == null || tokens.isFull(nowNanos)) &&
+      !(isPaused && nowNanos - pausedUntil < 0)
+
   /** The answer to a report; null if a later one has overtaken it. */
   def report(process: String, report: LeaseReport, nowNanos: Long): LeaseGrant = {
     forgetEnded(nowNanos)

@@ -28,6 +28,9 @@ private[lease] final class TokenBucket(terms: LeaseTerms) {
     count
   }
 
+  /** Whether a new one would give just as many. */
+  def isFull(now: Long): Boolean = base(now) == now
+
   /** By difference, as the clock may wrap. */
   private def base(now: Long): Long = if (!isNew && fullAt - now > 0) fullAt else now
 }

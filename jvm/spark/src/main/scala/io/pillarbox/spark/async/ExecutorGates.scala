@@ -29,7 +29,7 @@ private[pillarbox] final class HeldGate private[async] (
  *
  * A gate lives as long as a task holds it. One that limits a rate lives on until a new one would let through
  * just as much, so that the rate holds over micro-batches; one that adapts keeps for some minutes what it has
- * learned.
+ * learned, and for its whole length a pause.
  *
  * @param nanoTime
  *   from an arbitrary origin
@@ -81,7 +81,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
   private def forgetUnused(): Unit = {
     val now = nanoTime()
     gates.filterInPlace((_, shared) =>
-      shared.holders.nonEmpty || now - shared.releasedNanos < shared.keepNanos
+      shared.holders.nonEmpty || now - shared.releasedNanos < shared.keepNanos || !shared.gate.mayBegin
     ): Unit
   }
 
@@ -90,8 +90,10 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
       spec.rate.map(limit => new RateGate(limit.permits, TimeUnit.MILLISECONDS.toNanos(limit.intervalMs)))
 
     /** What is lent gives itself back, which must be over before there is another one. */
-    val keepNanos: Long =
-      if (spec.adaptive || spec.scope == LimitScope.Query) LearnedNanos else rate.fold(0L)(_.fillNanos)
+    val keepNanos: Long = math.max(
+      rate.fold(0L)(_.fillNanos),
+      if (spec.adaptive || spec.scope == LimitScope.Query) LearnedNanos else 0L
+    )
 
     val gate: CallGate =
       if (spec.scope == LimitScope.Query) lend(limitKey, termsOf(spec))

@@ -15,8 +15,7 @@ import org.apache.spark.sql.pillarbox.DriverMessages
  * there. Thread-safe.
  */
 private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
-  private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
-  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Kept]
+  private val ledgers = new DriverLedgers(() => System.nanoTime())
 
   /** On an executor: its part in a limit. */
   def borrow(key: String, terms: LeaseTerms): LeasedGate = {
@@ -31,14 +30,9 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
     )
   }
 
-  /** On the driver. */
-  override def lend(key: String, process: String, message: Array[Long]): Array[Long] = synchronized {
+  override def lend(key: String, process: String, message: Array[Long]): Array[Long] = {
     val (terms, report) = readReport(message)
-    val now = System.nanoTime()
-    ledgers.filterInPlace((_, kept) => now - kept.usedNanos < KeepNanos)
-    val kept = ledgers.getOrElseUpdate((key, terms), new Kept(new LeaseLedger(terms)))
-    kept.usedNanos = now
-    val grant = kept.ledger.report(process, report, now)
+    val grant = ledgers.lend(key, terms, process, report)
     if (grant == null) Array.emptyLongArray else write(grant)
   }
 
@@ -66,6 +60,34 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
     Array(grant.permits.toLong, grant.tokens.toLong, grant.pauseNanos)
 
   private def readGrant(m: Array[Long]) = LeaseGrant(m(0).toInt, m(1).toInt, m(2))
+}
+
+/**
+ * The ledgers of the driver. One that is not used is kept for ten minutes, for what it has learned, and as long as a
+ * new one would lend more. Thread-safe.
+ *
+ * @param nanoTime
+ *   from an arbitrary origin
+ */
+private[async] final class DriverLedgers(nanoTime: () => Long) {
+  import DriverLedgers._
+
+  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Kept]
+
+  /** The answer to a report; null if a later one has overtaken it. */
+  def lend(key: String, terms: LeaseTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
+    val now = nanoTime()
+    ledgers.filterInPlace((_, kept) => now - kept.usedNanos < KeepNanos || !kept.ledger.isLikeNew(now))
+    val kept = ledgers.getOrElseUpdate((key, terms), new Kept(new LeaseLedger(terms)))
+    kept.usedNanos = now
+    kept.ledger.report(process, report, now)
+  }
+
+  def size: Int = synchronized(ledgers.size)
+}
+
+private object DriverLedgers {
+  private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
   private final class Kept(val ledger: LeaseLedger) {
     var usedNanos = 0L

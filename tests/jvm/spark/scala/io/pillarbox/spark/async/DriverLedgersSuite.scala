@@ -1,0 +1,44 @@
+package io.pillarbox.spark.async
+
+import java.util.concurrent.TimeUnit
+
+import io.pillarbox.async.lease.{LeaseReport, LeaseTerms}
+import org.scalatest.funsuite.AnyFunSuite
+
+class DriverLedgersSuite extends AnyFunSuite {
+  private var minutes = 0L
+  private var reports = 0L
+  private def newLedgers = new DriverLedgers(() => TimeUnit.MINUTES.toNanos(minutes))
+
+  private def waiting(pauseNanos: Long = 0L): LeaseReport = {
+    reports += 1
+    LeaseReport(reports, 0L, 0, 0, isWaiting = true, 0, -1L, pauseNanos)
+  }
+
+  test("the rate of a query is kept for its interval, however long nobody makes a call") {
+    val hourly = LeaseTerms(0, starts = 1, intervalNanos = TimeUnit.HOURS.toNanos(1))
+    val ledgers = newLedgers
+    assert(ledgers.lend("q", hourly, "a", waiting()).tokens == 1)
+    minutes += 30
+    assert(ledgers.lend("q", hourly, "b", waiting()).tokens == 0)
+    minutes += 40
+    assert(ledgers.lend("q", hourly, "c", waiting()).tokens == 1)
+  }
+
+  test("a pause is kept until it is over") {
+    val terms = LeaseTerms(4, adaptive = true)
+    val ledgers = newLedgers
+    ledgers.lend("q", terms, "a", waiting(pauseNanos = TimeUnit.HOURS.toNanos(1)))
+    minutes += 30
+    assert(ledgers.lend("q", terms, "b", waiting()).pauseNanos == TimeUnit.MINUTES.toNanos(30))
+  }
+
+  test("what nobody has used for ten minutes is forgotten otherwise") {
+    val ledgers = newLedgers
+    (1 to 3).foreach(i => ledgers.lend(s"q$i", LeaseTerms(4, adaptive = true), "a", waiting()))
+    assert(ledgers.size == 3)
+    minutes += 10
+    ledgers.lend("q", LeaseTerms(4), "a", waiting())
+    assert(ledgers.size == 1)
+  }
+}
