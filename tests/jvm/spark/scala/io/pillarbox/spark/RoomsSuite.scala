@@ -64,7 +64,17 @@ private object RoomsSuite {
       .map("io.pillarbox.spark" + _) ++
       Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
       Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
-      Seq("operator", "async", "async.gate", "async.queue", "async.retry", "async.journal", "timer", "queue")
+      Seq(
+        "operator",
+        "async",
+        "async.lease",
+        "async.gate",
+        "async.queue",
+        "async.retry",
+        "async.journal",
+        "timer",
+        "queue"
+      )
         .map("io.pillarbox." + _) ++
       Seq("", ".list", ".entries", ".store", ".cache").map("io.pillarbox.state.rocksdb" + _) ++
       Seq(".operator", ".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
