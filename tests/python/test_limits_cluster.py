@@ -20,14 +20,14 @@ def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        with open(f"/proc/{os.getppid()}/stat") as stat:
-            executor = int(stat.read().rsplit(")", 1)[1].split()[1])
+        # The executor's, of which the worker is a child; it stays when the executor is killed.
+        daemon = os.getppid()
 
         def note(event):  # type: ignore[no-untyped-def]
             import time
 
             file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{event} {executor} {time.monotonic()}\n".encode())
+            os.write(file, f"{event} {daemon} {time.monotonic()}\n".encode())
             os.close(file)
 
         note("start")
@@ -35,6 +35,8 @@ def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[
             try:
                 os.close(os.open(f"{folder}/killed", os.O_CREAT | os.O_EXCL))
                 note("killed")
+                with open(f"/proc/{daemon}/stat") as stat:
+                    executor = int(stat.read().rsplit(")", 1)[1].split()[1])
                 os.kill(executor, signal.SIGKILL)
                 await asyncio.sleep(60)
             except FileExistsError:
