@@ -27,13 +27,18 @@ FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFile
 
 # Few tests that take minutes: they come first, so that no lane of xdist ends with them alone.
 LONG = {
+    "test_async_functions_spark",
     "test_async_io_spark_deployments",
+    "test_carry_over_kills",
+    "test_carry_over_retries",
+    "test_carry_over_spark",
     "test_configure_spark",
     "test_exactly_once",
     "test_flight_rotation",
     "test_flight_weather",
     "test_journal_cluster",
     "test_journal_spark",
+    "test_limits_cluster",
     "test_local_folders_spark",
     "test_random_programs_spark",
     "test_speculation",

@@ -10,7 +10,10 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-/** Random answers, failures, deadlines, retries, watermarks and restores, against a plain model of one element. */
+/**
+ * Random answers, failures, deadlines, retries, watermarks and restores, against a plain model of one
+ * element.
+ */
 class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 200)
@@ -36,8 +39,8 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   )
 
   /**
-   * One element: when it started (in line until then), its attempts, and when the present attempt ends or the next
-   * begins.
+   * One element: when it started (in line until then), its attempts, and when the present attempt ends or the
+   * next begins.
    */
   private final class Expected(val name: String) {
     private var totalDeadline = Long.MaxValue

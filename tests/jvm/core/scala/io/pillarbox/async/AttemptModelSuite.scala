@@ -11,9 +11,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Messages about any attempt there ever was, at any time, against the life of an attempt as a state machine: it is
- * started, and ends once, by the first of an answer, a failure and its deadline. Nothing else may happen to it, and
- * nothing that is said of it may happen to another.
+ * Messages about any attempt there ever was, at any time, against the life of an attempt as a state machine:
+ * it is started, and ends once, by the first of an answer, a failure and its deadline. Nothing else may
+ * happen to it, and nothing that is said of it may happen to another.
  */
 class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =

@@ -16,8 +16,8 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
   def newQueue(capacity: Int): StreamElementQueue[String, String]
 
   /**
-   * The entries that may leave next, of all that are in flight in the order they were put. `completed` has the
-   * numbers of the records that are done, in the order they were done.
+   * The entries that may leave next, of all that are in flight in the order they were put. `completed` has
+   * the numbers of the records that are done, in the order they were done.
    */
   def mayLeave(inFlight: Seq[(Int, Boolean)], completed: Seq[Int]): Option[Int]
 

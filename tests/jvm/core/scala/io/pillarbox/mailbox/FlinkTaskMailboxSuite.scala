@@ -13,9 +13,9 @@ class FlinkTaskMailboxSuite extends AnyFunSuite {
   private val testClass = "org.apache.flink.streaming.runtime.tasks.mailbox.PillarboxTaskMailboxTest"
 
   /**
-   * Each of these puts urgent mail while a batch is handed out and expects it to overtake the batch without bound,
-   * which is how urgent mail starves the rest (FLINK-39898). Ours waits for the end of the batch; that it does so, and
-   * that it comes first afterwards, is tested in TaskMailboxSuite.
+   * Each of these puts urgent mail while a batch is handed out and expects it to overtake the batch without
+   * bound, which is how urgent mail starves the rest (FLINK-39898). Ours waits for the end of the batch; that
+   * it does so, and that it comes first afterwards, is tested in TaskMailboxSuite.
    */
   private val differsOnPurpose = Set(
     "testPutHighPriorityMailDuringTakingFromBatch",

@@ -4,7 +4,10 @@ import java.util.concurrent.{CompletableFuture, TimeUnit}
 
 import scala.annotation.tailrec
 
-/** What mailbox suites share: mail that does nothing but be itself, and work on other threads that is waited for. */
+/**
+ * What mailbox suites share: mail that does nothing but be itself, and work on other threads that is waited
+ * for.
+ */
 object MailboxTesting {
   val LimitSeconds = 30L
 

@@ -1,8 +1,8 @@
 package io.pillarbox.mailbox
 
 /**
- * Processing time that a test moves by hand. Timers that become due are sent as mail at once; run the mailbox to see
- * them fire.
+ * Processing time that a test moves by hand. Timers that become due are sent as mail at once; run the mailbox
+ * to see them fire.
  */
 final class ManualProcessingTimeService(executor: MailboxExecutor, startMs: Long)
     extends MailTimers(executor) {

@@ -6,8 +6,8 @@ import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext}
 
 /**
- * Runs a keyed process function on a batch that is sorted by key, in the order of [[BatchOrder]]: one key is in memory
- * at a time. Mailbox thread only. Watermarks in between mean nothing.
+ * Runs a keyed process function on a batch that is sorted by key, in the order of [[BatchOrder]]: one key is
+ * in memory at a time. Mailbox thread only. Watermarks in between mean nothing.
  *
  * @param keySelector
  *   the key of a row, never null; rows of one key must follow each other

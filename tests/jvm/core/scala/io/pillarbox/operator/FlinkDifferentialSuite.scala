@@ -14,10 +14,11 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Random scripts on our keyed process operator and on Flink's own, in Flink's own harness: the same rows, values and
- * timestamps after every step.
+ * Random scripts on our keyed process operator and on Flink's own, in Flink's own harness: the same rows,
+ * values and timestamps after every step.
  *
- * Compared key by key: the timers of one time but different keys fire in a fixed order here and in any order there.
+ * Compared key by key: the timers of one time but different keys fire in a fixed order here and in any order
+ * there.
  */
 class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
   private implicit val config: PropertyCheckConfiguration = PropertyCheckConfiguration(minSuccessful = 150)

@@ -6,7 +6,10 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** A row of a case: the micro-batch it comes in, its time in microseconds if it has one, and what the function does. */
+/**
+ * A row of a case: the micro-batch it comes in, its time in microseconds if it has one, and what the function
+ * does.
+ */
 final case class GoldenRow(step: Int, micros: Option[Long], ops: String, place: Int)
 
 /** What micro-batches come to; see tests/golden/README.md. */

@@ -22,7 +22,9 @@ import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, Namespace}
 import io.pillarbox.timer._
 import org.scalatest.funsuite.AnyFunSuite
 
-/** The cases of tests/golden on the schedules that Spark runs, with each backend and with targets that refuse. */
+/**
+ * The cases of tests/golden on the schedules that Spark runs, with each backend and with targets that refuse.
+ */
 class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
   import GoldenOrderSuite._
 

@@ -10,11 +10,11 @@ import io.pillarbox.timer._
 /**
  * Runs a keyed process function on a stream, in the order of [[ArrivalOrder]]. Mailbox thread only.
  *
- * Each row is processed at once. A watermark fires the event-time timers up to it before it is passed on; processing-time
- * timers fire as mail of `processingTime`. If `interruption` makes a long round pause for other mail, rows may be
- * processed in between, as in Flink, and what is downstream is given the progress made so far: a watermark just before the
- * next timer that is due (FLINK-40101: else everything downstream stands still until a long round ends). State and timers
- * are written and restored together, in two streams.
+ * Each row is processed at once. A watermark fires the event-time timers up to it before it is passed on;
+ * processing-time timers fire as mail of `processingTime`. If `interruption` makes a long round pause for
+ * other mail, rows may be processed in between, as in Flink, and what is downstream is given the progress
+ * made so far: a watermark just before the next timer that is due (FLINK-40101: else everything downstream
+ * stands still until a long round ends). State and timers are written and restored together, in two streams.
  *
  * @param keySelector
  *   the key of a row, never null
@@ -88,7 +88,10 @@ final class KeyedProcessOperator[K, IN, OUT](
     fire()
   }
 
-  /** Whether timers that were due at the last watermark, or wake-up, still have to fire; they do as the mailbox runs. */
+  /**
+   * Whether timers that were due at the last watermark, or wake-up, still have to fire; they do as the
+   * mailbox runs.
+   */
   def isFiring: Boolean = continuationSent
 
   /** No timer fires for it: a stream that ends sends a last watermark first if its timers should. */

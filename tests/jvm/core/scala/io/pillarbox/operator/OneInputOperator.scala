@@ -1,8 +1,8 @@
 package io.pillarbox.operator
 
 /**
- * An operator with one input, as whoever drives it sees it. All calls on the mailbox thread, in this order: `restore`
- * at most once, `open`, then rows, watermarks and snapshots, `endInput` at most once, `close`.
+ * An operator with one input, as whoever drives it sees it. All calls on the mailbox thread, in this order:
+ * `restore` at most once, `open`, then rows, watermarks and snapshots, `endInput` at most once, `close`.
  */
 trait OneInputOperator[IN, OUT] extends AutoCloseable {
 

@@ -6,17 +6,15 @@ import io.pillarbox.api.OutputTag
 import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor, ManualProcessingTimeService}
 
 /**
- * Drives an operator in a test, with a clock and a watermark moved by hand and a mailbox on the calling thread.
+ * Drives an operator in a test, with a clock and a watermark moved by hand and a mailbox on the calling
+ * thread.
  *
  * Every call returns when all mail it led to has run, so nothing ever has to be waited for.
  *
  * {{{
- * val harness = OneInputOperatorTestHarness(env => new KeyedProcessOperator(..., env.clock, env.processingTime))
- * harness.open()
- * harness.processElement(row, timestamp = 10)
- * harness.processWatermark(20)
- * assert(harness.takeRows() == Seq(...))
- * }}}
+ * val harness = OneInputOperatorTestHarness(env => new KeyedProcessOperator(..., env.clock,
+ * env.processingTime)) harness.open() harness.processElement(row, timestamp = 10)
+ * harness.processWatermark(20) assert(harness.takeRows() == Seq(...)) }}}
  */
 final class OneInputOperatorTestHarness[IN, OUT] private (
     make: OperatorEnvironment => OneInputOperator[IN, OUT],

@@ -13,7 +13,10 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Long rounds of timers let other mail run, and pass the watermark on as they go. */
 class TimerInterruptionSuite extends AnyFunSuite {
 
-  /** Rows set timers at their time; notes timers as their times, watermarks passed on as "w10", other mail as "mail". */
+  /**
+   * Rows set timers at their time; notes timers as their times, watermarks passed on as "w10", other mail as
+   * "mail".
+   */
   private final class Scene {
     private val mailbox = new MailboxProcessor(_ => ())
     private val executor = mailbox.mainMailboxExecutor

@@ -13,7 +13,9 @@ import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-/** Event-time TTL, which Flink has not, against a plain model, over random records, watermarks and restarts. */
+/**
+ * Event-time TTL, which Flink has not, against a plain model, over random records, watermarks and restarts.
+ */
 abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with ScalaCheckPropertyChecks {
   protected def scripts: PosInt
 
@@ -128,7 +130,10 @@ private object EventTimeTtlModelSuite {
   /** Something with the time of its last use. */
   private final class Stamped[A](val content: A, var time: Long)
 
-  /** The rules and nothing else: the later of record and stored, dead once time + ttl is not after the watermark. */
+  /**
+   * The rules and nothing else: the later of record and stored, dead once time + ttl is not after the
+   * watermark.
+   */
   final class Model(renewsOnRead: Boolean) {
     var watermark = 0L
     private val values = mutable.Map.empty[Long, Stamped[String]]

@@ -26,8 +26,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Random operations, commits, snapshots and crashes; after each crash another backend, of either kind, goes on from the last
- * snapshot and the logs after it. Every read must be that of the plain model.
+ * Random operations, commits, snapshots and crashes; after each crash another backend, of either kind, goes
+ * on from the last snapshot and the logs after it. Every read must be that of the plain model.
  */
 class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks with StateFixture {
   import StateReplayProperties._

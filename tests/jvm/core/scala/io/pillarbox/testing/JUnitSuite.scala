@@ -9,7 +9,8 @@ import org.junit.platform.launcher.{TestExecutionListener, TestIdentifier}
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Runs JUnit 5 classes, such as those in Flink's published test jars, so that each of their tests is one here.
+ * Runs JUnit 5 classes, such as those in Flink's published test jars, so that each of their tests is one
+ * here.
  *
  * A class without tests fails, since it would prove nothing.
  */

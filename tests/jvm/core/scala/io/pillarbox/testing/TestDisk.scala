@@ -2,7 +2,10 @@ package io.pillarbox.testing
 
 import java.nio.file.{Files, Path, Paths}
 
-/** Where databases of tests go: into memory if the system has such a disk, since syncing real ones is most of a test's time. */
+/**
+ * Where databases of tests go: into memory if the system has such a disk, since syncing real ones is most of
+ * a test's time.
+ */
 object TestDisk {
   private val shared = Paths.get("/dev/shm")
 

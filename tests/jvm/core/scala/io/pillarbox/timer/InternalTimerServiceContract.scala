@@ -250,7 +250,9 @@ class StoreTimerServiceSuite extends InternalTimerServiceContract {
     TimerQueues.overStore(_ => new MemoryOrderedByteStore, cacheCapacity = 3)
 }
 
-/** Every queue in a column family of its own, with a cache so small that most of the work is the database's. */
+/**
+ * Every queue in a column family of its own, with a cache so small that most of the work is the database's.
+ */
 class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeAndAfterAll {
   private lazy val database = new RocksDBFixture
 

@@ -28,7 +28,10 @@ final class TimerFixture[K](
 
   override def setCurrentKey(key: K): Unit = currentKey = key
 
-  /** Fires the event-time timers up to `time`, each with its key current, also those that are registered by that. */
+  /**
+   * Fires the event-time timers up to `time`, each with its key current, also those that are registered by
+   * that.
+   */
   def advanceWatermark(time: Long): Unit = fireAll(TimeDomain.EVENT_TIME, time)
 
   /** The same of processing-time timers. */

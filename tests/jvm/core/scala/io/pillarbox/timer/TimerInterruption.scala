@@ -6,8 +6,8 @@ import io.pillarbox.mailbox.{MailOptions, MailboxExecutor, ThrowingRunnable}
  * When a long round of timers pauses for other mail, and how it goes on.
  *
  * A round fires at least one timer before it pauses, and twice as many each time it has to pause again (up to
- * [[TimerInterruption.MaxBudget]]): other mail is never held back for long, nor can a steady stream of it hold back
- * the timers, which then need only a logarithmic number of pauses to get up to speed.
+ * [[TimerInterruption.MaxBudget]]): other mail is never held back for long, nor can a steady stream of it
+ * hold back the timers, which then need only a logarithmic number of pauses to get up to speed.
  */
 trait TimerInterruption {
 
@@ -35,7 +35,9 @@ object TimerInterruption {
   }
 }
 
-/** How many timers a round fires before it asks: doubles with each pause, and starts over after a full round. */
+/**
+ * How many timers a round fires before it asks: doubles with each pause, and starts over after a full round.
+ */
 private[pillarbox] final class FiringBudget {
   private var budget = 1
 

@@ -16,8 +16,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Timers and state of one database, in random turns, with walks, commits, checkpoints and crashes, beside a plain model. Memory
- * is so small that writes and changes leave it all the time.
+ * Timers and state of one database, in random turns, with walks, commits, checkpoints and crashes, beside a
+ * plain model. Memory is so small that writes and changes leave it all the time.
  */
 class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
   import TimersAndStateProperties._

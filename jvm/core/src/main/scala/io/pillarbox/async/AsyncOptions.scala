@@ -99,8 +99,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
  * @param keyOf
  *   of an input; equal keys are equal objects. Mailbox thread
  * @param callsPerKey
- *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. What an element waits for
- *   before its first call counts into no deadline
+ *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. What an element waits
+ *   for before its first call counts into no deadline
  */
 private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")

@@ -4,8 +4,8 @@ import io.pillarbox.async.InFlightElement.Never
 import io.pillarbox.mailbox.ProcessingTimeService
 
 /**
- * The deadlines of elements: of all their attempts, and of the phase that each is in. An element has one timer,
- * for whichever comes first. Mailbox thread only.
+ * The deadlines of elements: of all their attempts, and of the phase that each is in. An element has one
+ * timer, for whichever comes first. Mailbox thread only.
  */
 private[async] final class CallDeadlines[IN, OUT](
     options: AsyncOptions[IN, OUT],

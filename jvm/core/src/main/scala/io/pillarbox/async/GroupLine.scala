@@ -73,8 +73,8 @@ private[async] final class GroupLine[IN, OUT](
 }
 
 /**
- * The permit of one call for many attempts: given back when the last of them ends. An answer to one of them is
- * one to the call, if none fails. Any thread.
+ * The permit of one call for many attempts: given back when the last of them ends. An answer to one of them
+ * is one to the call, if none fails. Any thread.
  */
 private[async] final class SharedPermit(gate: CallGate, attempts: Int)
     extends AtomicInteger(attempts)

@@ -56,8 +56,8 @@ private[async] final class SharedCalls[IN, OUT](start: InFlightElement[IN, OUT] 
   def end(call: KeyedCall[IN, OUT]): Unit = inFlight.remove(call.key, call): Unit
 
   /**
-   * The call has ended: decides those that share it, but those that have an answer of their own on its way. All
-   * of them, even if `decision` throws.
+   * The call has ended: decides those that share it, but those that have an answer of their own on its way.
+   * All of them, even if `decision` throws.
    */
   def decide(carrier: InFlightElement[IN, OUT])(decision: InFlightElement[IN, OUT] => Unit): Unit = {
     val call = carrier.keyed

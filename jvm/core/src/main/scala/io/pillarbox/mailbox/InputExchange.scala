@@ -27,7 +27,9 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
 ) {
   require(capacity > 0, s"The capacity of an exchange must be positive, not $capacity")
 
-  /** The mailbox thread's own; it takes all that waits at once, so that neither thread wakes the other a row. */
+  /**
+   * The mailbox thread's own; it takes all that waits at once, so that neither thread wakes the other a row.
+   */
   private var taken = new ArrayDeque[T]
   private var waiting = new ArrayDeque[T]
   private var ended: InputExchange.End = _

@@ -5,7 +5,10 @@ import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What chunks are for: a long list costs little where little of it changes, and logs find their way into them. */
+/**
+ * What chunks are for: a long list costs little where little of it changes, and logs find their way into
+ * them.
+ */
 class PackedListSuite extends AnyFunSuite with RocksDBFixture {
   private val numbers = TestState.list("list", ScalaSerializers.long)
 

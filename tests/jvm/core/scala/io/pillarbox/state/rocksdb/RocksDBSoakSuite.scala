@@ -62,8 +62,9 @@ class RocksDBSoakSuite extends AnyFunSuite {
   }
 
   /**
-   * Opens and closes so many backends and returns by how many KiB the process grew after the first fifth. What is resident
-   * swings by some 20 MiB (compiled code, the allocator): few backends can only show leaks of 100 KiB each.
+   * Opens and closes so many backends and returns by how many KiB the process grew after the first fifth.
+   * What is resident swings by some 20 MiB (compiled code, the allocator): few backends can only show leaks
+   * of 100 KiB each.
    */
   private def growth(backends: Int): Long = run("256m", "backends", backends.toString).toLong
 
@@ -201,7 +202,10 @@ object SoakMain {
     finally threads.shutdown()
   }
 
-  /** Goes through every native object that a backend may make: iterators, spills, migrations, checkpoints, commits. */
+  /**
+   * Goes through every native object that a backend may make: iterators, spills, migrations, checkpoints,
+   * commits.
+   */
   private def use(directory: Path): Unit = {
     val backend = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,

@@ -12,8 +12,8 @@ import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
- * Lists that are added to while neither the cache nor the reader of the log knows what is in them, among everything else that
- * can happen to them, with a cache that has room for few.
+ * Lists that are added to while neither the cache nor the reader of the log knows what is in them, among
+ * everything else that can happen to them, with a cache that has room for few.
  */
 class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10

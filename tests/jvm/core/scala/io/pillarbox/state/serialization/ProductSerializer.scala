@@ -6,9 +6,11 @@ import io.pillarbox.api.Compatibility.{AfterMigration, Incompatible}
 import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 
 /**
- * Tuples and case classes, field by field: a bit a field that tells null from value, then the fields that are there.
+ * Tuples and case classes, field by field: a bit a field that tells null from value, then the fields that are
+ * there.
  *
- * Reads what an older one with fewer fields wrote (the new ones are null), and fields whose type has been widened.
+ * Reads what an older one with fewer fields wrote (the new ones are null), and fields whose type has been
+ * widened.
  *
  * @param fields the serializers, in the order of `productIterator`
  * @param make builds the value from its fields, null where there was none

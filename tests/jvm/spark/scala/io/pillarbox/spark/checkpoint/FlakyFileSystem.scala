@@ -11,7 +11,9 @@ import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path}
 import org.apache.hadoop.util.Progressable
 
-/** The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state. */
+/**
+ * The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state.
+ */
 class FlakyFileSystem extends LocalFilesInProcess.Raw {
   override def getUri: URI = URI.create("flaky:///")
 

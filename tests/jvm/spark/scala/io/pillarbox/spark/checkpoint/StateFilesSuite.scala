@@ -185,7 +185,10 @@ class StateFilesSuite extends AnyFunSuite {
   }
 }
 
-/** The local file system under `keeping:`, whose rename does nothing where there is a file already, as that of HDFS. */
+/**
+ * The local file system under `keeping:`, whose rename does nothing where there is a file already, as that of
+ * HDFS.
+ */
 class KeepingFileSystem extends RawLocalFileSystem {
   override def getUri: URI = URI.create("keeping:///")
 

@@ -6,7 +6,9 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import org.apache.spark.sql.Row
 
-/** Answers the ids below `Held.answeredBelow` at once; the others stay in flight until a test completes them. */
+/**
+ * Answers the ids below `Held.answeredBelow` at once; the others stay in flight until a test completes them.
+ */
 class Held extends AsyncFunction[Row, Row] {
   override def open(): Unit = {
     Held.opened.incrementAndGet()

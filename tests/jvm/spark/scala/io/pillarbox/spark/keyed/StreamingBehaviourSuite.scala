@@ -236,7 +236,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
-  /** What an attempt of another executor does that comes late: writes the same version once more, under its own id. */
+  /**
+   * What an attempt of another executor does that comes late: writes the same version once more, under its
+   * own id.
+   */
   private def replaceAttempt(folder: Path, partition: Int, version: Long): Unit = {
     val files =
       new StateFolder(new HadoopPath(folder.resolve(s"state/0/$partition").toUri), new Configuration)

@@ -17,9 +17,9 @@ import io.pillarbox.spark.SparkSerializers
 import org.apache.spark.sql.Row
 
 /**
- * Counts and sums the rows of a key and emits both for each row. Sets an event-time timer `timer` ms after each row if
- * that option is set, a processing-time timer after `clock` ms; timers emit what they see. State lives for `ttl` ms of
- * event time, if set.
+ * Counts and sums the rows of a key and emits both for each row. Sets an event-time timer `timer` ms after
+ * each row if that option is set, a processing-time timer after `clock` ms; timers emit what they see. State
+ * lives for `ttl` ms of event time, if set.
  */
 class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row, Row] {
   private var count: ValueState[Long] = _

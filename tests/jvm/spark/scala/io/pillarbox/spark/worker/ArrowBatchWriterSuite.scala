@@ -87,7 +87,10 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(FrameReader.capacityFor(Int.MaxValue - 8) == Int.MaxValue - 8)
   }
 
-  /** The bodies, each with its bytes and whether it is the last; and the bytes of calls that were refused, by id. */
+  /**
+   * The bodies, each with its bytes and whether it is the last; and the bytes of calls that were refused, by
+   * id.
+   */
   private def encoded(calls: Seq[PythonCall]): (Seq[(CallResults, Int, Boolean)], Map[Long, Long]) =
     Using.Manager { use =>
       val encoder = use(new CallEncoder(arrow, identity, size = size))

@@ -50,7 +50,9 @@ class CallCodecSuite extends AnyFunSuite {
     Array[Any](x, UTF8String.fromString(y))
   )
 
-  /** What a worker that echoes its rows answers: ids, attempts, a count of one each, the same record batch. */
+  /**
+   * What a worker that echoes its rows answers: ids, attempts, a count of one each, the same record batch.
+   */
   private def answer(encoder: CallEncoder, rows: Seq[InternalRow]): Frame = {
     val calls = rows.zipWithIndex.map { case (row, i) => PythonCall(i.toLong, 1, row) }
     val counts = Frame.buffer(4 * rows.size)

@@ -27,8 +27,8 @@ private[pillarbox] trait CallGate extends Permit {
   override def release(): Unit
 
   /**
-   * Whether an attempt that has its permit may begin at this moment. If not, the permit is to be given back and
-   * asked for again.
+   * Whether an attempt that has its permit may begin at this moment. If not, the permit is to be given back
+   * and asked for again.
    */
   def mayBegin: Boolean = true
 

@@ -9,9 +9,9 @@ import io.pillarbox.async.gate.{CallGate, GateClock, Overload}
  * A process's part in a limit that is lent: an attempt needs a permit of those that it has, and a token if
  * there is a rate. Waiters are served in the order they came.
  *
- * While it has permits, or waits, it tells the lender several times a second; permits that nobody needs go back
- * within a second. While the lender can't be reached it uses what it has until its lease ends, and then waits. An
- * attempt that is under way then goes on.
+ * While it has permits, or waits, it tells the lender several times a second; permits that nobody needs go
+ * back within a second. While the lender can't be reached it uses what it has until its lease ends, and then
+ * waits. An attempt that is under way then goes on.
  *
  * @param send
  *   tells the lender, and answers on any thread, or never. Must not block

@@ -1,8 +1,8 @@
 package io.pillarbox.async.lease
 
 /**
- * The tokens of a rate, each of which is used up to `tokenNanos` after it was given: so that in no stretch of the
- * interval more than `starts` are used, a few less are given than the rate allows.
+ * The tokens of a rate, each of which is used up to `tokenNanos` after it was given: so that in no stretch of
+ * the interval more than `starts` are used, a few less are given than the rate allows.
  *
  * The Generic Cell Rate Algorithm, ITU-T Recommendation I.371, by the time at which the bucket would be full.
  * One thread at a time.

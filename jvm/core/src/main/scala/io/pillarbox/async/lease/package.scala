@@ -1,7 +1,7 @@
 package io.pillarbox.async
 
 /**
- * Limits of calls over many processes: one lends permits and tokens, others use them. Nothing here knows how they
- * talk.
+ * Limits of calls over many processes: one lends permits and tokens, others use them. Nothing here knows how
+ * they talk.
  */
 package object lease

@@ -63,8 +63,8 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
 }
 
 /**
- * The ledgers of the driver. One that is not used is kept for ten minutes, for what it has learned, and as long as a
- * new one would lend more. Thread-safe.
+ * The ledgers of the driver. One that is not used is kept for ten minutes, for what it has learned, and as
+ * long as a new one would lend more. Thread-safe.
  *
  * @param nanoTime
  *   from an arbitrary origin

@@ -67,7 +67,9 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
 
 private[plan] object AsyncIOExec {
 
-  /** Names what the operator's limits count; if that is more than an executor, the driver lends from now on. */
+  /**
+   * Names what the operator's limits count; if that is more than an executor, the driver lends from now on.
+   */
   def limitKey(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
     if (node.spec.isGated && node.spec.scope == LimitScope.Query)
       DriverMessages.serve(context, CarryLedger, LeaseLedgers)

@@ -43,8 +43,8 @@ private object CallIdentity {
   }
 
   /**
-   * What an operator's limits are counted by: in an executor all tasks of its call of `async_io`; else those of one
-   * streaming query, or of one action of a batch.
+   * What an operator's limits are counted by: in an executor all tasks of its call of `async_io`; else those
+   * of one streaming query, or of one action of a batch.
    */
   def limitKey(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String =
     if (spec.scope != LimitScope.Query) operatorId

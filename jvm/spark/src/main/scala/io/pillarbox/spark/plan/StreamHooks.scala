@@ -12,7 +12,10 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, StartingQuery}
 import org.apache.spark.sql.streaming.Trigger
 
-/** Refuses streaming queries that can't do what our nodes promise, and wakes and ends what goes on beside them. */
+/**
+ * Refuses streaming queries that can't do what our nodes promise, and wakes and ends what goes on beside
+ * them.
+ */
 private[plan] object StreamHooks extends QueryHooks {
 
   override def concerns(plan: LogicalPlan): Boolean =

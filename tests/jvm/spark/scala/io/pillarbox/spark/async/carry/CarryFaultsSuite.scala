@@ -14,7 +14,9 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Every row leaves once, in order if asked for, with and without faults, from a varying number of partitions. */
+/**
+ * Every row leaves once, in order if asked for, with and without faults, from a varying number of partitions.
+ */
 class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
 
   private val rounds = 15

@@ -32,8 +32,9 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
   def wake(version: Long): Unit = due = math.max(due, version)
 
   /**
-   * The calls of a slot have failed. The next micro-batch waits until they are done: an attempt of a task that
-   * only made them again would succeed, and a call that always fails would never use up the task's attempts.
+   * The calls of a slot have failed. The next micro-batch waits until they are done: an attempt of a task
+   * that only made them again would succeed, and a call that always fails would never use up the task's
+   * attempts.
    */
   def fail(slot: Int): Unit = failed.add(slot): Unit
 

@@ -7,8 +7,8 @@ import org.apache.spark.{NarrowDependency, Partition, TaskContext}
 
 /**
  * One micro-batch of an operator with carry-over. Slot `i` takes the partitions i, i + N, … of the rows in
- * turn, without a shuffle, where N is the number of slots. Its tasks run where the slots' calls are in flight,
- * if Spark can have it so.
+ * turn, without a shuffle, where N is the number of slots. Its tasks run where the slots' calls are in
+ * flight, if Spark can have it so.
  *
  * @param locate
  *   the executors that have a slot open; asked on the driver

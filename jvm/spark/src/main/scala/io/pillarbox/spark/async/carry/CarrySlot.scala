@@ -93,7 +93,9 @@ private[carry] final class CarrySlot(
     await(opened): Unit
   }
 
-  /** Task thread: from now on results are written to `out`, by the slot's thread, until `endBatch` returns. */
+  /**
+   * Task thread: from now on results are written to `out`, by the slot's thread, until `endBatch` returns.
+   */
   def beginBatch(out: DataOutputStream): Unit =
     await(onThread {
       hasWoken = true

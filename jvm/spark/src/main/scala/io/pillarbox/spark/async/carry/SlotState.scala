@@ -37,8 +37,8 @@ private[carry] final case class SlotState(
     SlotReport(results, elements.size, calls, math.min(resultsHoldMicros, elementsHoldMicros))
 
   /**
-   * The same, with no element taken in after `nowMs`: one by a clock that was ahead counts as new, and gets as
-   * old as others from now on.
+   * The same, with no element taken in after `nowMs`: one by a clock that was ahead counts as new, and gets
+   * as old as others from now on.
    */
   def notAfter(nowMs: Long): SlotState = copy(elements = util.List.copyOf(elements.asScala.map {
     case record @ StreamElement.Record(_, _, at) if at > nowMs => record.copy(timestampMs = nowMs)

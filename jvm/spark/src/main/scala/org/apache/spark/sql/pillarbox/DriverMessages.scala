@@ -69,7 +69,10 @@ object DriverMessages {
   /** On an executor that was announced: a version has something for the next micro-batch. Any thread. */
   def wake(key: String, version: Long): Unit = tell((Wake, key, version))
 
-  /** On an executor that was announced: what goes on between micro-batches in a partition has failed. Any thread. */
+  /**
+   * On an executor that was announced: what goes on between micro-batches in a partition has failed. Any
+   * thread.
+   */
   def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
 
   private def tell(message: Product): Unit =

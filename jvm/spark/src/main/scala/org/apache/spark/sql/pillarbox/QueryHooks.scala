@@ -27,7 +27,9 @@ trait QueryHooks {
   /** Whether what a query has left can ask for a micro-batch without input. */
   def canWake(plan: LogicalPlan): Boolean
 
-  /** On the thread of a query that concerns us, before its first micro-batch; what it throws fails the query. */
+  /**
+   * On the thread of a query that concerns us, before its first micro-batch; what it throws fails the query.
+   */
   def check(query: StartingQuery): Unit
 
   /** After a run of any query. */

@@ -13,8 +13,9 @@ import org.apache.spark.sql.{SparkSession, classic}
 import org.slf4j.LoggerFactory
 
 /**
- * Lets timers, and calls in flight, wake a restarted query that has no input. Spark asks only the plan of a micro-batch that this
- * run has executed whether another one is needed, so before the first one it would ask nobody.
+ * Lets timers, and calls in flight, wake a restarted query that has no input. Spark asks only the plan of a
+ * micro-batch that this run has executed whether another one is needed, so before the first one it would ask
+ * nobody.
  *
  * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away
  * as soon as there is a micro-batch to run, which therefore is the first one as without it, with all its

@@ -3,7 +3,10 @@ package org.apache.spark.sql.pillarbox
 import org.apache.spark.TaskContext
 import org.apache.spark.util.UninterruptibleThread
 
-/** Tells the threads of Spark's tasks from others, and makes those that read for a task. Written for Spark 4.2. */
+/**
+ * Tells the threads of Spark's tasks from others, and makes those that read for a task. Written for Spark
+ * 4.2.
+ */
 object TaskThreads {
 
   /**
