@@ -40,8 +40,7 @@ class RealTimeSuite extends StreamFixture {
     future.completeOne(Row(-id))
     eventually(assert(seen.last == Row(100L, -100L)))
     query.stop()
-    assert(Held.opened.get == Held.closed.get)
-    assert(!isReading)
+    eventually(assert(Held.opened.get == Held.closed.get && !isReading))
   }
 
   test("with filters and projections around and between two operators, their names and types") {

@@ -8,11 +8,12 @@ import scala.util.Random
 
 import io.pillarbox.files.LocalFilesInProcess
 import org.apache.hadoop.fs.permission.FsPermission
-import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path}
+import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileStatus, Path}
 import org.apache.hadoop.util.Progressable
 
 /**
- * The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state.
+ * The local file system under `flaky:`, whose create, rename and list fail at random in the folders of state,
+ * and where `failing` says so, open too.
  */
 class FlakyFileSystem extends LocalFilesInProcess.Raw {
   override def getUri: URI = URI.create("flaky:///")
@@ -30,6 +31,11 @@ class FlakyFileSystem extends LocalFilesInProcess.Raw {
   ): FSDataOutputStream = {
     FlakyFileSystem.perhapsFail("create", path)
     super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+  }
+
+  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+    if (FlakyFileSystem.failing(path)) throw FlakyFileSystem.failure("open", path)
+    super.open(path, bufferSize)
   }
 
   override def rename(from: Path, to: Path): Boolean = {
@@ -53,9 +59,15 @@ object FlakyFileSystem {
   /** Of 100 operations, so many fail. */
   @volatile var percent = 0
 
+  /** Paths whose operations all fail. */
+  @volatile var failing: Path => Boolean = _ => false
+
   private def perhapsFail(what: String, path: Path): Unit =
-    if (path.toString.contains("/state/") && synchronized(random.nextInt(100)) < percent) {
-      failures.incrementAndGet()
-      throw new IOException(s"flaky $what of $path")
-    }
+    if (failing(path) || path.toString.contains("/state/") && synchronized(random.nextInt(100)) < percent)
+      throw failure(what, path)
+
+  private def failure(what: String, path: Path): IOException = {
+    failures.incrementAndGet()
+    new IOException(s"flaky $what of $path")
+  }
 }

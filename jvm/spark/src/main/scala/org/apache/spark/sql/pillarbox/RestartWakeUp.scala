@@ -19,7 +19,8 @@ import org.slf4j.LoggerFactory
  *
  * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away
  * as soon as there is a micro-batch to run, which therefore is the first one as without it, with all its
- * checks. If anything of that fails, timers wait for the first input. Written for Spark 4.2.
+ * checks. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it. Written for Spark
+ * 4.2.
  *
  * Here a query is also refused before it runs, if `hooks` throw.
  */
@@ -148,8 +149,11 @@ object RestartWakeUp {
       try read()
       catch {
         case NonFatal(e) =>
-          RestartWakeUp.log.warn(s"No timer can wake query ${query.id} before its first input", e)
-          (_, _) => false
+          RestartWakeUp.log.warn(
+            s"Query ${query.id} begins with a micro-batch without input: what its checkpoint waits for is unknown",
+            e
+          )
+          (_, _) => true
       }
 
     override def shouldRunAnotherBatch(metadata: OffsetSeqMetadataBase): Boolean = {
