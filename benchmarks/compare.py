@@ -21,7 +21,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
 
@@ -44,10 +44,15 @@ KEYED = {
     for way, make in WAYS.items()
 }
 CALLS = {f"no-op calls, engine {engine}": engine for engine in ("jvm", "python")}
+STREAMED_CALLS = "stream, no-op calls"
 
 
 async def no_op(row: Row) -> int:
     return row.id  # type: ignore[no-any-return]
+
+
+async def no_op_of_stream(row: Row) -> int:
+    return row.v  # type: ignore[no-any-return]
 
 
 def main() -> None:
@@ -59,7 +64,11 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace) -> None:
-    chosen = [case for case in [*KEYED, *CALLS] if any(part in case for part in options.only)]
+    chosen = [
+        case
+        for case in [*KEYED, *CALLS, STREAMED_CALLS]
+        if any(part in case for part in options.only)
+    ]
     lines = []
     with tempfile.TemporaryDirectory(prefix="compare-bench-") as folder:
         options.data = Path(folder) / "rows"
@@ -133,7 +142,10 @@ def ask(child: subprocess.Popen[str]) -> float:
 def serve(case: str, rows: int, folder: Path) -> None:
     """For each line that comes in runs the case and answers with its CPU time."""
     spark = stream.session()
-    run = calls(spark, CALLS[case], rows) if case in CALLS else over(spark, folder, *KEYED[case])
+    if case in CALLS:
+        run = calls(spark, CALLS[case], rows)
+    else:
+        run = over(spark, folder, *KEYED.get(case, ("stream", streamed_calls)))
     for _ in sys.stdin:
         with usage() as found:
             run()
@@ -154,6 +166,11 @@ def calls(spark: SparkSession, engine: str, rows: int) -> Callable[[], object]:
     options = {"returns": "answer bigint", "ordered": False, "capacity": 1_000, "engine": engine}
     frame = pb.async_io(spark.range(0, rows, 1, 2), no_op, **options)
     return lambda: frame.write.format("noop").mode("overwrite").save()
+
+
+def streamed_calls(rows: DataFrame) -> DataFrame:
+    options = {"returns": "answer bigint", "ordered": False, "capacity": 1_000, "engine": "jvm"}
+    return pb.async_io(rows, no_op_of_stream, **options)
 
 
 def line(case: str, pairs: list[Pair]) -> str:
