@@ -3,14 +3,18 @@ SHELL := bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 VERSION := $(shell sed -n 's/.*"\(.*\)"/\1/p' python/src/pillarbox/_version.py)
-JAR := target/pillarbox-$(VERSION).jar
-JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/build.properties) \
+# The lines of Spark: the one of `make jar` and `make test`, and all.
+LINE := $(shell sed -n 's/^main=//p' project/lines.properties)
+LINES := $(shell sed -n 's/^\([0-9.]*\)=.*/\1/p' project/lines.properties)
+SPARK := $(shell sed -n 's/^$(LINE)=//p' project/lines.properties)
+JAR := target/pillarbox-spark_$(LINE)-$(VERSION).jar
+JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties) \
   $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
 
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test test-all jars api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,6 +31,9 @@ test-jvm: tools ## the tests of the JVM library, and that its public types stay 
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-all: test ## `make test`, and what depends on Spark on each of its other lines
+	@for line in $(filter-out $(LINE),$(LINES)); do tools/test-line $$line || exit 1; done
 
 check: lint types test ## format, lint, types and tests
 
@@ -54,7 +61,10 @@ $(JAR): $(JAR_SOURCES) | tools
 	tools/sbt spark/package
 	@touch $@
 
-wheel: $(VENV)/.dev $(JAR) ## the Python wheel, with the jar inside
+jars: tools $(VENV)/.base ## the jars of all lines of Spark (LINES="4.1 4.2" for some)
+	@for line in $(LINES); do tools/build-line $$line || exit 1; done
+
+wheel: $(VENV)/.dev jars ## the Python wheel, with the jars inside
 	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
 
 docs: $(VENV)/.docs tools ## the site, in docs/_build/html; the public Java and Scala types in its folder scaladoc
@@ -90,9 +100,9 @@ $(PYTHON):
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"pillarbox needs Python 3.10 or newer, found {sys.version.split()[0]}")'
 	python3 -m venv $(VENV)
 
-$(VENV)/.base: python/pyproject.toml | $(PYTHON)
+$(VENV)/.base: python/pyproject.toml project/lines.properties | $(PYTHON)
 	$(PYTHON) -m pip install --quiet --upgrade pip
-	$(PYTHON) -m pip install --quiet -e python
+	$(PYTHON) -m pip install --quiet -e python pyspark==$(SPARK)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

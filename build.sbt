@@ -1,6 +1,42 @@
 import org.typelevel.scalacoptions.ScalacOptions
 
-val sparkVersion = "4.2.0"
+/** The lines of Spark, with the release of each. */
+val sparkReleases = {
+  val properties = new java.util.Properties
+  IO.load(properties, file("project/lines.properties"))
+  properties
+}
+
+/** The line that is built for and tested with, unless `-Dspark.line` names another one. */
+val mainLine = sparkReleases.getProperty("main")
+val sparkLine = sys.props.getOrElse("spark.line", mainLine)
+val sparkVersion = sparkReleases.getProperty(mainLine)
+
+/**
+ * The jars of another line's Spark: those of the pyspark that is installed in the line's environment, which
+ * `tools/line` makes. Not every release of Spark is in a Maven repository.
+ */
+def jarsOfLine(root: File): Seq[File] = {
+  val packages = (root / ".build" / "lines" / sparkLine / "lib") * "python3*" / "site-packages"
+  (packages / "pyspark" / "jars" * "*.jar").get() match {
+    case Seq() => sys.error(s"Spark $sparkLine is not there: run tools/line $sparkLine")
+    case jars => jars
+  }
+}
+
+/** The folders of sources on the line's side of each Spark release in which Spark's inner API changed. */
+def foldersOfLine(sources: File): Seq[File] = {
+  def number(line: String) = line.split('.').map(_.toInt).foldLeft(0)(_ * 1000 + _)
+  val (since, until) = ("scala-since-spark-(.+)".r, "scala-until-spark-(.+)".r)
+  IO.listFiles(sources)
+    .filter(_.getName match {
+      case since(first) => number(first) <= number(sparkLine)
+      case until(last) => number(sparkLine) <= number(last)
+      case _ => false
+    })
+    .toSeq
+}
+
 val flinkVersion = "2.3.0"
 
 ThisBuild / organization := "io.pillarbox"
@@ -120,7 +156,15 @@ lazy val spark = (project in file("jvm/spark"))
     name := "pillarbox",
     // Many queries over little data: what the second compiler takes, it doesn't give back.
     Test / javaOptions += "-XX:TieredStopAtLevel=1",
-    libraryDependencies += "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+    libraryDependencies ++= (
+      if (sparkLine == mainLine) Seq("org.apache.spark" %% "spark-sql" % sparkVersion % Provided) else Nil
+    ),
+    Compile / unmanagedJars ++= (
+      if (sparkLine == mainLine) Nil
+      else Attributed.blankSeq(jarsOfLine((ThisBuild / baseDirectory).value))
+    ),
+    Compile / unmanagedSourceDirectories ++= foldersOfLine((Compile / sourceDirectory).value),
+    target := (if (sparkLine == mainLine) target.value else target.value / s"spark-$sparkLine"),
     // The worker's Python sources travel inside the jar, so an executor needs no pip install of ours.
     Compile / unmanagedResourceDirectories += (ThisBuild / baseDirectory).value / "python" / "src",
     Compile / unmanagedResources / excludeFilter := HiddenFileFilter || "*.pyc" || "__pycache__" || "*.jar",
@@ -140,7 +184,7 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / doc / scalacOptions --= Seq("-Xfatal-warnings", "-Werror"),
     // One thin jar for users: ours alone, core and spark together.
     Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
-    Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-${version.value}.jar"
+    Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-spark_$sparkLine-${version.value}.jar"
   )
 
 lazy val bench = (project in file("jvm/bench"))
@@ -191,6 +235,6 @@ lazy val kafka = (project in file("jvm/kafka"))
 
 lazy val versionResource = Def.task {
   val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
-  IO.write(target, s"version=${version.value}\nspark=$sparkVersion\n")
+  IO.write(target, s"version=${version.value}\nspark=$sparkLine\n")
   Seq(target)
 }

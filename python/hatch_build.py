@@ -1,4 +1,4 @@
-"""Puts the jar that sbt has built into the wheel: exactly one, of the version of the package."""
+"""Puts the jars that sbt has built into the wheel: one for each line of Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +6,18 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class BundledJar(BuildHookInterface):  # type: ignore[type-arg]
-    """Editable installs use the jar in the build folder and need none of their own."""
+class BundledJars(BuildHookInterface):  # type: ignore[type-arg]
+    """Editable installs use the jars in the build folder and need none of their own."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raises ``FileNotFoundError`` if the jar has not been built."""
+        """Raises ``FileNotFoundError`` if none has been built."""
         if version == "editable":
             return
-        name = f"pillarbox-{self.metadata.version}.jar"
-        jar = Path(self.root).parent / "target" / name
-        if not jar.is_file():
+        folder = Path(self.root).parent / "target"
+        jars = sorted(folder.glob(f"pillarbox-spark_*-{self.metadata.version}.jar"))
+        if not jars:
             raise FileNotFoundError(
-                f"A wheel needs {jar}: run `make wheel`, which builds it first."
+                f"A wheel needs jars in {folder}: run `make wheel`, which builds them first."
             )
-        build_data["force_include"][str(jar)] = f"pillarbox/jars/{name}"
+        for jar in jars:
+            build_data["force_include"][str(jar)] = f"pillarbox/jars/{jar.name}"

@@ -45,8 +45,32 @@ LONG = {
 }
 
 
+# What depends on Spark's inner workings: on other lines of Spark than the main one, these run.
+LINES = {
+    "test_async_io_spark_calls",
+    "test_async_io_spark_ending",
+    "test_async_io_spark_streaming",
+    "test_carry_over_spark",
+    "test_checkpoints_spark",
+    "test_configure_spark",
+    "test_metrics_spark",
+    "test_outputs_spark",
+    "test_package",
+    "test_parity_spark",
+    "test_read_state",
+    "test_real_time_spark",
+    "test_restart_forms_spark",
+    "test_scan_spark",
+    "test_session",
+    "test_types_round_trip",
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in LONG)
+    for item in items:
+        if item.path.stem in LINES:
+            item.add_marker(pytest.mark.lines)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from conversions import CASES, REFUSED, UTC, ZONE, Case
 from keyed.support import AtKeys
 from pillarbox._arrow.ddl import parse_type
 from pillarbox._arrow.results import ResultEncoder
+from pillarbox._base.lines import in_utc
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
 from pillarbox.testing import Harness
@@ -38,7 +39,7 @@ def _zone() -> Iterator[None]:
 
 
 def arrow(schema: t.StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **in_utc(to_arrow_schema))
 
 
 def async_row(schema: t.StructType, value: Any) -> Any:

@@ -17,6 +17,7 @@ import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._arrow.ddl import parse_columns
 from pillarbox._arrow.results import ResultEncoder
+from pillarbox._base.lines import in_utc
 from pillarbox._base.names import is_nearly, nearest
 from pillarbox._keyed import opening
 from pillarbox._keyed.output import RowsEncoder
@@ -28,7 +29,7 @@ STRICT = parse_columns("price double not null, currency string", "returns")
 
 
 def arrow(schema: t.StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **in_utc(to_arrow_schema))
 
 
 @pytest.mark.parametrize(

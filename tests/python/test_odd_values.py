@@ -19,6 +19,7 @@ import pillarbox as pb
 from pillarbox._arrow.ddl import parse_columns
 from pillarbox._arrow.results import NO_MATCH, ResultEncoder
 from pillarbox._base.failures import LONGEST_MESSAGE, final_failure
+from pillarbox._base.lines import in_utc
 from spark_support import by_value, collect_within
 
 by_value(__name__)
@@ -28,7 +29,7 @@ COUNT = len(odd_values())
 
 def encoder(columns: str, explode: bool = False) -> ResultEncoder:
     schema = parse_columns(columns, "returns")
-    return ResultEncoder(schema, to_arrow_schema(schema, timezone="UTC"), explode)
+    return ResultEncoder(schema, to_arrow_schema(schema, **in_utc(to_arrow_schema)), explode)
 
 
 @settings(max_examples=30, deadline=None)

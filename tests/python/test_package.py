@@ -1,17 +1,23 @@
 """The package as executors see it."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import pillarbox as pb
+from pillarbox._base import lines
+from pillarbox._base.lines import installed
 from pillarbox._driver import jars
 from pillarbox._driver.ship import _zipped
 
 HEAVY = ("pandas", "pyarrow", "aiohttp", "pyspark.pandas", "numpy")
 SOURCES = Path(pb.__file__).parents[1]
+ROOT = SOURCES.parents[1]
 
 
 def python(code, path):
@@ -57,24 +63,50 @@ def test_the_bundled_jar_wins_over_a_built_one_and_the_newest_build_over_others(
     (package / "jars").mkdir(parents=True)
     (tmp_path / "target").mkdir()
     monkeypatch.setattr(jars.importlib.resources, "files", lambda _: package)
-    for age, name in enumerate(("new", "old")):
-        jar = tmp_path / "target" / f"pillarbox-{name}.jar"
+    line = installed()
+    for age, name in enumerate((f"{line}-new", f"{line}-old", "3.9-newest")):
+        jar = tmp_path / "target" / f"pillarbox-spark_{name}.jar"
         jar.touch()
-        os.utime(jar, (1000 - age, 1000 - age))
-    assert jars.find_jar().endswith("target/pillarbox-new.jar")
-    (package / "jars" / "pillarbox-1.jar").touch()
-    assert jars.find_jar().endswith("jars/pillarbox-1.jar")
+        os.utime(jar, (1000 - age % 2, 1000 - age % 2))
+    assert jars.find_jar().endswith(f"target/pillarbox-spark_{line}-new.jar")
+    (package / "jars" / f"pillarbox-spark_{line}-1.jar").touch()
+    assert jars.find_jar().endswith(f"jars/pillarbox-spark_{line}-1.jar")
 
 
-def test_the_wheel_holds_exactly_one_jar_with_the_workers_sources(tmp_path):
+def test_without_a_jar_for_the_installed_line_it_is_named(monkeypatch, tmp_path):
+    package = tmp_path / "python" / "src" / "pillarbox"
+    (package / "jars").mkdir(parents=True)
+    (package / "jars" / "pillarbox-spark_3.9-1.jar").touch()
+    monkeypatch.setattr(jars.importlib.resources, "files", lambda _: package)
+    with pytest.raises(pb.EngineUnavailable, match=rf"jar for Spark {installed()} was found"):
+        jars.find_jar()
+
+
+@pytest.mark.parametrize("found", ["3.5.8", "4.4.0", "5.0.0"])
+def test_another_pyspark_is_refused_with_those_that_are_supported(found):
+    code = f"import pyspark.version; pyspark.version.__version__ = {found!r};import pillarbox"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"runs with PySpark 4.0 to 4.3, and PySpark {found} is installed" in run.stderr
+    assert 'pip install "pyspark>=4.0,<4.4"' in run.stderr
+
+
+def test_the_lines_of_spark_are_those_of_the_build_and_of_the_requirements():
+    text = (ROOT / "project" / "lines.properties").read_text()
+    assert re.findall(r"^([\d.]+)=", text, re.MULTILINE) == list(lines.SUPPORTED)
+    assert '"pyspark>=4.0,<4.4"' in (ROOT / "python" / "pyproject.toml").read_text()
+
+
+def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sources(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=SOURCES.parent, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         jars = [name for name in archive.namelist() if name.endswith(".jar")]
-        assert jars == [f"pillarbox/jars/pillarbox-{pb.__version__}.jar"]
-        archive.extract(jars[0], tmp_path)
-    with zipfile.ZipFile(tmp_path / jars[0]) as jar:
+        name = f"pillarbox/jars/pillarbox-spark_{installed()}-{pb.__version__}.jar"
+        assert name in jars
+        assert len({line for line in lines.SUPPORTED if f"spark_{line}-" in str(jars)}) == len(jars)
+        archive.extract(name, tmp_path)
+    with zipfile.ZipFile(tmp_path / name) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()
 
 

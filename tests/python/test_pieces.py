@@ -11,10 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pillarbox._arrow.pieces import FrameSize, TooLarge, TooMuch, cut
 from pillarbox._arrow.results import ResultEncoder
+from pillarbox._base.lines import in_utc
 from pillarbox._keyed.output import RowsEncoder
 
 TEXTS = t.StructType().add("v", "string")
-ARROW = to_arrow_schema(TEXTS, timezone="UTC")
+ARROW = to_arrow_schema(TEXTS, **in_utc(to_arrow_schema))
 SIZE = FrameSize(cut=1000, most=3000)
 
 
@@ -91,7 +92,7 @@ def test_a_mismatch_beside_large_answers_stays_with_its_own() -> None:
 def test_rows_and_side_outputs_are_cut_in_their_order() -> None:
     sides = {"side": TEXTS}
     wire = t.StructType().add("tag", "string").add("v", "string").add("side", TEXTS)
-    encoder = RowsEncoder(TEXTS, sides, to_arrow_schema(wire, timezone="UTC"))
+    encoder = RowsEncoder(TEXTS, sides, to_arrow_schema(wire, **in_utc(to_arrow_schema)))
     rows = [("r" * 400 + str(i),) for i in range(5)]
     side_rows = [("side", 0, ("s" * 400 + str(i),)) for i in range(5)]
     pieces = encoder.batches(rows, side_rows, SIZE)

@@ -15,13 +15,14 @@ import pillarbox as pb
 from conversions import CASES, REFUSED
 from pillarbox._arrow.ddl import parse_type
 from pillarbox._arrow.results import NO_MATCH, ResultEncoder
+from pillarbox._base.lines import in_utc
 from pillarbox.errors import shown
 
 TWO = t.StructType().add("temp", "double").add("name", "string")
 
 
 def encoder(schema, explode=False):
-    return ResultEncoder(schema, to_arrow_schema(schema, timezone="UTC"), explode)
+    return ResultEncoder(schema, to_arrow_schema(schema, **in_utc(to_arrow_schema)), explode)
 
 
 def one(data_type):

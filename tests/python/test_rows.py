@@ -16,12 +16,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader, row_type
+from pillarbox._base.lines import in_utc
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
 
 
 def read(schema, *rows):
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = to_arrow_schema(schema, **in_utc(to_arrow_schema))
     columns = list(zip(*rows, strict=True)) or [[] for _ in arrow]
     arrays = [pa.array(list(column), type=f.type) for column, f in zip(columns, arrow, strict=True)]
     return RowReader(schema).read(pa.RecordBatch.from_arrays(arrays, schema=arrow))
@@ -96,7 +97,7 @@ moments = st.datetimes(
 @given(st.lists(st.one_of(st.none(), moments), min_size=1))
 def test_timestamps_come_as_pyspark_gives_them(values):
     schema = t.StructType().add("ts", "timestamp")
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = to_arrow_schema(schema, **in_utc(to_arrow_schema))
     table = pa.table([pa.array(values, type=arrow[0].type)], schema=arrow)
     expected = ArrowTableToRowsConversion.convert(table, schema)
     assert RowReader(schema).read(table.to_batches()[0]) == expected

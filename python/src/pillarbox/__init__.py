@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ._async.calls import call_id, call_ids
 from ._base.functions import JvmFunction, jvm_function
+from ._base.lines import require_supported
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
@@ -105,6 +106,8 @@ __all__ = [
     "scan",
     "side_output",
 ]
+
+require_supported()
 
 _MODULES = ("columns", "testing")
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from pillarbox._async.command import Command
 from pillarbox._async.options import AsyncOptions
 from pillarbox._base.functions import is_async
+from pillarbox._base.lines import in_utc
 from pillarbox._worker.main import main
 
 LIMIT_S = 20
@@ -110,8 +111,8 @@ class Worker:
         """The preamble and INIT."""
         command = command_for(function, returns, inputs, **options)
         key = (function, str(returns), str(inputs), str(sorted(options)))
-        self._input = to_arrow_schema(command.input_schema, timezone="UTC")
-        self._returns = to_arrow_schema(command.returns, timezone="UTC")
+        self._input = to_arrow_schema(command.input_schema, **in_utc(to_arrow_schema))
+        self._returns = to_arrow_schema(command.returns, **in_utc(to_arrow_schema))
         self.preamble()
         if key not in self._pickled:  # pickled once, like a plan that is run many times
             self._pickled[key] = command.dumps()

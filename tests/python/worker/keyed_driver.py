@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pillarbox._arrow.ddl import parse_columns
+from pillarbox._base.lines import in_utc
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
 from pillarbox._keyed_async.options import CallOptions
@@ -25,7 +26,7 @@ BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 
 
 def arrow(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **in_utc(to_arrow_schema))
 
 
 def schema_of(columns: str | StructType) -> StructType:

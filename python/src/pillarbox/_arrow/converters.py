@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
+from .._base.lines import time_type
 from ..errors import EXITS, PillarboxError, error, shown
 from .fields import Place, fields_of
 
@@ -222,7 +223,7 @@ _LEAVES: list[tuple[type, Converter]] = [
     (t.TimestampType, _timestamp),
     (t.TimestampNTZType, _timestamp_ntz),
     (t.DayTimeIntervalType, _interval),
-    (t.TimeType, _time),
+    (time_type(), _time),
     (t.NullType, _only()),
 ]
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pyspark.sql import types as t
 
+from .._base.lines import time_type
 from ..errors import error, shown
 
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")
@@ -134,7 +135,7 @@ class _Parser:
         if word in ("decimal", "dec", "numeric"):
             return t.DecimalType(*(self._numbers() or (10, 0)))
         if word == "time":
-            return t.TimeType(*(self._numbers() or (6,)))
+            return time_type()(*(self._numbers() or (6,)))
         if word in ("char", "character", "varchar"):
             (length,) = self._numbers() or (0,)
             return t.VarcharType(length) if word == "varchar" else t.CharType(length)

@@ -22,11 +22,11 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
 )
 from pyspark.sql.types import NumericType as _NumericType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
+from .._base.lines import time_type
 from .._base.names import nearest
 from ..errors import EXITS, error, shown
 
@@ -53,7 +53,7 @@ _AS_ARROW_GIVES_IT = (
     DecimalType,
     TimestampNTZType,
     DayTimeIntervalType,
-    TimeType,
+    time_type(),
 )
 
 
@@ -213,7 +213,7 @@ def _by_pyspark(data_type: DataType) -> Reader:
 
     def read(column: pa.Array) -> list[Any]:
         table = pa.table([column], names=["value"])
-        rows = ArrowTableToRowsConversion.convert(table, schema, return_as_tuples=True)
+        rows = ArrowTableToRowsConversion.convert(table, schema)
         return [value for (value,) in rows]
 
     return read

@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from .._base.lines import in_utc
 from ..errors import error, shown
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
     from pyspark.sql.pandas.types import to_arrow_type
 
     try:
-        to_arrow_type(data_type, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+        to_arrow_type(
+            data_type, error_on_duplicated_field_names_in_struct=True, **in_utc(to_arrow_type)
+        )
     except Exception:
         raise error(
             "UNSUPPORTED_TYPE", column=column, place=place, data_type=data_type.simpleString()

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.rows import RowReader
+from .._base.lines import in_utc
 from .._base.report import Report, Reported, report_of
 from ..errors import WorkerFailed
 from .command import Command, Shipped
@@ -225,7 +226,7 @@ class PythonTask:
     def _buffer(self) -> OutputBuffer:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        results = to_arrow_schema(self._command.returns, timezone="UTC")
+        results = to_arrow_schema(self._command.returns, **in_utc(to_arrow_schema))
         builder = OutputBuilder(self._command, self._options, self._names, results)
         raises = self._options.on_error == "raise"
         send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731

@@ -6,6 +6,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .._base.lines import line_of
 from .._version import __version__
 from ..errors import error
 from .configure import how_to_add_jar
@@ -50,9 +51,8 @@ def require_jvm(spark: SparkSession) -> None:
     jar, supported = jvm.jar_version(spark), jvm.jar_spark_version(spark)
     if jar != __version__:
         raise error("JAR_VERSION_MISMATCH", jar=jar, package=__version__)
-    if supported is not None and spark.version.split(".")[:2] != supported.split(".")[:2]:
-        line = ".".join(supported.split(".")[:2])
-        raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=line)
+    if supported is not None and line_of(spark.version) != supported:
+        raise error("SPARK_VERSION_UNSUPPORTED", spark=spark.version, supported=supported)
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 import zipfile
 from pathlib import Path
 
+from .._base.lines import installed
 from .._version import __version__
 from ..errors import error
 
@@ -15,8 +16,8 @@ _NAME = re.compile(r"pillarbox([-_.].*)?\.jar")
 
 
 def find_jar() -> str:
-    """The path of the jar: the one in the wheel; in a checkout, the newest that was built; where
-    the package itself was loaded from the jar, that one.
+    """The path of the jar for the PySpark that is installed: the one in the wheel; in a checkout,
+    the newest that was built; where the package itself was loaded from a jar, that one.
 
     Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
     """
@@ -24,11 +25,16 @@ def find_jar() -> str:
     if isinstance(package, zipfile.Path):
         return _around(package)
     if not isinstance(package, Path):
-        raise error("JAR_NOT_FOUND", searched=f"{package}, which is neither a folder nor a jar")
+        raise error(
+            "JAR_NOT_FOUND",
+            spark=installed(),
+            searched=f"{package}, which is neither a folder nor a jar",
+        )
     bundled, built = package / "jars", package.parents[2] / "target"
-    jars = sorted(bundled.glob("pillarbox-*.jar")) or _built(built)
+    name = f"pillarbox-spark_{installed()}-*.jar"
+    jars = sorted(bundled.glob(name)) or _built(built, name)
     if not jars:
-        raise error("JAR_NOT_FOUND", searched=f"{bundled}, {built}")
+        raise error("JAR_NOT_FOUND", spark=installed(), searched=f"{bundled}, {built}")
     return str(jars[-1])
 
 
@@ -41,11 +47,13 @@ def _around(package: zipfile.Path) -> str:
     """The archive that the package was loaded from, if it has the JVM's classes too."""
     archive = package.root
     if _BRIDGE not in archive.namelist():
-        raise error("JAR_NOT_FOUND", searched=f"{archive.filename}, which has no classes")
+        raise error(
+            "JAR_NOT_FOUND", spark=installed(), searched=f"{archive.filename}, which has no classes"
+        )
     return str(Path(str(archive.filename)).absolute())
 
 
-def _built(folder: Path) -> list[Path]:
+def _built(folder: Path, name: str) -> list[Path]:
     """Oldest first, of this version if there are such."""
-    jars = sorted(folder.glob("pillarbox-*.jar"), key=lambda jar: jar.stat().st_mtime)
-    return [jar for jar in jars if jar.stem == f"pillarbox-{__version__}"] or jars
+    jars = sorted(folder.glob(name), key=lambda jar: jar.stat().st_mtime)
+    return [jar for jar in jars if jar.stem.endswith(f"-{__version__}")] or jars

@@ -29,7 +29,7 @@ def jar_version(spark: SparkSession) -> str | None:
 
 
 def jar_spark_version(spark: SparkSession) -> str | None:
-    """The Spark version that the jar on the class path was built for; None without a jar."""
+    """The line of Spark, as in "4.2", that the jar was built for; None without a jar."""
     bridge = _bridge(spark)
     return None if bridge is None else str(bridge.sparkVersion())
 

@@ -17,6 +17,7 @@ from pyspark.worker_util import (
 
 from .._async.surroundings import Surroundings
 from .._base.failures import message_of
+from .._base.lines import set_task_context
 from .._base.report import Reported
 from .._keyed.command import KeyedCommand
 from ..errors import error
@@ -132,8 +133,7 @@ def _read_preamble(infile: BinaryIO) -> None:
 
 
 def _set_task_context(task: dict[str, Any]) -> None:
-    TaskContext._setTaskContext(None)  # type: ignore[arg-type]
-    TaskContext(
+    set_task_context(
         stageId=task["stage"],
         partitionId=task["partition"],
         attemptNumber=task["attempt"],

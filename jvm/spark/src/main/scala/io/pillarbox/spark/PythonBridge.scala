@@ -31,7 +31,7 @@ private[pillarbox] object PythonBridge {
   /** This jar's version; the Python package must have the same. */
   def version: String = build.getProperty("version")
 
-  /** The Spark version that this jar was built for. */
+  /** The line of Spark, as in "4.2", that this jar was built for. */
   def sparkVersion: String = build.getProperty("spark")
 
   /** The struct that `on_error="column"` adds. */

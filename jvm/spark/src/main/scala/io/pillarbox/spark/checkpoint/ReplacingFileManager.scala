@@ -2,7 +2,7 @@ package io.pillarbox.spark.checkpoint
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
-import org.apache.spark.sql.execution.streaming.checkpointing.{
+import org.apache.spark.sql.pillarbox.Spark41.{
   CheckpointFileManager,
   FileSystemBasedCheckpointFileManager
 }

@@ -16,7 +16,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.local.LocalFs
 import org.apache.hadoop.fs.{FileAlreadyExistsException, LocalFileSystem, Path}
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 
 /**

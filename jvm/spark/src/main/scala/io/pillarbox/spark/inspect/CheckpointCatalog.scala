@@ -5,7 +5,7 @@ import io.pillarbox.state.StateRestoreException
 import io.pillarbox.state.changelog.{StateEntries, StoredState}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
 /** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.pillarbox._
 import org.apache.spark.sql.types.StructType
 
@@ -185,7 +185,7 @@ private[pillarbox] final case class CarryOverExec(
     snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
     rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
     maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
-    reportCommits = conf.stateStoreCommitValidationEnabled
+    reportCommits = Spark41.reportsCommits(conf)
   )
 
   /** Apart from the ids of columns, so that a plan which has it twice runs it once. */

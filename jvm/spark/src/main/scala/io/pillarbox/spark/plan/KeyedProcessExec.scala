@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
+import org.apache.spark.sql.pillarbox.Spark41._
+import org.apache.spark.sql.pillarbox.{Spark41, SparkAdapter, StatePartition, StatefulExec}
 
 /**
  * Runs `node` on a stream: a stateful operator like Spark's own, with state of ours.
@@ -134,7 +134,7 @@ private[pillarbox] final case class KeyedProcessExec(
     snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
     rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
     maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
-    reportCommits = conf.stateStoreCommitValidationEnabled
+    reportCommits = Spark41.reportsCommits(conf)
   )
 
   /** Apart from the ids of columns, so that a plan which has it twice runs it once. */

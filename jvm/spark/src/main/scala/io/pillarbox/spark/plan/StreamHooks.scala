@@ -7,9 +7,9 @@ import io.pillarbox.spark.checkpoint.DueTimers
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.execution.streaming.{OneTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, StartingQuery}
+import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, Spark41, StartingQuery}
 import org.apache.spark.sql.streaming.Trigger
 
 /**
@@ -50,7 +50,7 @@ private[plan] object StreamHooks extends QueryHooks {
   private def checkTrigger(node: AsyncIO, trigger: Trigger): Unit = {
     val refused = trigger match {
       case OneTimeTrigger => Some("trigger(once=True)" -> "Use trigger(availableNow=True).")
-      case _: RealTimeTrigger =>
+      case trigger if Spark41.isRealTime(trigger) =>
         Some("trigger(realTime=...)" -> "Leave carry_over out: in real-time mode no row waits for another.")
       case _ => None
     }
@@ -81,9 +81,9 @@ private[plan] object StreamHooks extends QueryHooks {
   private def isStateful(node: LogicalPlan): Boolean = node match {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: Join |
         _: KeyedProcess | _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState |
-        _: TransformWithState | _: TransformWithStateInPySpark | _: GlobalLimit =>
+        _: TransformWithState | _: GlobalLimit =>
       node.isStreaming
-    case _ => false
+    case _ => Spark41.isPythonWithState(node) && node.isStreaming
   }
 
   private def hasCarryOver(plan: LogicalPlan): Boolean = plan.exists {

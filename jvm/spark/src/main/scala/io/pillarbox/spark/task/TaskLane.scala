@@ -4,6 +4,7 @@ import java.util.concurrent.locks.ReentrantLock
 import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
 import io.pillarbox.mailbox._
+import org.apache.spark.sql.pillarbox.TaskKills
 import org.apache.spark.{TaskContext, TaskKilledException}
 
 /**
@@ -99,7 +100,7 @@ private[pillarbox] final class TaskLane private[task] (
       // Not earlier: what the input has opened for itself is to be closed after us.
       isRegistered = true
       context.addTaskCompletionListener[Unit](_ => end())
-      context.addTaskInterruptListener((_, reason) => sendKill(reason))
+      TaskKills.listen(context)(sendKill)
     }
     checkNotEnded()
   }

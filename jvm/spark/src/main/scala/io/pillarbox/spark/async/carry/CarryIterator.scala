@@ -70,7 +70,7 @@ private[carry] final class CarryIterator(
 
   private def begin(): Unit = {
     started = true
-    context.addTaskInterruptListener((_, _) => abort())
+    TaskKills.listen(context)(_ => abort())
     partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
     DriverMessages.announce(OpenSlots.closeRun)
     StateMaintenance.watch(OpenSlots, task.settings.maintenanceMs)

@@ -11,7 +11,7 @@ import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, Worke
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.UserFunction
+import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -77,7 +77,7 @@ private[pillarbox] final class PythonChannel(
     worker = leased
     opening = true
     // The thread waits for the worker now and sees no mail, so a kill ends the worker.
-    context.addTaskInterruptListener((_, _) => if (opening) abort())
+    TaskKills.listen(context)(_ => if (opening) abort())
     try leased.start(settings.initJson, settings.inputSchema, settings.resultArrowSchema)
     finally opening = false
     start(leased)

@@ -7,7 +7,7 @@ import io.pillarbox.spark.keyed.KeyedMetrics
 import io.pillarbox.spark.worker.{Frame, PythonFailure, PythonWorkerException, SessionStart, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.pillarbox.UserFunction
+import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
 
 /**
  * A task's session with its worker: one frame goes out, its update comes back, queries about large state
@@ -42,7 +42,7 @@ private final class KeyedWorker(
     worker = new WorkerSession(function, artifactId, context)
     val starting = System.nanoTime
     // The thread waits for the worker and sees no mail, so a kill ends the worker.
-    context.addTaskInterruptListener((_, _) => abort())
+    TaskKills.listen(context)(_ => abort())
     val ready = worker.start(initJson, rowSchema, resultSchema).readText()
     count(KeyedMetrics.PythonStartMs, (starting - leasing) / KeyedWorker.NanosPerMs)
     count(KeyedMetrics.PythonOpenMs, (System.nanoTime - starting) / KeyedWorker.NanosPerMs)

@@ -27,7 +27,7 @@ import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
 final class LeasedWorker private[pillarbox] (
     key: PythonWorkers.Key,
     worker: PythonWorker,
-    handle: Option[ProcessHandle]
+    knownPid: Option[Long]
 ) {
   private val returned = new AtomicBoolean
 
@@ -37,7 +37,7 @@ final class LeasedWorker private[pillarbox] (
   def channel: SocketChannel = worker.channel
 
   /** The process id, or -1 where Spark does not tell it. */
-  def pid: Long = handle.fold(-1L)(_.pid())
+  def pid: Long = knownPid.getOrElse(-1L)
 
   /** The limit of its memory in MiB, if `spark.executor.pyspark.memory` sets one. */
   def memoryLimitMib: Option[String] = key.env.get(PythonWorkers.MemoryLimit)
@@ -125,7 +125,7 @@ object PythonWorkers {
       SparkEnv.get.createPythonWorker(key.exec, Module, key.daemon, key.env, conf.get(PYTHON_USE_DAEMON))
     toBlocking(worker)
     sendAtOnce(worker.channel)
-    new LeasedWorker(key, worker, handle)
+    new LeasedWorker(key, worker, handle.flatMap(Spark43.pidOf))
   }
 
   private def environment(

@@ -16,7 +16,7 @@ object RealTimeMode {
 
   /** Whether rows of a source that is read in real-time mode come here. */
   def reaches(plan: LogicalPlan): Boolean = plan.exists {
-    case scan: StreamingDataSourceV2ScanRelation => scan.relation.realTimeModeDuration.isDefined
+    case scan: StreamingDataSourceV2ScanRelation => Spark41.isRealTime(scan)
     case _ => false
   }
 

@@ -5,8 +5,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase
-import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.{SparkSession, classic}
@@ -60,7 +59,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
    */
   private def prepare(query: MicroBatchExecution): Unit =
     try {
-      query.sparkSessionForStream.withActive(query.logicalPlan)
+      StreamInternals.session(query).withActive(query.logicalPlan)
       val executor = query.triggerExecutor
       query.triggerExecutor = new TriggerExecutor {
         override def setNextBatch(first: MicroBatchExecutionContext): Unit = {
@@ -97,7 +96,7 @@ object RestartWakeUp {
   private def starting(query: MicroBatchExecution, first: MicroBatchExecutionContext) = StartingQuery(
     query.analyzedPlan,
     query.trigger,
-    query.sparkSessionForStream.sessionState.conf,
+    StreamInternals.session(query).sessionState.conf,
     query.sparkSession.sessionState.newHadoopConf(),
     new Path(query.resolvedCheckpointRoot, "state"),
     first.batchId
@@ -108,19 +107,10 @@ object RestartWakeUp {
       first: MicroBatchExecutionContext,
       state: QueryState
   ): MicroBatchExecutionContext = {
-    val before = new MicroBatchExecutionContext(
-      query.id,
-      query.runId,
-      query.name,
-      query.triggerClock,
-      Nil,
-      query.sink,
-      null,
-      first.batchId - 1,
-      query.sparkSession,
-      first.offsetLogFormatVersionOpt,
-      None
-    )
+    // Its constructor is another one in each Spark.
+    val before = first.getNextContext()
+    before._batchId = first.batchId - 1
+    before.previousContext = None
     before.executionPlan = new FromCheckpoint(query, first, state)
     before
   }
@@ -156,7 +146,7 @@ object RestartWakeUp {
           (_, _) => true
       }
 
-    override def shouldRunAnotherBatch(metadata: OffsetSeqMetadataBase): Boolean = {
+    override def shouldRunAnotherBatch(metadata: Spark42.OffsetMetadata): Boolean = {
       val hasInput = first.endOffsets.exists { case (source, end) =>
         !first.startOffsets.get(source).contains(end)
       }

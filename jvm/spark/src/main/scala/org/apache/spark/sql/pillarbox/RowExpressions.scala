@@ -104,7 +104,7 @@ object RowExpressions extends AliasHelper {
   private def offence(expression: Expression): Option[String] = expression match {
     case _: SubqueryExpression => Some("a subquery")
     case python: PythonFuncExpression => Some(s"the Python function ${python.name}")
-    case _: CurrentTime => Some("current_time(), which is not the micro-batch's")
+    case time if Spark41.isCurrentTime(time) => Some("current_time(), which is not the micro-batch's")
     case Cast(Literal(text: UTF8String, _), DateType | TimestampType | TimestampNTZType, _, _)
         if isMoving(text) =>
       Some(s"the moving time '$text'")

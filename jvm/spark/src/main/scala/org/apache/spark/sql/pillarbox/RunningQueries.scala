@@ -4,7 +4,7 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 
 /**
  * What a stateful node asks of the query that runs it. On the driver. A query runs in a copy of its session,
@@ -22,9 +22,14 @@ object RunningQueries {
 
   /**
    * Whether somebody waits until all has been processed (`processAllAvailable`). On the thread of the query,
-   * while it decides on its next micro-batch.
+   * while it decides on its next micro-batch: then it holds the lock. One that was woken by the last
+   * micro-batch and has not yet looked again is among those queued for the lock.
    */
-  def isAwaited(run: UUID): Boolean = find(run).exists(ProgressWaiters.hasAny(_))
+  def isAwaited(run: UUID): Boolean = find(run).exists { query =>
+    val lock = StreamInternals.lock(query)
+    lock.isHeldByCurrentThread &&
+    (lock.hasQueuedThreads || lock.hasWaiters(StreamInternals.condition(query)))
+  }
 
   private def find(run: UUID): Option[StreamExecution] = Option(byRun.get(run))
 }

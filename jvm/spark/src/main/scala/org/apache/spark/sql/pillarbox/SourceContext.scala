@@ -9,12 +9,7 @@ import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.metrics.source.Source
 import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.shuffle.FetchFailedException
-import org.apache.spark.util.{
-  AccumulatorV2,
-  TaskCompletionListener,
-  TaskFailureListener,
-  TaskInterruptListener
-}
+import org.apache.spark.util.{AccumulatorV2, TaskCompletionListener, TaskFailureListener}
 
 /**
  * A task's context for the part of its plan that another thread reads.
@@ -23,7 +18,7 @@ import org.apache.spark.util.{
  * the thread may be reading from, and Spark calls listeners added last first. All else is the task's own.
  * Any thread. Written for Spark 4.2.
  */
-final class SourceContext(task: TaskContext) extends TaskContext {
+final class SourceContext(task: TaskContext) extends Spark43.TaskContextOf(task) {
   private val completions = new ArrayList[TaskCompletionListener]
   private val failures = new ArrayList[TaskFailureListener]
   private var isReading = false
@@ -54,11 +49,6 @@ final class SourceContext(task: TaskContext) extends TaskContext {
     this
   }
 
-  override def addTaskInterruptListener(listener: TaskInterruptListener): TaskContext = {
-    task.addTaskInterruptListener(listener)
-    this
-  }
-
   override def isCompleted(): Boolean = task.isCompleted()
   override def isFailed(): Boolean = task.isFailed()
   override def isInterrupted(): Boolean = task.isInterrupted()
@@ -69,7 +59,6 @@ final class SourceContext(task: TaskContext) extends TaskContext {
   override def attemptNumber(): Int = task.attemptNumber()
   override def taskAttemptId(): Long = task.taskAttemptId()
   override def getLocalProperty(key: String): String = task.getLocalProperty(key)
-  override def cpus(): Int = task.cpus()
   override def resources(): Map[String, ResourceInformation] = task.resources()
   override def resourcesJMap(): JMap[String, ResourceInformation] = task.resourcesJMap()
   override def taskMetrics(): TaskMetrics = task.taskMetrics()
@@ -83,7 +72,6 @@ final class SourceContext(task: TaskContext) extends TaskContext {
   override private[spark] def markTaskFailed(error: Throwable): Unit = task.markTaskFailed(error)
   override private[spark] def markTaskCompleted(error: Option[Throwable]): Unit =
     task.markTaskCompleted(error)
-  override private[spark] def getTaskFailure: Option[Throwable] = task.getTaskFailure
   override private[spark] def fetchFailed: Option[FetchFailedException] = task.fetchFailed
   override private[spark] def getLocalProperties: Properties = task.getLocalProperties
   override private[spark] def interruptible(): Boolean = task.interruptible()

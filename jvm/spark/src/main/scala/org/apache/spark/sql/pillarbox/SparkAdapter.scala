@@ -102,7 +102,7 @@ object SparkAdapter {
 
   /** The session's Hadoop configuration for its tasks. */
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
-    SerializableConfiguration.broadcast(classicOf(session).sparkContext, hadoopConf(session))
+    classicOf(session).sparkContext.broadcast(new SerializableConfiguration(hadoopConf(session)))
 
   /**
    * The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal

@@ -34,11 +34,9 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
     val env = SparkEnv.get
     val known = others.filter(_ != this).map(other => other.providerId -> other).toMap
     val id = env.blockManager.blockManagerId
-    StatePartition
-      .coordinator(env)
-      .reportActiveInstance(providerId, id.host, id.executorId, known.keys.toSeq)
-      .providerIdsToUnload
-      .flatMap(known.get)
+    val coordinator = StatePartition.coordinator(env)
+    val response = coordinator.reportActiveInstance(providerId, id.host, id.executorId, known.keys.toSeq)
+    Spark42.toUnload(response).flatMap(known.get(_))
   }
 
   /** Whether this executor is the one that has it, and its query still runs. */
@@ -49,12 +47,10 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
   }
 
   def reportCommit(version: Long): Unit =
-    StatePartition.coordinator(SparkEnv.get).reportStateStoreCommit(providerId, version)
+    Spark41.reportCommit(StatePartition.coordinator(SparkEnv.get), providerId, version)
 
   def reportSnapshot(version: Long): Unit =
-    StatePartition
-      .coordinator(SparkEnv.get)
-      .snapshotUploaded(providerId, version, System.currentTimeMillis): Unit
+    Spark41.reportSnapshot(StatePartition.coordinator(SparkEnv.get), providerId, version)
 
   private def providerId = StateStoreProviderId(StateStoreId(checkpoint, operator, partition), runId)
 }

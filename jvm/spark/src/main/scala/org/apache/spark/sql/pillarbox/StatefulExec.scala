@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.physical.Distribution
 import org.apache.spark.sql.catalyst.rules.{RuleId, UnknownRuleId}
 import org.apache.spark.sql.catalyst.trees.TreePatternBits
-import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streaming.OutputMode
@@ -89,7 +89,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
 
   private def isIncomplete: Boolean = stateInfo.isEmpty || eventTimeWatermarkForEviction.isEmpty
 
-  private def newMirror(): StreamingDeduplicateExec = StreamingDeduplicateExec(
+  private def newMirror(): StreamingDeduplicateExec = new StreamingDeduplicateExec(
     keyExpressions,
     child,
     stateInfo,

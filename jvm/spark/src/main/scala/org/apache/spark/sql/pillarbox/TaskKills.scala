@@ -7,4 +7,7 @@ object TaskKills {
 
   /** @throws org.apache.spark.TaskKilledException if the task was killed */
   def check(context: TaskContext): Unit = context.killTaskIfInterrupted()
+
+  /** Calls `listener` with the reason when Spark kills the task. Any thread. */
+  def listen(context: TaskContext)(listener: String => Unit): Unit = Spark42.onKill(context)(listener)
 }

@@ -29,6 +29,10 @@ object TaskThreads {
   /** As the thread of a task is, because a Kafka consumer that is interrupted may hang. */
   private final class ReadingThread(name: String, context: TaskContext, body: Runnable)
       extends UninterruptibleThread(name) {
-    override def run(): Unit = TaskContext.withTaskContext(context)(body.run())
+    override def run(): Unit = {
+      TaskContext.setTaskContext(context)
+      try body.run()
+      finally TaskContext.unset()
+    }
   }
 }

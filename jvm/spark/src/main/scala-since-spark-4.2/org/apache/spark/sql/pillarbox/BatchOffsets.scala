@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 
-/** What a streaming query's log of started micro-batches tells. On the driver. Written for Spark 4.2. */
+/** What a streaming query's log of started micro-batches tells. On the driver.. */
 object BatchOffsets {
 
   /**

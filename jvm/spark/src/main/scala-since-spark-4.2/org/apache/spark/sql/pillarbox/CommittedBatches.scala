@@ -5,8 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 
 /**
- * The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver. Written for
- * Spark 4.2.
+ * The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver.
  */
 final class CommittedBatches(session: SparkSession, checkpoint: String) {
   private val log = new CommitLog(

@@ -1,0 +1,25 @@
+package org.apache.spark.sql.pillarbox;
+
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+
+/** What Spark's running queries hold and protect from Scala, but not from Java. */
+final class StreamInternals {
+  private StreamInternals() {}
+
+  /** The session that the query's plans belong to. */
+  static SparkSession session(StreamExecution query) {
+    return query.sparkSessionForStream();
+  }
+
+  /** The lock of those who wait for the query to have processed what there is. */
+  static ReentrantLock lock(StreamExecution query) {
+    return query.awaitProgressLock();
+  }
+
+  static Condition condition(StreamExecution query) {
+    return query.awaitProgressLockCondition();
+  }
+}

@@ -1,0 +1,29 @@
+package org.apache.spark.sql.pillarbox
+
+import org.apache.spark.TaskContext
+import org.apache.spark.api.python.{LocalPythonWorkerHandle, PythonWorkerHandle}
+import org.apache.spark.util.{PostStatusUpdateListener, TaskCompletionListener}
+
+/** What came or changed with Spark 4.3. */
+object Spark43 {
+
+  /** The process id of a Python worker, where it is known. */
+  def pidOf(handle: PythonWorkerHandle): Option[Long] =
+    Option(handle).collect { case local: LocalPythonWorkerHandle => local.pid }
+
+  /** What a task's context has since Spark 4.3, as `task` has it. */
+  abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {
+    override private[spark] def addTaskPreCompletionListener(listener: TaskCompletionListener): TaskContext = {
+      task.addTaskPreCompletionListener(listener)
+      this
+    }
+
+    override private[spark] def addPostStatusUpdateListener(listener: PostStatusUpdateListener): TaskContext = {
+      task.addPostStatusUpdateListener(listener)
+      this
+    }
+
+    override private[spark] def invokePostStatusUpdateListeners(): Unit = task.invokePostStatusUpdateListeners()
+    override def cpuAmount(): BigDecimal = task.cpuAmount()
+  }
+}
