@@ -14,7 +14,7 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-all jars api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -79,6 +79,9 @@ soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and
 	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
 	  "spark/testOnly * -- -n io.pillarbox.tags.Soak"
 	cd python && ../$(PYTHON) -m pytest -q -m soak
+
+link-check: jars ## look up in every release of Spark what the jars name (some gigabytes)
+	$(PYTHON) tools/link_check.py --refresh
 
 api-baseline: $(JAR) ## accept the public Java and Scala types as they are, after a release or a wanted break
 	tools/api-baseline

@@ -4,6 +4,8 @@ import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 import java.nio.channels.{Channels, WritableByteChannel}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.arrow.vector.ipc.WriteChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
@@ -101,7 +103,11 @@ private[pillarbox] final class ArrowBatchWriter(
   }
 
   private def measure(): Unit = {
-    gathered = writer.sizeInBytes()
+    gathered = root.getFieldVectors.asScala.foldLeft(0L) { (bytes, column) =>
+      // Arrow knows a size once it knows the number of values. (ArrowWriter.sizeInBytes is not in all releases.)
+      column.setValueCount(count)
+      bytes + column.getBufferSizeFor(count)
+    }
     unmeasured = 0L
     measuredRows = count
   }
