@@ -39,8 +39,8 @@ check: lint types test ## format, lint, types and tests
 
 lint: $(VENV)/.dev ## formatting and lint, without changing anything
 	tools/sbt scalafmtCheckAll scalafmtSbtCheck "scalafixAll --check"
-	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests examples benchmarks
-	$(VENV)/bin/ruff check --config python/pyproject.toml python tests examples benchmarks
+	$(VENV)/bin/ruff format --check --config python/pyproject.toml python tests examples benchmarks tools
+	$(VENV)/bin/ruff check --config python/pyproject.toml python tests examples benchmarks tools
 
 types: $(VENV)/.dev ## static types: of the package, the docs' examples and a file of mistakes
 	cd python && ../$(VENV)/bin/mypy
@@ -48,8 +48,8 @@ types: $(VENV)/.dev ## static types: of the package, the docs' examples and a fi
 
 fmt: $(VENV)/.dev ## format everything
 	tools/sbt scalafixAll scalafmtAll scalafmtSbt
-	$(VENV)/bin/ruff format --config python/pyproject.toml python tests examples benchmarks
-	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests examples benchmarks
+	$(VENV)/bin/ruff format --config python/pyproject.toml python tests examples benchmarks tools
+	$(VENV)/bin/ruff check --fix --config python/pyproject.toml python tests examples benchmarks tools
 
 test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
 	tools/sbt kafka/jars

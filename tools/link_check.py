@@ -2,9 +2,9 @@
 
 ``python tools/link_check.py`` compares the jars in `target` with the lists in
 `project/links`: what a jar names of other libraries, and each patch release of PySpark has. It
-fails if a jar names more. ``--refresh`` downloads all releases of the lines from the package index, looks each reference
-up in their jars, and writes the lists; it fails on what a release lacks, on a class of ours that
-leaves a release's abstract method out, and needs some gigabytes of traffic.
+fails if a jar names more. ``--refresh`` downloads all releases of the lines from the package index,
+looks each reference up in their jars, and writes the lists; it fails on what a release lacks and on
+a class of ours that leaves a release's abstract method out. It needs some gigabytes of traffic.
 """
 
 from __future__ import annotations

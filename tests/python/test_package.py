@@ -1,5 +1,6 @@
 """The package as executors see it."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -108,6 +109,21 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
         archive.extract(name, tmp_path)
     with zipfile.ZipFile(tmp_path / name) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()
+
+
+def test_all_that_the_jar_names_is_in_every_release_of_its_line():
+    command = [sys.executable, str(ROOT / "tools" / "link_check.py"), installed()]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"Spark {installed()}: 0 references of" in run.stdout
+
+
+def test_a_link_check_finds_what_a_jar_of_another_line_names(monkeypatch):
+    other = "4.3" if installed() != "4.3" else "4.2"
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    link_check = importlib.import_module("link_check")
+    lacks = link_check.check(other, link_check.jar_of(installed()))
+    assert any(one.startswith("org/apache/spark/sql/execution/streaming/") for one in lacks)
 
 
 def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
