@@ -34,6 +34,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 
 test-all: test ## `make test`, and what depends on Spark on each of its other lines
 	@for line in $(filter-out $(LINE),$(LINES)); do tools/test-line $$line || exit 1; done
+	tools/test-upgrades
 
 check: lint types test ## format, lint, types and tests
 

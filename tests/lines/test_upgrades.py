@@ -1,7 +1,6 @@
 """A checkpoint goes from each line of Spark to the next, and back.
 
-Needs the environments of all lines: ``make test-all``, or ``tools/build-line LINE`` for each and then
-``tools/test-upgrades``.
+Needs the environments and jars of all lines: ``tools/test-upgrades`` makes them.
 """
 
 from __future__ import annotations
@@ -36,11 +35,10 @@ def python_of(line: str) -> str:
     return str(ROOT / ".build" / "lines" / line / "bin" / "python")
 
 
-def run(
-    lines: list[str], folder: Path, what: str, backend: str, checkpoint_format: str
-) -> list[str]:
+def run(lines: list[str], folder: Path, case: tuple[str, str, str]) -> list[str]:
     """The rows that a query puts out whose steps run on these lines, sorted."""
     folder.mkdir(parents=True)
+    what, backend, checkpoint_format = case
     for step, line in enumerate(lines):
         settings = {"folder": str(folder), "step": step, "last": step == len(lines) - 1}
         settings |= {"what": what, "backend": backend, "format": checkpoint_format}
@@ -62,8 +60,8 @@ def undisturbed(tmp_path_factory):
     """The rows of a query whose steps all run on one line."""
 
     @cache
-    def rows(*case: str) -> list[str]:
-        return run([installed()] * len(SUPPORTED), tmp_path_factory.mktemp("one") / "q", *case)
+    def rows(case: tuple[str, str, str]) -> list[str]:
+        return run([installed()] * len(SUPPORTED), tmp_path_factory.mktemp("one") / "q", case)
 
     return rows
 
@@ -72,4 +70,4 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_query_goes_on_where_another_line_of_spark_stopped_it(case, way, tmp_path, undisturbed):
     lines = list(SUPPORTED) if way == "up" else list(reversed(SUPPORTED))
-    assert run(lines, tmp_path / "q", *case) == undisturbed(*case)
+    assert run(lines, tmp_path / "q", case) == undisturbed(case)

@@ -134,8 +134,9 @@ class _Parser:
             return self._string_or(_ATOMIC[word]())
         if word in ("decimal", "dec", "numeric"):
             return t.DecimalType(*(self._numbers() or (10, 0)))
-        if word == "time":
-            return time_type()(*(self._numbers() or (6,)))
+        if word == "time" and issubclass(time_type(), t.DataType):
+            time: t.DataType = time_type()(*(self._numbers() or (6,)))
+            return time
         if word in ("char", "character", "varchar"):
             (length,) = self._numbers() or (0,)
             return t.VarcharType(length) if word == "varchar" else t.CharType(length)

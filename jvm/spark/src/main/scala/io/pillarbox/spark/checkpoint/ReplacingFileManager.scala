@@ -2,10 +2,7 @@ package io.pillarbox.spark.checkpoint
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
-import org.apache.spark.sql.pillarbox.Spark41.{
-  CheckpointFileManager,
-  FileSystemBasedCheckpointFileManager
-}
+import org.apache.spark.sql.pillarbox.Spark41.{CheckpointFileManager, FileSystemBasedCheckpointFileManager}
 
 /**
  * Spark's manager for file systems with `rename` alone. Where that refuses to replace a file (Hadoop's local

@@ -16,8 +16,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.local.LocalFs
 import org.apache.hadoop.fs.{FileAlreadyExistsException, LocalFileSystem, Path}
-import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 
 /**
  * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{CurrentTime, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, TransformWithStateInPySpark}
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
-import org.apache.spark.sql.execution.streaming.{checkpointing, operators, runtime, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.{RealTimeTrigger, checkpointing, operators, runtime}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 

@@ -13,17 +13,22 @@ object Spark43 {
 
   /** What a task's context has since Spark 4.3, as `task` has it. */
   abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {
-    override private[spark] def addTaskPreCompletionListener(listener: TaskCompletionListener): TaskContext = {
+    override private[spark] def addTaskPreCompletionListener(
+        listener: TaskCompletionListener
+    ): TaskContext = {
       task.addTaskPreCompletionListener(listener)
       this
     }
 
-    override private[spark] def addPostStatusUpdateListener(listener: PostStatusUpdateListener): TaskContext = {
+    override private[spark] def addPostStatusUpdateListener(
+        listener: PostStatusUpdateListener
+    ): TaskContext = {
       task.addPostStatusUpdateListener(listener)
       this
     }
 
-    override private[spark] def invokePostStatusUpdateListeners(): Unit = task.invokePostStatusUpdateListeners()
+    override private[spark] def invokePostStatusUpdateListeners(): Unit =
+      task.invokePostStatusUpdateListeners()
     override def cpuAmount(): BigDecimal = task.cpuAmount()
   }
 }

@@ -3,8 +3,8 @@ package org.apache.spark.sql.pillarbox
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, TransformWithStateInPandas}
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
 import org.apache.spark.sql.execution.streaming
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 
@@ -60,5 +60,6 @@ object Spark41 {
   def reportCommit(coordinator: StateStoreCoordinatorRef, id: StateStoreProviderId, version: Long): Unit = ()
 
   /** Spark does not watch for late snapshots. */
-  def reportSnapshot(coordinator: StateStoreCoordinatorRef, id: StateStoreProviderId, version: Long): Unit = ()
+  def reportSnapshot(coordinator: StateStoreCoordinatorRef, id: StateStoreProviderId, version: Long): Unit =
+    ()
 }

@@ -8,8 +8,8 @@ import org.apache.spark.api.python.PythonException
 /**
  * An error that PySpark raises as `PythonException` with its message alone, without the JVM's stack.
  *
- * Spark passes such an error from the task to the caller as it is only if it carries an error condition. PySpark
- * looks for a cause that came by one of Spark's own Python nodes.
+ * Spark passes such an error from the task to the caller as it is only if it carries an error condition.
+ * PySpark looks for a cause that came by one of Spark's own Python nodes.
  */
 abstract class UserException(condition: String, message: String, cause: Throwable)
     extends PythonException(message, UserException.ofSparkNode(message, cause))

@@ -7,11 +7,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SQLExecution
-import org.apache.spark.sql.pillarbox.Spark41.{
-  IncrementalExecution,
-  MicroBatchExecution,
-  StreamExecution
-}
+import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchExecution, StreamExecution}
 
 /**
  * A micro-batch of a streaming query.

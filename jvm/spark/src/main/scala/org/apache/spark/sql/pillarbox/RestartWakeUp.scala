@@ -140,7 +140,8 @@ object RestartWakeUp {
       catch {
         case NonFatal(e) =>
           RestartWakeUp.log.warn(
-            s"Query ${query.id} begins with a micro-batch without input: what its checkpoint waits for is unknown",
+            s"Query ${query.id} begins with a micro-batch without input: " +
+              "what its checkpoint waits for is unknown",
             e
           )
           (_, _) => true

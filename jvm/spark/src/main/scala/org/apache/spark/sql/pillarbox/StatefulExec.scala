@@ -5,9 +5,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.physical.Distribution
 import org.apache.spark.sql.catalyst.rules.{RuleId, UnknownRuleId}
 import org.apache.spark.sql.catalyst.trees.TreePatternBits
-import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.CollectionAccumulator
 
