@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ import pillarbox as pb
 SCHEMA = "k string, v bigint, t timestamp"
 FILES = 2
 ROWS = 40
+START = 1_767_225_600
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -83,6 +85,7 @@ def add_files(folder: Path, step: int) -> None:
             rows.append(json.dumps({"k": f"key {i * 7 % 11}", "v": i, "t": at}))
         hidden = folder / f".{number:04d}"
         hidden.write_text("\n".join(rows) + "\n")
+        os.utime(hidden, (START + number, START + number))  # the order in which Spark takes them
         hidden.rename(folder / f"{number:04d}.json")
 
 
