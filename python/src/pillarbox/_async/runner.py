@@ -102,12 +102,12 @@ class CallRunner:
         """The next calls of these elements are known by these names, and not by their place."""
         self._names.update(zip(ids, names, strict=True))
 
-    def _names_of(self, ids: Iterable[int]) -> tuple[str, ...] | None:
-        return tuple(map(self._names.pop, ids)) if self._names else None
+    def _names_of(self, ids: Iterable[int]) -> tuple[str, ...]:
+        return tuple(map(self._names.pop, ids))
 
     def call(self, element_id: int, attempt: int, row: Any) -> None:
         """Starts one attempt for one element. A row that could not be read fails at once."""
-        names = self._names_of((element_id,))
+        names = self._names_of((element_id,)) if self._names else None
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
             return
@@ -117,7 +117,7 @@ class CallRunner:
 
     def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
         """Starts one call of the batch form for those of ``rows`` that could be read."""
-        names = self._names_of(ids)
+        names = self._names_of(ids) if self._names else None
         if any(type(row) is Unreadable for row in rows):
             if names is not None:
                 known = zip(names, rows, strict=True)
