@@ -19,7 +19,7 @@ _MARK = "ANSWER "
 
 _APP = """
 import asyncio, json, os, signal, sys
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as F
 import pillarbox as pb
 
 def build(settings):

@@ -55,7 +55,7 @@ class _Start:
 
     def run(self) -> SparkSession:
         remote = _remote(self._builder)
-        if remote is not None and not remote.startswith("local"):
+        if remote is not None and remote.startswith("sc://"):
             _LOG.info("pb.configure: the Spark Connect server %s has its jars already", remote)
             return self._get_or_create()
         from .door import classic
@@ -109,7 +109,7 @@ class _Start:
             _add_to_option(self._builder, jar)
         if remote is not None and "SPARK_LOCAL_REMOTE" not in os.environ:  # its server will start
             settings = self._plugins(SubmitArguments(self._builder._options))
-            self._builder.config(map=settings)
+            self._builder.config(SETTING, settings[SETTING])
 
 
 def _remote(builder: SparkSession.Builder) -> str | None:
