@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,7 +116,11 @@ def run_client(app: Callable[..., Any], *arguments: Any, limit_s: float = 180) -
     """What ``app(*arguments)`` returns in a process that has ``pyspark-client`` alone."""
     python = str(environments() / "client/bin/python")
     env = {**environment(SOURCES), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-    return answer_of([python, "-c", app_text(app, *arguments)], env, limit_s)
+    # pyspark-client takes a main module without a file for a doctest.
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(app_text(app, *arguments))
+        file.flush()
+        return answer_of([python, file.name], env, limit_s)
 
 
 def _answers(port: int) -> bool:

@@ -170,6 +170,7 @@ async def unused(row: Any) -> int:
     return 0
 
 
+@pytest.mark.classic
 def test_a_worker_of_another_python_version_is_told_with_both(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 import pillarbox as pb
-from spark_support import CallLog, Latch, by_value, collect_within, threads_are_gone
+from spark_support import CallLog, Latch, by_value, collect_within, explained, threads_are_gone
 
 by_value(__name__)
 
@@ -184,7 +184,7 @@ def test_no_shuffle_is_added_for_a_group_by_the_key_of_the_input(
     spark: SparkSession,
 ) -> None:
     plan = doubled(spark.range(10).repartition("id")).groupBy("id").count()
-    text = plan._jdf.queryExecution().executedPlan().toString()
+    text = explained(plan)
     assert text.count("Exchange") == 1
 
 
@@ -194,7 +194,7 @@ def test_the_python_engine_takes_an_exchange_more_as_engines_say(spark: SparkSes
         .repartition("id")
         .transform(pb.async_io, double, returns="twice long", engine="python")
     )
-    text = whole.groupBy("id").count()._jdf.queryExecution().executedPlan().toString()
+    text = explained(whole.groupBy("id").count())
     assert text.count("Exchange") == 2
 
 
@@ -257,7 +257,7 @@ def test_columns_that_nobody_needs_are_not_read(spark: SparkSession, tmp_path: P
         pb.async_io, names, returns="seen string", engine="jvm", inputs=["used"]
     )
     assert {row.seen for row in enriched.collect()} == {"used"}
-    scan = enriched.select("id", "seen")._jdf.queryExecution().executedPlan().toString()
+    scan = explained(enriched.select("id", "seen"))
     assert "unused" not in scan
 
 

@@ -90,10 +90,10 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
         def open(self, ctx):
             self.n = ctx.value_state("n", "bigint")
 
-        def process(self, batch, ctx):
-            import pyarrow as pa
-
-            return pa.table({"k": batch.column("k"), "n": batch.column("v")})
+        def process(self, batch, state, ctx):
+            counts = pb.columns.running_count(state.index, state["n"])
+            state["n"] = pb.columns.group_last(counts, state.index, state["n"])
+            return {"k": batch["k"], "n": counts}
 
     class Slow(pb.AsyncKeyedProcessFunction):
         def open(self, ctx):
@@ -152,7 +152,7 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     metered.collect()
     told = {}
     for node in metered.executionInfo.metrics._metrics:
-        told.update({name: value.value for name, value in node.metrics.items()})
+        told.update({metric.name: metric.value for metric in node.metrics})
     answers["metrics"] = told
     options = {"returns": "x long", "call_key": "no", "share_calls": True}
     answers["refused"] = failure(lambda: pb.async_io(rows, fails, **options))
@@ -186,13 +186,9 @@ def test_client_and_workers_have_no_more_than_they_need(answers: Any) -> None:
     assert "pillarbox-spark_" in workers[2]
 
 
-@pytest.mark.parametrize("form", ["row", "async", "scan"])
+@pytest.mark.parametrize("form", ["row", "column", "async", "scan"])
 def test_each_form_keeps_its_state(answers: Any, form: str) -> None:
     assert answers[form] == COUNTS
-
-
-def test_the_column_form(answers: Any) -> None:
-    assert answers["column"] == [[0, 39], [1, 37], [2, 38]]
 
 
 def test_side_outputs_and_initial_state(answers: Any) -> None:
@@ -315,7 +311,7 @@ def test_an_interrupt_ends_the_job_and_cancels_its_calls(server: Server, tmp_pat
     (told,), took, cancelled, left = run_client(
         interrupted, server.address, str(tmp_path / "calls")
     )
-    assert "CANCELLED" in told.upper()
+    assert "OPERATION_CANCELED" in told
     assert took < 10
     assert (cancelled, left) == (4, 3)
 
@@ -335,6 +331,9 @@ def stream(address, folder, last):  # type: ignore[no-untyped-def]
             self.n.update(n)
             ctx.timers.register_event_time(1_000_000_000)
             yield {"k": ctx.key, "n": n}
+
+        def on_timer(self, timestamp, ctx):
+            return None
 
     def outcome(row):
         return row.n * 10
@@ -381,13 +380,13 @@ def test_a_stream_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
         assert answer["state"] == [[k, most] for k in range(3)]
         assert answer["timers"] == 3
         assert answer["rows"] == [3]
-        assert "numRegisteredTimers" in answer["metrics"]
+        assert "numEventTimersFired" in answer["metrics"]
 
 
 def greeted(address, parameters=""):  # type: ignore[no-untyped-def]
     def refusal(action):
         try:
-            return action()
+            return [row.x for row in action().collect()]
         except Exception as problem:
             return [type(problem).__name__, str(problem)]
 
@@ -405,9 +404,7 @@ def greeted(address, parameters=""):  # type: ignore[no-untyped-def]
             return None
 
     answers = {
-        "auto": refusal(
-            lambda: [r.x for r in pb.async_io(rows, lambda row: row.id, returns="x long").collect()]
-        ),
+        "auto": refusal(lambda: pb.async_io(rows, lambda row: row.id, returns="x long")),
         "jvm": refusal(
             lambda: pb.async_io(rows, lambda row: row.id, returns="x long", engine="jvm")
         ),
@@ -440,7 +437,7 @@ def test_a_client_is_let_in_by_its_token(tmp_path: Path) -> None:
     with connect_server(tmp_path / "server", settings=settings) as server:
         address = server.address.replace("127.0.0.1", "localhost")
         answers = run_client(greeted, address, "/;token=sesame")
-        with pytest.raises(AssertionError, match=r"(?i)authentication token|UNAUTHENTICATED"):
-            run_client(greeted, address, "/;token=open")
+        refused = run_client(greeted, address, "/;token=open")
     assert answers["auto"] == [0, 1, 2]
-    assert 'takes "jvm"' not in answers["jvm"]
+    assert answers["jvm"] == [0, 1, 2]
+    assert "token" in refused["jvm"][1]

@@ -15,6 +15,7 @@ import pillarbox as pb
 from spark_support import by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
+pytestmark = pytest.mark.classic
 
 
 class Memory:
