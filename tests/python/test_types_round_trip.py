@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 import pillarbox as pb
-from spark_support import by_value
+from spark_support import by_value, is_connect
 
 by_value(__name__)
 
@@ -60,7 +60,8 @@ async def echo(row):
 def test_a_value_comes_back_as_it_was_and_null_as_null(spark, engine, ddl, values):
     values = [*values, None]
     schema = t.StructType.fromDDL(f"n long, value {ddl}")
-    df = spark.createDataFrame(list(enumerate(values)), schema, verifySchema=False).coalesce(1)
+    unchecked = {} if is_connect(spark) else {"verifySchema": False}
+    df = spark.createDataFrame(list(enumerate(values)), schema, **unchecked).coalesce(1)
     returns = t.StructType([t.StructField("back", schema["value"].dataType)])
     out = df.transform(pb.async_io, echo, returns=returns, inputs=["value"], engine=engine)
     assert out.schema["back"].dataType == schema["value"].dataType

@@ -51,5 +51,5 @@ public class Counting extends KeyedProcessFunction<Row, Row, Row> {
 
 def add_counting(spark: SparkSession, folder: Path) -> None:
     """Makes the class ``COUNTING`` known to the executors of the session."""
-    jar = compiled(folder, "counting.jar", {"Counting": SOURCE})
+    jar = compiled(folder, f"counting-{folder.name}.jar", {"Counting": SOURCE})
     add_jar(spark, jar)
