@@ -1,8 +1,9 @@
 """Some steps of queries, on one line of Spark: ``python app.py '<JSON>'``.
 
-Settings: ``folder`` (a folder in it for each query, with its input, checkpoint and output), ``steps``, ``last``
-(the number of the last step of all), ``cases`` and ``jars``. A query that has made its last step leaves its
-outcome in the file ``outcome.json``, one that failed the reason in ``failure``, and is left alone then.
+Settings: ``folder`` (a folder in it for each query, with its input, checkpoint and output),
+``steps``, ``last`` (the number of the last step of all), ``cases`` and ``jars``. A query that has
+made its last step leaves its outcome in the file ``outcome.json``, one that failed the reason in
+``failure``, and is left alone then.
 """
 
 from __future__ import annotations

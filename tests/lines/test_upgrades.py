@@ -29,6 +29,7 @@ CASES = [
     Case("jvm", "heap", "1"),
     Case("carry", "", "1"),
     Case("carry", "", "2"),
+    Case("journal"),
 ]
 WAYS = {"up": SUPPORTED, "down": tuple(reversed(SUPPORTED))}
 Runs = Callable[[Sequence[str]], Path]

@@ -21,6 +21,7 @@ import pillarbox as pb
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 SCHEMA = "k string, v bigint, t timestamp"
+STEPS = 4  # of each query
 FILES = 2  # of a step; each is a micro-batch
 ROWS = 40
 START = 1_767_225_600
@@ -38,14 +39,15 @@ STATES = {
     "scan": ("scan",),
     "jvm": ("count", "rows"),
     "carry": (),
+    "journal": (),
 }
 COUNTING = "pillarbox.tests.Counting"  # of keyed/java_functions.py
 
 
 class Case(NamedTuple):
     what: str
-    backend: str  # nothing for calls
-    format: str  # Spark's, of checkpoints of state
+    backend: str = ""  # of keyed functions and scans
+    format: str = ""  # Spark's, of checkpoints of state
 
     def __str__(self) -> str:
         return "-".join(part for part in self if part)
@@ -123,21 +125,41 @@ def add_files(folder: Path, step: int) -> None:
         hidden.rename(folder / f"{number:04d}.json")
 
 
+def ask_again(spark: SparkSession, folder: Path, step: int) -> None:
+    """Calls that the journal answers, except in the first step."""
+
+    async def ask(row: Any) -> str:
+        return f"{row.id} was asked in step {step}"
+
+    rows = spark.range(ROWS).transform(
+        pb.async_io,
+        ask,
+        returns="told string",
+        name="asked",
+        journal=folder / "checkpoint",
+        call_key="id",
+    )
+    save(folder, step, rows)
+
+
+def save(folder: Path, number: int, rows: DataFrame) -> None:
+    (folder / "out").mkdir(exist_ok=True)
+    found = [json.dumps(row.asDict(recursive=True), default=str) for row in rows.collect()]
+    (folder / "out" / f"{number:04d}").write_text("".join(f"{one}\n" for one in found))
+
+
 def run_step(spark: SparkSession, folder: Path, case: Case, step: int, is_last: bool) -> None:
     """Adds files, and processes them in a run of the query; its rows go to files in ``out``."""
+    if case.what == "journal":
+        ask_again(spark, folder, step)
+        return
     add_files(folder / "in", step)
     spark.conf.set(FORMAT, case.format)
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     rows = reader.json(str(folder / "in")).withWatermark("t", "2 seconds")
-    (folder / "out").mkdir(exist_ok=True)
-
-    def write(batch: DataFrame, number: int) -> None:
-        found = [json.dumps(row.asDict(recursive=True), default=str) for row in batch.collect()]
-        (folder / "out" / f"{number:04d}").write_text("".join(f"{one}\n" for one in found))
-
     query = (
         QUERIES[case.what](rows, case.backend)
-        .writeStream.foreachBatch(write)
+        .writeStream.foreachBatch(lambda batch, number: save(folder, number, batch))
         .option("checkpointLocation", str(folder / "checkpoint"))
         .start()
     )
