@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from environments import python_of
 from java_jars import compiled
 from keyed.java_functions import SOURCE
 from pillarbox._base.lines import SUPPORTED, installed
 from stored_queries import Case
 
-ROOT = Path(__file__).resolve().parents[2]
 APP = Path(__file__).with_name("app.py")
 CASES = [
     *(Case("keyed", backend, form) for backend in ("rocksdb", "heap") for form in "12"),
@@ -33,12 +32,6 @@ CASES = [
 ]
 WAYS = {"up": SUPPORTED, "down": tuple(reversed(SUPPORTED))}
 Runs = Callable[[Sequence[str]], Path]
-
-
-def python_of(line: str) -> str:
-    if line == installed():
-        return sys.executable
-    return str(ROOT / ".build" / "lines" / line / "bin" / "python")
 
 
 def run(line: str, steps: Sequence[int], last: int, folder: Path, jars: Path) -> None:
