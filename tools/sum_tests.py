@@ -1,4 +1,4 @@
-"""Sums the suites of `tools/run-tests`; exits non-zero if anything failed or a suite ran nothing."""
+"""Sums the suites of `tools/run-tests`; exits non-zero if one failed or ran nothing."""
 
 import sys
 from pathlib import Path
