@@ -11,6 +11,9 @@ JAR := target/pillarbox-spark_$(LINE)-$(VERSION).jar
 JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties) \
   $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
 
+# What `make test` runs, see tools/run-tests.
+SUITES := main
+
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
@@ -24,7 +27,7 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_rotation
 
 test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
-	@tools/run-tests
+	@tools/run-tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
 	tools/sbt test spark/mimaReportBinaryIssues
@@ -32,9 +35,8 @@ test-jvm: tools ## the tests of the JVM library, and that its public types stay 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-all: test ## `make test`, and what depends on Spark on each of its other lines
-	@for line in $(filter-out $(LINE),$(LINES)); do tools/test-line $$line || exit 1; done
-	tools/test-upgrades
+test-all: ## `make test`, and what depends on Spark on all its lines, from line to line, and on other Pythons (an hour)
+	@$(MAKE) --no-print-directory test SUITES="main lines upgrades pythons"
 
 check: lint types test ## format, lint, types and tests
 

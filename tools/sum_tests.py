@@ -1,4 +1,4 @@
-"""Sums JUnit XML of sbt and pytest; exits non-zero if anything failed or nothing ran."""
+"""Sums the suites of `tools/run-tests`; exits non-zero if one failed or ran nothing."""
 
 import sys
 from pathlib import Path
@@ -16,16 +16,26 @@ def count(reports: list[Path]) -> tuple[int, int]:
     return passed, failed
 
 
+def suite(code: Path) -> tuple[int, int]:
+    """A suite that failed without a failed test (it did not compile, say), or in which nothing
+    passed, counts as one failure."""
+    if code.stem == "jvm":
+        reports = sorted(Path("jvm").glob("*/target/test-reports/*.xml"))
+    else:
+        reports = [path for path in [code.with_suffix(".xml")] if path.exists()]
+    passed, failed = count(reports)
+    is_bad = code.read_text().strip() != "0" or passed == 0
+    return passed, failed if failed or not is_bad else 1
+
+
 def main() -> int:
-    python_report, jvm_code, python_code = sys.argv[1:]
-    runs = [
-        (*count(sorted(Path("jvm").glob("*/target/test-reports/*.xml"))), jvm_code),
-        (*count([path for path in [Path(python_report)] if path.exists()]), python_code),
-    ]
-    # A runner that failed without a failed test (it did not compile, say) counts as one failure.
-    failed = sum(bad if bad or code == "0" else 1 for _, bad, code in runs)
-    failed += sum(passed == 0 for passed, _, _ in runs)
-    print(f"{sum(passed for passed, _, _ in runs)} passed, {failed} failed")
+    codes = sorted(Path(sys.argv[1]).glob("*.code"))
+    suites = {code.stem: suite(code) for code in codes}
+    for name, (passed, failed) in suites.items():
+        print(f"{name}: {passed} of {passed + failed}", file=sys.stderr)
+    passed = sum(passed for passed, _ in suites.values())
+    failed = sum(failed for _, failed in suites.values()) + (not suites)
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

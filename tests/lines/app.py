@@ -1,133 +1,55 @@
-"""One step of a query that goes from one line of Spark to the next: ``python app.py '<JSON>'``.
+"""Some steps of queries, on one line of Spark: ``python app.py '<JSON>'``.
 
-Settings: ``folder`` (the query's input, checkpoint and output), ``step``, ``last``, ``what`` (a
-function of `QUERIES`), ``backend``, ``format``. Adds files, processes them, and ends with what the
-query keeps in its checkpoint. Prints nothing but errors.
+Settings: ``folder`` (a folder in it for each query, with its input, checkpoint and output),
+``steps``, ``last`` (the number of the last step of all), ``cases`` and ``jars``. A query that has
+made its last step leaves its outcome in the file ``outcome.json``, one that failed the reason in
+``failure``, and is left alone then.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import sys
-import time
+import traceback
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import pillarbox as pb
 
-SCHEMA = "k string, v bigint, t timestamp"
-FILES = 2
-ROWS = 40
-START = 1_767_225_600
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from stored_queries import SETTINGS, Case, outcome, run_step
 
 
-class Ledger(pb.KeyedProcessFunction):
-    """All kinds of state, TTL in event time, and timers in it."""
-
-    def open(self, ctx: pb.OpenContext) -> None:
-        ttl = pb.StateTtl("30 seconds", time="event")
-        self.count = ctx.value_state("count", "bigint")
-        self.recent = ctx.list_state("recent", "struct<v: bigint, at: timestamp>", ttl=ttl)
-        self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)
-        self.total = ctx.reducing_state("total", "decimal(20,2)", lambda a, b: a + b)
-
-    def process(self, row: Any, ctx: pb.Context) -> Any:
-        self.count.update((self.count.value() or 0) + 1)
-        self.recent.add((row.v, row.t))
-        self.last.put(f"kind {row.v % 3}", row.v)
-        self.total.add(row.v)
-        ctx.timers.register_event_time(ctx.timestamp - ctx.timestamp % 1000 + 7000)
-        yield self.row(ctx, "row")
-
-    def on_timer(self, timestamp: int, ctx: pb.Context) -> Any:
-        yield self.row(ctx, f"timer {timestamp}")
-
-    def row(self, ctx: pb.Context, what: str) -> dict[str, Any]:
-        told = [sorted(one.v for one in self.recent.get()), sorted(self.last.items())]
-        return {"k": ctx.key, "what": what, "n": self.count.value(), "told": json.dumps(told)}
-
-
-async def slow(row: Any) -> str:
-    """Every third call outlives the step that made it, or the micro-batch."""
-    await asyncio.sleep(1.5 if row.v % 3 == 0 else 0.01)
-    return f"{row.k} {row.v}"
-
-
-def keyed(rows: DataFrame, backend: str) -> DataFrame:
-    returns = "k string, what string, n bigint, told string"
-    return pb.process_keyed(
-        rows, Ledger(), by="k", returns=returns, backend=backend, timers=backend
-    )
-
-
-def scan(rows: DataFrame, backend: str) -> DataFrame:
-    return pb.scan(rows, by="k", state={"total": ("0L", "total + v")}, backend=backend)
-
-
-def carry(rows: DataFrame, backend: str) -> DataFrame:
-    return pb.async_io(rows, slow, returns="told string", carry_over=True, slots=2, timeout="60s")
-
-
-QUERIES = {"keyed": keyed, "scan": scan, "carry": carry}
-
-
-def add_files(folder: Path, step: int) -> None:
-    folder.mkdir(exist_ok=True)
-    for number in range(step * FILES, (step + 1) * FILES):
-        rows = []
-        for i in range(number * ROWS, (number + 1) * ROWS):
-            at = f"2026-01-01T00:{i // 60:02d}:{i % 60:02d}Z"
-            rows.append(json.dumps({"k": f"key {i * 7 % 11}", "v": i, "t": at}))
-        hidden = folder / f".{number:04d}"
-        hidden.write_text("\n".join(rows) + "\n")
-        os.utime(hidden, (START + number, START + number))  # the order in which Spark takes them
-        hidden.rename(folder / f"{number:04d}.json")
+def session(jars: str) -> SparkSession:
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    if jars:
+        builder = builder.config("spark.jars", jars)
+    for key, value in {"spark.sql.session.timeZone": "UTC", **SETTINGS}.items():
+        builder = builder.config(key, value)
+    spark = pb.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    folder = Path(settings["folder"])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    options = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.checkpointFormatVersion": settings["format"],
-        "spark.pillarbox.state.snapshotEvery": "2",
-    }
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = pb.configure(builder).getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    add_files(folder / "in", settings["step"])
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    rows = reader.json(str(folder / "in")).withWatermark("t", "2 seconds")
-    (folder / "out").mkdir(exist_ok=True)
-
-    def write(batch: DataFrame, number: int) -> None:
-        found = [json.dumps(row.asDict(), default=str) for row in batch.collect()]
-        (folder / "out" / f"{number:04d}").write_text("".join(f"{one}\n" for one in found))
-
-    query = (
-        QUERIES[settings["what"]](rows, settings["backend"])
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .start()
-    )
-    if settings["what"] == "carry" and not settings["last"]:
-        # Stopped with calls in flight and results that wait.
-        while sum(progress["numInputRows"] > 0 for progress in query.recentProgress) < FILES:
-            if query.exception() is not None:
-                raise query.exception()
-            time.sleep(0.05)
-    else:
-        query.processAllAvailable()
-    query.stop()
+    spark = session(settings["jars"])
+    for step in settings["steps"]:
+        for case in (Case(*parts) for parts in settings["cases"]):
+            folder = Path(settings["folder"]) / str(case)
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / "failure").exists():
+                continue
+            try:
+                is_last = step == settings["last"]
+                run_step(spark, folder, case, step, is_last)
+                if is_last:
+                    found = outcome(spark, folder, case)
+                    (folder / "outcome.json").write_text(json.dumps(found))
+            except Exception:
+                where = f"step {step} on Spark {spark.version}"
+                (folder / "failure").write_text(f"{where}:\n{traceback.format_exc()}")
     spark.stop()
 
 

@@ -47,14 +47,12 @@ LONG = {
 }
 
 
-# What depends on Spark's inner workings: on other lines of Spark than the main one, these run.
-LINES = {
+# What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
+# first of these, and `make test-all` all.
+SMOKE = {
     "test_async_io_spark_calls",
     "test_async_io_spark_ending",
     "test_async_io_spark_streaming",
-    "test_carry_over_spark",
-    "test_checkpoints_spark",
-    "test_configure_spark",
     "test_metrics_spark",
     "test_outputs_spark",
     "test_package",
@@ -66,6 +64,12 @@ LINES = {
     "test_session",
     "test_types_round_trip",
 }
+LINES = SMOKE | {
+    "test_carry_over_spark",
+    "test_checkpoints_spark",
+    "test_configure_spark",
+    "test_stored_checkpoints",
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -75,6 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.stem in LINES:
             item.add_marker(pytest.mark.lines)
+        if item.path.stem in SMOKE:
+            item.add_marker(pytest.mark.smoke)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from local_cluster import free_port
 
+from local_cluster import free_port
 from pillarbox._driver.door.plugin import PLUGIN, SETTING
 from pillarbox._driver.jars import find_jar
 from spark_apps import SOURCES, answer_of, app_text, environment

@@ -20,8 +20,16 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
+from pillarbox._base.lines import installed
 
 LIMIT_S = 30.0
+
+# Of checkpoints: Spark's other manager starts a process for every rename of a local file.
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming."
+    + ("" if installed() == "4.0" else "checkpointing.")
+    + "FileSystemBasedCheckpointFileManager"
+)
 
 
 def by_value(module: str) -> None:
@@ -154,18 +162,25 @@ def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_
         time.sleep(0.02)
 
 
+# The thread that looks after keyed state is one a process, and stays.
+_KEPT = "pillarbox state maintenance"
+# On Spark 4.0 and 4.1 it asks whether tasks were killed, and ends a second after the last one.
+KILL_WATCH = "pillarbox kill watch"
+
+
 def channel_threads(spark: SparkSession) -> list[str]:
     """Our threads in the JVM that belong to a task (the one timer of the JVM is for ever)."""
     jvm: Any = context_of_tests()._jvm
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = [thread.getName() for thread in threads]
-    # The thread that looks after keyed state is one a process, and stays.
-    kept = "pillarbox state maintenance"
-    return [name for name in names if name.startswith("pillarbox ") and name != kept]
+    return [name for name in names if name.startswith("pillarbox ") and name != _KEPT]
 
 
-def threads_are_gone(spark: SparkSession) -> None:
-    eventually(lambda: not channel_threads(spark), f"the end of {channel_threads(spark)}")
+def threads_are_gone(spark: SparkSession, but: str = "") -> None:
+    def left() -> list[str]:
+        return [name for name in channel_threads(spark) if name != but]
+
+    eventually(lambda: not left(), f"the end of {left()}")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 from spark_support import (
+    KILL_WATCH,
     CallLog,
     Latch,
     by_value,
@@ -303,7 +304,7 @@ def test_a_worker_is_given_back_when_the_last_row_is_out_though_the_task_goes_on
     job = threading.Thread(target=rows.mapInArrow(held, rows.schema).collect)
     job.start()
     eventually(lambda: len(log.events("end")) == 20, "all calls to end")
-    threads_are_gone(spark)
+    threads_are_gone(spark, but=KILL_WATCH)
     assert job.is_alive()
     (tmp_path / "checked").touch()
     job.join(30)

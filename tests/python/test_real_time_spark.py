@@ -12,10 +12,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
+from pillarbox._base.lines import installed
 from spark_support import by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
 pytestmark = pytest.mark.classic
+
+
+of_spark_41 = pytest.mark.skipif(installed() == "4.0", reason="Spark 4.1 brought the mode")
 
 
 class Memory:
@@ -51,12 +55,23 @@ class Output:
         return self.file.read_text().split() if self.file.exists() else []
 
 
+def in_real_time(writer: Any) -> Any:
+    """With the trigger, which PySpark has since 4.2."""
+    if installed() != "4.1":
+        return writer.trigger(realTime="5 seconds")
+    jvm: Any = writer._spark._jvm
+    trigger = jvm.org.apache.spark.sql.execution.streaming.RealTimeTrigger.apply("5 seconds")
+    writer._jwrite = writer._jwrite.trigger(trigger)
+    return writer
+
+
 def started(rows: DataFrame, folder: Path) -> tuple[Any, Output]:
     output = Output(folder / "rows")
-    writer = rows.writeStream.foreach(output).outputMode("update").trigger(realTime="5 seconds")
+    writer = in_real_time(rows.writeStream.foreach(output).outputMode("update"))
     return writer.option("checkpointLocation", str(folder / "checkpoint")).start(), output
 
 
+@of_spark_41
 def test_rows_of_a_python_function_come_and_a_stop_leaves_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -73,6 +88,7 @@ def test_rows_of_a_python_function_come_and_a_stop_leaves_nothing(
     threads_are_gone(spark)
 
 
+@of_spark_41
 def test_a_worker_that_is_killed_fails_the_query_and_a_restart_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -102,6 +118,7 @@ def test_a_worker_that_is_killed_fails_the_query_and_a_restart_goes_on(
     assert len(ids) == 7 == len({call_id for _, call_id in ids}), "a row keeps its call's id"
 
 
+@of_spark_41
 def test_a_failing_call_fails_the_query_as_in_any_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -117,6 +134,7 @@ def test_a_failing_call_fails_the_query_as_in_any_stream(
         query.awaitTermination(60)
 
 
+@of_spark_41
 def test_keyed_functions_are_refused_with_our_words(spark: SparkSession, tmp_path: Path) -> None:
     memory = Memory(spark)
 
@@ -133,3 +151,10 @@ def test_keyed_functions_are_refused_with_our_words(spark: SparkSession, tmp_pat
     with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
         query.awaitTermination(60)
     assert output.lines() == []
+
+
+@pytest.mark.skipif(installed() not in ("4.0", "4.1"), reason="Spark 4.2 brought the argument")
+def test_pyspark_itself_refuses_the_trigger_where_it_has_none(spark: SparkSession) -> None:
+    rows = spark.readStream.format("rate").load()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'realTime'"):
+        rows.writeStream.trigger(realTime="5 seconds")

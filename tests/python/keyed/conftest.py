@@ -6,6 +6,8 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from spark_support import FILE_MANAGER
+
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 settings.register_profile("keyed", deadline=None)
@@ -15,7 +17,6 @@ settings.load_profile("keyed")
 @pytest.fixture
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
     """Files of state go by Spark's manager, as they do where the checkpoint isn't local."""
-    package = "org.apache.spark.sql.execution.streaming.checkpointing"
-    spark.conf.set(MANAGER, f"{package}.FileSystemBasedCheckpointFileManager")
+    spark.conf.set(MANAGER, FILE_MANAGER)
     yield spark
     spark.conf.unset(MANAGER)

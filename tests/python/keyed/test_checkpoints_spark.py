@@ -17,21 +17,18 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from spark_support import context_of_tests
+from spark_support import FILE_MANAGER, context_of_tests
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 INPUT = "seq bigint, k string, ts timestamp"
 RETURNS = "k string, what string, n bigint"
-CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing."
 SETTINGS = {
     "spark.pillarbox.state.snapshotEvery": "2",
     # The only one that knows both formats.
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
     "state.RocksDBStateStoreProvider",
-    # The other one starts a process for every rename of a local file.
-    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTING
-    + "FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from keyed.chaos import KINDS, Chaos, write_input
+from spark_support import FILE_MANAGER
 
 FILES = 9
 ROUNDS = int(os.environ.get("PILLARBOX_KILL_ROUNDS", "5"))
@@ -33,9 +34,7 @@ def settings(
             "spark.task.maxFailures": "1000",
             "spark.stage.maxConsecutiveAttempts": "1000",
             "spark.deploy.maxExecutorRetries": "-1",
-            # The other one starts a process for every rename of a local file.
-            "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution."
-            "streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+            "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "50ms",
             "spark.pillarbox.state.snapshotEvery": "3",

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._base.lines import time_type
+from .._base.lines import sql_type
 from ..errors import EXITS, PillarboxError, error, shown
 from .fields import Place, fields_of
 
@@ -191,14 +191,14 @@ def _leaf(data_type: t.DataType) -> Converter:
             return convert
     if isinstance(data_type, t.DecimalType):
         return _decimal(data_type)
-    if isinstance(data_type, (t.VariantType, t.GeographyType, t.GeometryType)):
-        return _internal(data_type)
+    for kind, values in _INTERNAL:
+        if isinstance(data_type, kind):
+            return _internal(data_type, values)
     raise error("UNSUPPORTED_TYPE", column="?", place="returns", data_type=str(data_type))
 
 
-def _internal(data_type: Any) -> Converter:
-    kinds = {t.VariantType: t.VariantVal, t.GeographyType: t.Geography, t.GeometryType: t.Geometry}
-    accepts = _only(kinds[type(data_type)])
+def _internal(data_type: Any, values: type) -> Converter:
+    accepts = _only(values)
 
     def convert(value: Any) -> Any:
         parts = data_type.toInternal(accepts(value))
@@ -208,6 +208,13 @@ def _internal(data_type: Any) -> Converter:
 
     return convert
 
+
+# Types whose values are objects of PySpark's, and travel as structs.
+_INTERNAL: list[tuple[type, type]] = [
+    (t.VariantType, t.VariantVal),
+    (sql_type("GeographyType"), sql_type("Geography")),
+    (sql_type("GeometryType"), sql_type("Geometry")),
+]
 
 _LEAVES: list[tuple[type, Converter]] = [
     (t.StringType, _string),
@@ -223,7 +230,7 @@ _LEAVES: list[tuple[type, Converter]] = [
     (t.TimestampType, _timestamp),
     (t.TimestampNTZType, _timestamp_ntz),
     (t.DayTimeIntervalType, _interval),
-    (time_type(), _time),
+    (sql_type("TimeType"), _time),
     (t.NullType, _only()),
 ]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pyspark.sql import types as t
 
-from .._base.lines import time_type
+from .._base.lines import sql_type
 from ..errors import error, shown
 
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")
@@ -134,8 +134,8 @@ class _Parser:
             return self._string_or(_ATOMIC[word]())
         if word in ("decimal", "dec", "numeric"):
             return t.DecimalType(*(self._numbers() or (10, 0)))
-        if word == "time" and issubclass(time_type(), t.DataType):
-            time: t.DataType = time_type()(*(self._numbers() or (6,)))
+        if word == "time" and issubclass(sql_type("TimeType"), t.DataType):
+            time: t.DataType = sql_type("TimeType")(*(self._numbers() or (6,)))
             return time
         if word in ("char", "character", "varchar"):
             (length,) = self._numbers() or (0,)

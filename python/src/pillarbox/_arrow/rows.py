@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from pyspark.sql.types import NumericType as _NumericType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
-from .._base.lines import time_type
+from .._base.lines import sql_type
 from .._base.names import nearest
 from ..errors import EXITS, error, shown
 
@@ -53,7 +53,7 @@ _AS_ARROW_GIVES_IT = (
     DecimalType,
     TimestampNTZType,
     DayTimeIntervalType,
-    time_type(),
+    sql_type("TimeType"),
 )
 
 

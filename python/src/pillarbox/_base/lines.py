@@ -61,8 +61,9 @@ class _NoType:
     """Stands for a type that this PySpark doesn't have: no column is one."""
 
 
-def time_type() -> Any:
-    """PySpark's ``TimeType``, which is there since Spark 4.1."""
+def sql_type(name: str) -> Any:
+    """The class of that name in ``pyspark.sql.types``. Where this PySpark lacks it, as Spark 4.0
+    lacks ``TimeType`` and ``GeographyType``, one that nothing is an instance of."""
     from pyspark.sql import types
 
-    return getattr(types, "TimeType", _NoType)
+    return getattr(types, name, _NoType)

@@ -19,7 +19,7 @@ from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
 from .._arrow.lists import has_infinity, list_writer
 from .._arrow.results import wrong_shape
-from .._base.lines import time_type
+from .._base.lines import sql_type
 from ..errors import error
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -196,7 +196,7 @@ _SAFE: list[tuple[type[t.DataType], Callable[[pa.DataType], bool]]] = [
     (t.TimestampType, lambda found: pa.types.is_timestamp(found) and found.tz is not None),
     (t.TimestampNTZType, lambda found: pa.types.is_timestamp(found) and found.tz is None),
     (t.DayTimeIntervalType, pa.types.is_duration),
-    (time_type(), pa.types.is_time),
+    (sql_type("TimeType"), pa.types.is_time),
 ]
 
 
