@@ -119,6 +119,12 @@ def is_connect(spark: SparkSession) -> bool:
     return not hasattr(spark, "_jsparkSession")
 
 
+def created(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
+    """A DataFrame whose values nobody checks beforehand (Spark Connect never does)."""
+    unchecked = {} if is_connect(spark) else {"verifySchema": False}
+    return spark.createDataFrame(rows, schema, **unchecked)
+
+
 def context_of_tests() -> Any:
     """The SparkContext of this process."""
     return SparkContext._active_spark_context

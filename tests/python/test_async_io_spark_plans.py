@@ -331,6 +331,7 @@ def test_unordered_does_not_wait_for_a_slow_head(spark: SparkSession, tmp_path: 
     assert answers.index(0) > 100
 
 
+@pytest.mark.classic
 def test_a_view_is_read_from_a_session_that_has_never_used_us(
     spark: SparkSession,
 ) -> None:

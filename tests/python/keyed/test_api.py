@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from pyspark.sql import functions as F
@@ -175,9 +176,9 @@ def test_a_stream_is_sorted_by_the_column_of_its_watermark_only(stream, asked):
     apply(two, timestamp="seen")
 
 
-def test_a_function_that_can_not_be_sent_is_named(df, asked, spark):
+def test_a_function_that_can_not_be_sent_is_named(df, asked):
     fn = CountAndSum()
-    fn.session = spark
+    fn.lock = threading.Lock()
     with pytest.raises(pb.InvalidFunction, match="CountAndSum can't be sent"):
         apply(df, fn)
 

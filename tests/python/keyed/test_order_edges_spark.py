@@ -204,6 +204,7 @@ def glance(batch: DataFrame, number: int) -> list[Any]:
     return batch.collect()
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("build", [counted, scanned])
 def test_a_batch_that_is_only_asked_whether_it_is_empty_is_processed_all_the_same(
     quick: SparkSession, tmp_path: Path, build: Any
