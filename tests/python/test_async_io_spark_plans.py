@@ -166,6 +166,7 @@ def test_shuffles_before_and_after_under_adaptive_execution(
     assert sorted(map(tuple, after.collect())) == [(last, 100) for last in range(0, 20, 2)]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     "partitioned",
     [lambda df: df.repartition(5), lambda df: df.coalesce(1)],
@@ -292,6 +293,7 @@ def test_nested_and_rare_types_pass_through_and_come_back(spark: SparkSession) -
     assert tuple(second[1:]) == (None,) * 16
 
 
+@pytest.mark.classic
 def test_ordered_keeps_the_order_within_a_partition(spark: SparkSession) -> None:
     async def later_is_faster(row: Any) -> int:
         await asyncio.sleep(0.02 - 0.002 * (row.id % 10))
