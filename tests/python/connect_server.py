@@ -67,9 +67,12 @@ def connect_server(
     jar: bool = True,
     plugin: bool = True,
     settings: Mapping[str, str] | None = None,
-    variables: Mapping[str, str] | None = None,
+    home: Path = Path(pyspark.__file__).parent,
 ) -> Iterator[Server]:
-    """Runs until the end of the block, or until it is killed. Its cluster has two executors."""
+    """Runs until the end of the block, or until it is killed. Its cluster has two executors.
+
+    ``home`` is its SPARK_HOME.
+    """
     port = free_port() if port is None else port
     told = {
         "spark.connect.grpc.binding.port": str(port),
@@ -80,7 +83,6 @@ def connect_server(
         **({SETTING: PLUGIN} if plugin else {}),
         **(settings or {}),
     }
-    home = Path(pyspark.__file__).parent
     command = [str(home / "bin/spark-submit"), "--master", "local-cluster[2,1,1024]"]
     command += ["--class", _CLASS, *(["--jars", find_jar()] if jar else [])]
     command += [part for key, value in told.items() for part in ("--conf", f"{key}={value}")]
@@ -91,7 +93,6 @@ def connect_server(
         "SPARK_LOCAL_HOSTNAME": "localhost",
         "SPARK_WORKER_DIR": str(folder / "work"),
         "PYSPARK_PYTHON": str(environments() / "workers/bin/python"),
-        **(variables or {}),
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

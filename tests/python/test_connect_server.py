@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -431,6 +432,32 @@ def test_a_server_that_lacks_something_is_told_what_to_start_with(
     assert answers["auto"] == [0, 1, 2]
     assert 'takes "python"' in answers["said"][0]
     assert "Start the server" in answers["said"][0]
+
+
+def without_pyspark(address):  # type: ignore[no-untyped-def]
+    spark = SparkSession.builder.remote(address).getOrCreate()
+    told = {}
+    for engine in ("auto", "python"):
+        try:
+            pb.async_io(spark.range(3), lambda r: r.id, returns="x long", engine=engine).collect()
+        except Exception as problem:
+            told[engine] = str(pb.failure_of(problem))
+    return told
+
+
+def test_workers_that_have_no_pyspark_at_all_are_told_as_that(tmp_path: Path) -> None:
+    """Not even the one of SPARK_HOME, which is put together without its folder ``python``."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    with connect_server(tmp_path / "server", home=home) as server:
+        told = run_client(without_pyspark, server.address)
+    assert set(told) == {"auto", "python"}
+    for text in told.values():
+        assert text.startswith("[PYSPARK_NOT_ON_WORKERS] The Python of the workers, ")
+        assert str(environments() / "workers/bin/python") in text
 
 
 def test_a_client_is_let_in_by_its_token(tmp_path: Path) -> None:

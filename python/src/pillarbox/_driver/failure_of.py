@@ -29,6 +29,7 @@ _WRAPPERS = re.compile(
     """,
     re.VERBOSE,
 )
+_NO_PYSPARK = re.compile(r"Error from python worker:\s*(\S+): [^\n]*No module named '?pyspark")
 _CRASHED = "Python worker exited unexpectedly (crashed)"
 _MOST_LAYERS = 20
 
@@ -43,8 +44,9 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
 
     What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
     another :class:`PillarboxError`, the same on both engines; see there for its attributes. If a
-    worker of Spark's own was killed, as they run the functions of ``engine="python"``, it is a
-    ``WorkerFailed`` without operator, since Spark doesn't tell whose worker it was. Never raises,
+    worker of Spark's own was killed, as they run the functions of ``engine="python"``, or no worker
+    could start since its Python has no PySpark, it is a ``WorkerFailed`` without operator, since
+    Spark doesn't tell whose worker it was. Never raises,
     and starts no job. ::
 
         try:
@@ -103,6 +105,9 @@ def _found_in(text: str) -> Report | None:
             return report
         if text.startswith(_CRASHED, at):
             return report_of(error_of("PYTHON_WORKER_DIED", pid="unknown", limit="", stderr=""))
+        lacking = _NO_PYSPARK.match(text, at)
+        if lacking is not None:
+            return report_of(error_of("PYSPARK_NOT_ON_WORKERS", python=lacking[1]))
         wrapper = _WRAPPERS.match(text, at)
         if wrapper is None:
             return None
