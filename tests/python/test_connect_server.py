@@ -182,10 +182,10 @@ COUNTS = [[0, 14], [1, 13], [2, 13]]
 def test_client_and_workers_have_no_more_than_they_need(answers: Any) -> None:
     assert answers["client"] == []
     assert answers["workers"]
-    for prefix, pyspark, pillarbox in answers["workers"]:
+    for prefix, spark_at, ours_at in answers["workers"]:
         assert prefix == str(environments() / "workers")
-        assert "pyspark.zip" in pyspark
-        assert "pillarbox-spark_" in pillarbox
+        assert "pyspark.zip" in spark_at
+        assert "pillarbox-spark_" in ours_at
 
 
 @pytest.mark.parametrize("form", ["row", "column", "async", "scan"])
