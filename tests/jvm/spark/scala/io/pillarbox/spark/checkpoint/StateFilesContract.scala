@@ -107,6 +107,9 @@ abstract class StateFilesContract extends AnyFunSuite {
         files.list().filter(StateFiles.unfinished(_).contains(name)).foreach(files.delete)
         assert(Files.list(folder).count() == 0)
       }
+      // Spark names the attempt of a task that writes.
+      val byTask = s".12.delta.${java.util.UUID.randomUUID}.TID17.tmp"
+      Seq(byTask, s".$byTask.crc").foreach(left => assert(StateFiles.unfinished(left).contains("12.delta")))
       Seq("12.delta", ".12.delta.crc", ".12.delta.tmp", ".x.tmp.crc", "12.delta.tmp").foreach { other =>
         assert(StateFiles.unfinished(other).isEmpty, other)
       }
