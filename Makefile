@@ -17,7 +17,7 @@ SUITES := main
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,11 @@ fmt: $(VENV)/.dev ## format everything
 test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
 	tools/sbt kafka/jars
 	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py
+
+test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (twenty minutes)
+	$(PYTHON) -m pip install --quiet -e 'python[stores]'
+	tools/sbt stores/jars
+	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py
 
 jar: $(JAR) ## the thin jar that users install
 

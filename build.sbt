@@ -235,6 +235,40 @@ lazy val kafka = (project in file("jvm/kafka"))
     }
   )
 
+/**
+ * HDFS in one process, and what Spark needs for S3: of `make test-stores`. Of the SDK the parts that the connector uses:
+ * its own bundle of all services takes more than half a gigabyte. Spark brings the libraries that they need.
+ */
+val hadoopVersion = "3.5.0"
+val awsVersion = "2.35.4"
+val Hdfs = config("hdfs").hide
+val S3A = config("s3a").hide
+lazy val stores = (project in file("jvm/stores"))
+  .disablePlugins(MimaPlugin)
+  .settings(
+    publish / skip := true,
+    ivyConfigurations ++= Seq(Hdfs, S3A),
+    libraryDependencies ++= Seq(
+      "org.apache.hadoop" % "hadoop-client-minicluster" % hadoopVersion % Hdfs intransitive (),
+      "org.apache.hadoop" % "hadoop-aws" % hadoopVersion % S3A intransitive (),
+      "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3A intransitive (),
+      "org.wildfly.openssl" % "wildfly-openssl" % "2.2.5.Final" % S3A intransitive (),
+      "org.apache.httpcomponents" % "httpclient" % "4.5.13" % S3A
+    ),
+    libraryDependencies ++= Seq("s3-transfer-manager", "sts", "apache-client", "netty-nio-client").map(part =>
+      ("software.amazon.awssdk" % part % awsVersion % S3A).exclude("org.slf4j", "slf4j-api")
+    ),
+    TaskKey[Unit]("jars") := {
+      val folder = (ThisBuild / baseDirectory).value / "target" / "stores"
+      val found = update.value
+      Seq(Hdfs, S3A).foreach { part =>
+        // Spark has the parts of netty.
+        val jars = found.select(configurationFilter(part.name)).filterNot(_.getName.matches("netty-[a-z-]+4.*"))
+        IO.writeLines(folder / s"${part.name}.txt", jars.map(_.getAbsolutePath))
+      }
+    }
+  )
+
 lazy val versionResource = Def.task {
   val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
   IO.write(target, s"version=${version.value}\nspark=$sparkLine\n")

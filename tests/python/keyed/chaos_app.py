@@ -122,6 +122,7 @@ def carried(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
         capacity=20,
         carry_over=True,
         slots=3,
+        journal=settings.get("journal"),
     )
     if settings["after"] == "rows":
         return answers.select("k", "what", "n", "told")
@@ -161,7 +162,7 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
     folder = settings["folder"]
     rows = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
     writer = processed(rows.json(f"{folder}/in"), settings).writeStream.option(
-        "checkpointLocation", f"{folder}/checkpoint"
+        "checkpointLocation", settings.get("checkpoint", f"{folder}/checkpoint")
     )
     if settings["conf"].get("spark.sql.streaming.stateStore.checkpointFormatVersion") != "2":
         return writer.format("json").start(f"{folder}/out")

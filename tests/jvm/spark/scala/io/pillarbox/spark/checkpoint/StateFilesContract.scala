@@ -17,6 +17,9 @@ abstract class StateFilesContract extends AnyFunSuite {
   /** Nothing is in the folder, not even itself. */
   protected def make(folder: LocalPath): StateFiles
 
+  /** Whether a file that is being written is seen under another name. */
+  protected def showsUnfinished: Boolean = true
+
   private def withFiles(body: (StateFiles, LocalPath) => Unit): Unit = {
     val parent = Files.createTempDirectory("state-files")
     val folder = parent.resolve("with a space").resolve("state")
@@ -97,7 +100,7 @@ abstract class StateFilesContract extends AnyFunSuite {
           out.flush()
           during = files.list()
         }
-        assert(during.flatMap(StateFiles.unfinished) == Seq(name))
+        assert(during.flatMap(StateFiles.unfinished) == (if (showsUnfinished) Seq(name) else Nil))
         files.delete(name)
         // As a process leaves it that dies then, with what Hadoop keeps beside it.
         during.foreach { left =>
@@ -107,6 +110,9 @@ abstract class StateFilesContract extends AnyFunSuite {
         files.list().filter(StateFiles.unfinished(_).contains(name)).foreach(files.delete)
         assert(Files.list(folder).count() == 0)
       }
+      // Spark names the attempt of a task that writes.
+      val byTask = s".12.delta.${java.util.UUID.randomUUID}.TID17.tmp"
+      Seq(byTask, s".$byTask.crc").foreach(left => assert(StateFiles.unfinished(left).contains("12.delta")))
       Seq("12.delta", ".12.delta.crc", ".12.delta.tmp", ".x.tmp.crc", "12.delta.tmp").foreach { other =>
         assert(StateFiles.unfinished(other).isEmpty, other)
       }
@@ -152,6 +158,39 @@ class LocalStateFilesSuite extends StateFilesContract {
     val wrapped = new Configuration
     wrapped.set("fs.file.impl", classOf[FlakyFileSystem].getName)
     assert(StateFiles.in(folder, wrapped).isInstanceOf[ManagedStateFiles])
+  }
+}
+
+class ObjectStateFilesSuite extends StateFilesContract {
+  override protected def showsUnfinished: Boolean = false
+
+  override protected def make(folder: LocalPath): StateFiles = {
+    val conf = new Configuration
+    conf.set("fs.abortable.impl", classOf[AbortableFileSystem].getName)
+    StateFiles.in(new Path("abortable", "", folder.toString), conf)
+  }
+
+  test("it is for stores whose streams can be ended, unless another manager was chosen") {
+    val folder = Files.createTempDirectory("state-files")
+    assert(make(folder).isInstanceOf[ObjectStateFiles])
+    val chosen = ManagedStateFilesSuite.configuration
+    chosen.set("fs.abortable.impl", classOf[AbortableFileSystem].getName)
+    val managed = StateFiles.in(new Path("abortable", "", folder.toString), chosen)
+    assert(managed.isInstanceOf[ManagedStateFiles])
+  }
+
+  test("nothing is seen of a file before it is whole, and another is read until then") {
+    val folder = Files.createTempDirectory("state-files")
+    try {
+      val files = make(folder)
+      files.write("a")(_.write("one".getBytes(UTF_8)))
+      files.write("a") { out =>
+        out.write("and two".getBytes(UTF_8))
+        out.flush()
+        assert(Files.readString(folder.resolve("a")) == "one" && files.list() == Seq("a"))
+      }
+      assert(Files.readString(folder.resolve("a")) == "and two")
+    } finally FileUtils.deleteDirectory(folder.toFile)
   }
 }
 

@@ -6,7 +6,7 @@ import java.nio.file.Files
 
 import scala.util.Random
 
-import io.pillarbox.spark.state.CheckpointPartition
+import io.pillarbox.spark.state.{CheckpointPartition, FileNames}
 import io.pillarbox.state.StateException
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
@@ -60,14 +60,12 @@ class StateFilesSuite extends AnyFunSuite {
     )
   }
 
-  private def withPartition(withIds: Boolean)(body: CheckpointPartition => Unit): Unit =
-    CheckpointPartition.use(withIds, CheckpointPartition.Heap)(body)
+  private def withPartition(names: FileNames)(body: CheckpointPartition => Unit): Unit =
+    CheckpointPartition.use(names, CheckpointPartition.Heap)(body)
 
-  Seq(false, true).foreach { withIds =>
-    val format = if (withIds) "2" else "1"
-
-    test(s"format $format: any version loads from the newest snapshot before it and the deltas after") {
-      withPartition(withIds) { partition =>
+  FileNames.all.foreach { names =>
+    test(s"format $names: any version loads from the newest snapshot before it and the deltas after") {
+      withPartition(names) { partition =>
         var open = partition.loader.load(StateVersion.Empty)
         (1 to 9).foreach { i =>
           open = partition.commit(open, s"id-$i", i % 3L, i.toLong)
@@ -83,17 +81,17 @@ class StateFilesSuite extends AnyFunSuite {
       }
     }
 
-    test(s"format $format: a damaged snapshot is passed over, a damaged delta is an error that names it") {
-      withPartition(withIds) { partition =>
+    test(s"format $names: a damaged snapshot is passed over, a damaged delta is an error that names it") {
+      withPartition(names) { partition =>
         var open = partition.loader.load(StateVersion.Empty)
         (1 to 3).foreach { i =>
           open = partition.commit(open, s"id-$i", 1L, i.toLong)
           if (i == 2) partition.snapshot(open)
         }
-        val snapshot = StateFile(StateFileKind.Snapshot, 2, Option.when(withIds)("id-2"))
+        val snapshot = partition.file(StateFileKind.Snapshot, 2, "id-2")
         partition.damage(snapshot)
         assert(partition.read(partition.load(3, "id-3"), 1L).contains(3L))
-        val delta = StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1"))
+        val delta = partition.file(StateFileKind.Delta, 1, "id-1")
         partition.damage(delta)
         assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(delta.name))
         // Without what the snapshot was made from, its own damage is what to tell.
@@ -104,8 +102,8 @@ class StateFilesSuite extends AnyFunSuite {
       }
     }
 
-    test(s"format $format: clean-up keeps all that retained versions need") {
-      withPartition(withIds) { partition =>
+    test(s"format $names: clean-up keeps all that retained versions need") {
+      withPartition(names) { partition =>
         var open = partition.loader.load(StateVersion.Empty)
         (1 to 10).foreach { i =>
           open = partition.commit(open, s"id-$i", i.toLong, i.toLong)
@@ -122,7 +120,7 @@ class StateFilesSuite extends AnyFunSuite {
   }
 
   test("format 2: attempts that wrote the same version never mix") {
-    withPartition(withIds = true) { partition =>
+    withPartition(FileNames.Ids) { partition =>
       val random = new Random(1)
       // A tree of attempts: every version has two, each built on a random one of the version before.
       val values = scala.collection.mutable.Map("id-0" -> Map.empty[Long, Long])
@@ -161,8 +159,10 @@ class StateFilesSuite extends AnyFunSuite {
     } finally FileUtils.deleteDirectory(local.toFile)
   }
 
-  test("format 1: a delta that was made from another attempt's state than the one that is there is refused") {
-    withPartition(withIds = false) { partition =>
+  test(
+    "format 1 without ids: a delta that was made from another attempt's state than the one that is there is refused"
+  ) {
+    withPartition(FileNames.Plain) { partition =>
       val first = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
       partition.commit(partition.loader.load(StateVersion.Empty), "id-1-replaced", 1L, 99L)
       partition.commit(first, "id-2", 2L, 2L)
@@ -174,8 +174,8 @@ class StateFilesSuite extends AnyFunSuite {
     }
   }
 
-  test("format 1: a snapshot of an attempt whose delta was replaced is not used") {
-    withPartition(withIds = false) { partition =>
+  test("format 1 without ids: a snapshot of an attempt whose delta was replaced is not used") {
+    withPartition(FileNames.Plain) { partition =>
       val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
       val lost = partition.commit(partition.load(1, ""), "id-2-lost", 1L, 99L)
       partition.snapshot(lost)

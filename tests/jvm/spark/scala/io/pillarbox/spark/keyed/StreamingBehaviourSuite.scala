@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.{StateFile, StateFileFormat, StateFileKind, StateFolder}
+import io.pillarbox.spark.checkpoint.{Attempt, StateFileFormat, StateFolder}
 import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTask}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
@@ -213,7 +213,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
 
   Seq("heap", "rocksdb").foreach { backend =>
     test(
-      s"$backend: state that an attempt left open is not used once another attempt's file has replaced its own"
+      s"$backend: state that an attempt left open stays in use, whatever another attempt writes afterwards"
     ) {
       withFolder { folder =>
         val stream = new Stream(folder)
@@ -221,12 +221,12 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         stream.running(result) { query =>
           stream.add(Event("a", 1, 1000))
           query.processAllAvailable()
-          (0 until 2).foreach(partition => replaceAttempt(folder, partition, version = 1))
+          (0 until 2).foreach(partition => addAttempt(folder, partition, version = 1))
           stream.add(Event("a", 2, 1000))
           query.processAllAvailable()
           eventually {
             val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
-            assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 0))
+            assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 2))
           }
         }
         stream.add(Event("a", 3, 1000))
@@ -238,20 +238,21 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
 
   /**
    * What an attempt of another executor does that comes late: writes the same version once more, under its
-   * own id.
+   * own id. It was started later, too: a copy of a task.
    */
-  private def replaceAttempt(folder: Path, partition: Int, version: Long): Unit = {
+  private def addAttempt(folder: Path, partition: Int, version: Long): Unit = {
     val files =
       new StateFolder(new HadoopPath(folder.resolve(s"state/0/$partition").toUri), new Configuration)
-    val file = StateFile(StateFileKind.Delta, version, None)
+    val Seq(file) = files.list().filter(_.version == version)
+    val another = Attempt(1, Long.MaxValue).newId()
     var parts = Seq.empty[Array[Byte]]
     val header = files.read(file) { in =>
       StateFileFormat.read(in, "it")(state => parts :+= state.readAllBytes())(timers =>
         parts :+= timers.readAllBytes()
       )
     }
-    files.write(file) { out =>
-      StateFileFormat.write(out, header.copy(id = "another"))(_.write(parts.head))(_.write(parts.last))
+    files.write(file.copy(id = Some(another))) { out =>
+      StateFileFormat.write(out, header.copy(id = another))(_.write(parts.head))(_.write(parts.last))
     }: Unit
   }
 
@@ -359,7 +360,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       deltas(folder).foreach(file => Files.write(file, Files.readAllBytes(file).dropRight(9)))
       stream.add(Event("a", 2, 1000))
       val error = intercept[Exception](stream.runOnce(process(stream.input, Spec())))
-      assert(causes(error).exists(_.contains("1.delta are damaged")), causes(error).mkString("\n"))
+      assert(
+        causes(error).exists(_.matches("(?s).*/1_r1t\\d+-[0-9a-f-]+\\.delta are damaged.*")),
+        causes(error).mkString("\n")
+      )
     }
   }
 
@@ -414,7 +418,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
   private def deltas(folder: Path): Seq[Path] = {
     val files = Files.walk(folder.resolve("state"))
     try {
-      val found = files.iterator.asScala.filter(_.getFileName.toString.matches("\\d+\\.delta")).toSeq
+      val found = files.iterator.asScala.filter(_.getFileName.toString.matches("\\d+_.+\\.delta")).toSeq
       found.foreach(file => Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc")))
       found
     } finally files.close()

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.state
 
 import java.io.OutputStream
-import java.nio.file.{Files, Path => LocalPath}
+import java.nio.file.{Files, Path => LocalPath, StandardCopyOption}
 
 import scala.jdk.CollectionConverters._
 
@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types.StructType
 
 /** A partition's folder in which versions are committed by hand. Keys and values are longs. */
-final class CheckpointPartition(val local: LocalPath, withIds: Boolean, storage: StateStorage) {
+final class CheckpointPartition(val local: LocalPath, names: FileNames, storage: StateStorage) {
   import CheckpointPartition._
 
   val folder = new StateFolder(new HadoopPath(local.toUri), new Configuration)
@@ -66,22 +66,36 @@ final class CheckpointPartition(val local: LocalPath, withIds: Boolean, storage:
   /** As a stream takes it. */
   def ownSnapshot(open: VersionedState): Unit = {
     val scratch = Files.createTempDirectory("snapshot")
-    try open.tables = SnapshotWriter.take(open, scratch).upload(folder, tables, withIds)
+    try open.tables = SnapshotWriter.take(open, scratch).upload(folder, tables)
     finally FileUtils.deleteDirectory(scratch.toFile)
+    // As earlier releases named it.
+    StateFileKind.full.map(StateFile(_, open.version.number, open.version.id)).foreach { written =>
+      val path = local.resolve(written.name)
+      val named = local.resolve(written.copy(id = names.inName(written.id.get)).name)
+      if (Files.exists(path)) Files.move(path, named, StandardCopyOption.REPLACE_EXISTING)
+    }
   }
 
   def cleanUp(open: VersionedState, oldest: Long): Unit =
-    new StateHistory(folder).deleteBefore(oldest, named(open.version.number, open.version.id.get), tables)
+    new StateHistory(folder).deleteBefore(
+      oldest,
+      StateVersion(open.version.number, names.inName(open.version.id.get)),
+      tables
+    )
 
   def write(kind: StateFileKind, version: Long, id: String, base: Option[String])(
       state: OutputStream => Unit
   )(
       timers: OutputStream => Unit
-  ): Unit = folder.write(StateFile(kind, version, Option.when(withIds)(id)))(
+  ): Unit = folder.write(file(kind, version, id))(
     StateFileFormat.write(_, StateFileFormat.Header(id, base))(state)(timers)
   ): Unit
 
-  def named(version: Long, id: String): StateVersion = StateVersion(version, Option.when(withIds)(id))
+  def file(kind: StateFileKind, version: Long, id: String): StateFile =
+    StateFile(kind, version, names.inName(id))
+
+  /** As Spark asks for it. */
+  def named(version: Long, id: String): StateVersion = StateVersion(version, names.asked(id))
 
   def load(version: Long, id: String): VersionedState = loader.load(named(version, id))
 
@@ -113,6 +127,34 @@ final class CheckpointPartition(val local: LocalPath, withIds: Boolean, storage:
     }
 }
 
+/**
+ * How files of state are named.
+ *
+ * @param hasIds
+ *   whether names have the ids of attempts
+ * @param areKnown
+ *   whether Spark tells whose files count
+ */
+sealed abstract class FileNames(text: String, hasIds: Boolean, areKnown: Boolean) {
+  def inName(id: String): Option[String] = Option.when(hasIds)(id)
+
+  def asked(id: String): Option[String] = Option.when(areKnown)(id)
+
+  override def toString: String = text
+}
+
+object FileNames {
+
+  /** Format 1 as earlier releases wrote it. */
+  case object Plain extends FileNames("1 without ids", hasIds = false, areKnown = false)
+
+  case object Attempts extends FileNames("1", hasIds = true, areKnown = false)
+
+  case object Ids extends FileNames("2", hasIds = true, areKnown = true)
+
+  val all: Seq[FileNames] = Seq(Plain, Attempts, Ids)
+}
+
 object CheckpointPartition {
   private val Memory = 16L << 20
   private val schema = StructType.fromDDL("x bigint")
@@ -126,9 +168,9 @@ object CheckpointPartition {
 
   def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
 
-  def use(withIds: Boolean, storage: StateStorage)(body: CheckpointPartition => Unit): Unit = {
+  def use(names: FileNames, storage: StateStorage)(body: CheckpointPartition => Unit): Unit = {
     val local = Files.createTempDirectory("state-files")
-    try body(new CheckpointPartition(local, withIds, storage))
+    try body(new CheckpointPartition(local, names, storage))
     finally FileUtils.deleteDirectory(local.toFile)
   }
 }

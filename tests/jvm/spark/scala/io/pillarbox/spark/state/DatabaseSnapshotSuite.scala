@@ -30,20 +30,18 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       next
     }
 
-  Seq(false, true).foreach { withIds =>
-    val format = if (withIds) "2" else "1"
-
+  FileNames.all.foreach { names =>
     test(
-      s"format $format: a snapshot only brings the tables that are not there yet, and is enough to load from"
+      s"format $names: a snapshot only brings the tables that are not there yet, and is enough to load from"
     ) {
-      CheckpointPartition.use(withIds, RocksDB) { partition =>
+      CheckpointPartition.use(names, RocksDB) { partition =>
         val open = grow(partition, partition.loader.load(StateVersion.Empty), 2, every = 2)
         val first = partition.tableNames
         assert(first.nonEmpty && first.forall(_.startsWith("2-")))
         grow(partition, open, 4, every = 2).close()
         assert(first.toSet.subsetOf(partition.tableNames.toSet))
         (1 to 4).foreach(i =>
-          partition.folder.delete(StateFile(StateFileKind.Delta, i.toLong, Option.when(withIds)(s"id-$i")))
+          partition.folder.delete(partition.file(StateFileKind.Delta, i.toLong, s"id-$i"))
         )
         val loaded = partition.load(4, "id-4")
         (1 to 4).foreach(i => assert(partition.read(loaded, i.toLong).contains(i.toLong)))
@@ -59,8 +57,8 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       }
     }
 
-    test(s"format $format: clean-up keeps every table that a retained version needs, and no other") {
-      CheckpointPartition.use(withIds, RocksDB) { partition =>
+    test(s"format $names: clean-up keeps every table that a retained version needs, and no other") {
+      CheckpointPartition.use(names, RocksDB) { partition =>
         var open = grow(partition, partition.loader.load(StateVersion.Empty), 4, every = 2)
         // A crash between tables and manifest left this.
         Files.write(partition.local.resolve("tables/3-00.sst"), Array[Byte](1))
@@ -81,10 +79,10 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
     }
 
     test(
-      s"format $format: clean-up deletes what crashes left half written, but for versions that are needed"
+      s"format $names: clean-up deletes what crashes left half written, but for versions that are needed"
     ) {
-      CheckpointPartition.use(withIds, RocksDB) { partition =>
-        val id = if (withIds) "_id" else ""
+      CheckpointPartition.use(names, RocksDB) { partition =>
+        val id = names.inName("id").fold("")("_" + _)
         val left = for {
           (folder, names) <- Seq(
             "" -> Seq(s"%d$id.delta", s"%d$id.database", s"%d$id.snapshot"),
@@ -105,8 +103,8 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       }
     }
 
-    test(s"format $format: a table that is damaged or missing is passed over with its snapshot, or named") {
-      CheckpointPartition.use(withIds, RocksDB) { partition =>
+    test(s"format $names: a table that is damaged or missing is passed over with its snapshot, or named") {
+      CheckpointPartition.use(names, RocksDB) { partition =>
         grow(partition, partition.loader.load(StateVersion.Empty), 3, every = 2).close()
         val table = partition.local.resolve("tables").resolve(partition.tableNames.head)
         val sound = Files.readAllBytes(table)
@@ -117,7 +115,7 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
           assert(partition.timers(loaded) == 3)
           loaded.close()
         }
-        val delta = StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1"))
+        val delta = partition.file(StateFileKind.Delta, 1, "id-1")
         partition.folder.delete(delta)
         val missing = intercept[StateException](partition.load(3, "id-3"))
         assert(
@@ -131,10 +129,10 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       }
     }
 
-    test(s"format $format: a manifest cut anywhere is passed over, or named") {
-      CheckpointPartition.use(withIds, RocksDB) { partition =>
+    test(s"format $names: a manifest cut anywhere is passed over, or named") {
+      CheckpointPartition.use(names, RocksDB) { partition =>
         grow(partition, partition.loader.load(StateVersion.Empty), 3, every = 2).close()
-        val file = StateFile(StateFileKind.Database, 2, Option.when(withIds)("id-2"))
+        val file = partition.file(StateFileKind.Database, 2, "id-2")
         val path = partition.local.resolve(file.name)
         val sound = Files.readAllBytes(path)
         Files.deleteIfExists(path.resolveSibling(s".${file.name}.crc"))
@@ -145,28 +143,26 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
           assert(partition.timers(loaded) == 3)
           loaded.close()
         }
-        partition.folder.delete(StateFile(StateFileKind.Delta, 1, Option.when(withIds)("id-1")))
+        partition.folder.delete(partition.file(StateFileKind.Delta, 1, "id-1"))
         assert(intercept[StateException](partition.load(3, "id-3")).getMessage.contains(file.name))
       }
     }
 
     test(
-      s"format $format: random batches, crashes and backends: every retained version is what a model says"
+      s"format $names: random batches, crashes and backends: every retained version is what a model says"
     ) {
-      (1 to 2).foreach(seed => CheckpointPartition.use(withIds, RocksDB)(new RandomRun(_, seed, 25).run()))
+      (1 to 2).foreach(seed => CheckpointPartition.use(names, RocksDB)(new RandomRun(_, seed, 25).run()))
     }
   }
 
-  Seq(false, true).foreach { withIds =>
-    test(s"many random batches, crashes and backends, ids in names: $withIds", Soak) {
-      (100 to 130).foreach(seed =>
-        CheckpointPartition.use(withIds, RocksDB)(new RandomRun(_, seed, 60).run())
-      )
+  FileNames.all.foreach { names =>
+    test(s"many random batches, crashes and backends, format $names", Soak) {
+      (100 to 130).foreach(seed => CheckpointPartition.use(names, RocksDB)(new RandomRun(_, seed, 60).run()))
     }
   }
 
   test("format 2: the snapshot of an attempt that lost does not take what the winner needs") {
-    CheckpointPartition.use(withIds = true, RocksDB) { partition =>
+    CheckpointPartition.use(FileNames.Ids, RocksDB) { partition =>
       val three = grow(partition, partition.loader.load(StateVersion.Empty), 3, every = 2)
       three.close()
       val loser = partition.commit(partition.load(3, "id-3"), "id-4-lost", 4L, -4L)
@@ -189,7 +185,7 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
         test(
           s"what $from with timers on $fromTimers wrote opens with ${to.state}, timers on ${to.timers}"
         ) {
-          CheckpointPartition.use(withIds = true, storageOf(from, fromTimers)) { partition =>
+          CheckpointPartition.use(FileNames.Ids, storageOf(from, fromTimers)) { partition =>
             grow(partition, partition.loader.load(StateVersion.Empty), 5, every = 4).close()
             val loaded = partition.loaderOf(to).load(partition.named(5, "id-5"))
             (1 to 5).foreach(i => assert(partition.read(loaded, i.toLong).contains(i.toLong)))

@@ -67,6 +67,6 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
   test("state that another attempt left is closed, not handed out") {
     val (partition, _) = opened()
     assert(OpenStates.checkOut(partition, StateVersion(1, Some("second"))).isEmpty)
-    assert(!OpenStates.isIdle(partition))
+    assert(!OpenStates.partitions.contains(partition))
   }
 }

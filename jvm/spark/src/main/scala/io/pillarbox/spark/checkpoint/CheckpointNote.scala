@@ -25,6 +25,8 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
  *   the key columns as they were then; not compared
  * @param isCoarse
  *   whether it is of a release that did not tell the column form from the row form
+ * @param layout
+ *   how files are named; not compared, but a newer one is refused
  */
 private[pillarbox] final case class CheckpointNote(
     operator: String,
@@ -34,7 +36,8 @@ private[pillarbox] final case class CheckpointNote(
     format: Int,
     name: String,
     keys: StructType,
-    isCoarse: Boolean = false
+    isCoarse: Boolean = false,
+    layout: Int = CheckpointNote.PlainLayout
 ) {
 
   /**
@@ -46,10 +49,16 @@ private[pillarbox] final case class CheckpointNote(
   def checkAndWrite(folder: Path, conf: Configuration): Unit = {
     val files = CheckpointNote.filesIn(folder, conf)
     CheckpointNote.find(folder, conf) match {
-      case Some(found) => check(CheckpointNote.pathIn(folder), found)
-      case None => files.write(CheckpointNote.File)(_.write(json.getBytes(UTF_8))): Unit
+      case Some(found) =>
+        check(CheckpointNote.pathIn(folder), found)
+        // From now on earlier releases look for files that are not there: they are to refuse the checkpoint.
+        if (found.layout < layout) copy(name = found.name, keys = found.keys).writeTo(files)
+      case None => writeTo(files)
     }
   }
+
+  private def writeTo(files: StateFiles): Unit =
+    files.write(CheckpointNote.File)(_.write(json.getBytes(UTF_8))): Unit
 
   private def check(path: Path, found: CheckpointNote): Unit = {
     def same(what: String, there: Any, now: Any): Unit =
@@ -62,7 +71,7 @@ private[pillarbox] final case class CheckpointNote(
   }
 
   private def json: String = CheckpointNote.mapper.createObjectNode
-    .put("version", CheckpointNote.Version)
+    .put("version", layout)
     .put("operator", operator)
     .put("keys", keyType)
     .put("time_sorted", timeSorted)
@@ -74,15 +83,20 @@ private[pillarbox] final case class CheckpointNote(
 }
 
 private[pillarbox] object CheckpointNote {
-  private final val Folder = "_pillarbox"
+  private[checkpoint] final val Folder = "_pillarbox"
   private final val File = "operator.json"
-  private final val Version = 1
+
+  /** Names with Spark's ids under checkpoint format 2; without any under format 1, in earlier releases. */
+  private final val PlainLayout = 1
+
+  /** Under format 1: names with ids of attempts. */
+  private final val AttemptLayout = 2
 
   /** Spark's setting of the format. */
   private[spark] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
-  /** @param withIds whether files are named by the attempts that wrote them */
+  /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */
   def of(
       name: String,
       operator: String,
@@ -97,7 +111,8 @@ private[pillarbox] object CheckpointNote {
     partitions,
     formatOf(withIds),
     name,
-    StructType(keys.map(key => StructField(key.name, key.dataType)))
+    StructType(keys.map(key => StructField(key.name, key.dataType))),
+    layout = if (withIds) PlainLayout else AttemptLayout
   )
 
   /** What is written down in an operator's folder of state; None if it is no folder of ours. */
@@ -120,8 +135,8 @@ private[pillarbox] object CheckpointNote {
 
   private def parse(node: JsonNode, folder: Path, conf: Configuration): CheckpointNote = {
     val version = node.path("version").asInt
-    if (version > Version)
-      throw mismatch(pathIn(folder), "format version", version.toString, s"up to $Version")
+    if (version > AttemptLayout)
+      throw mismatch(pathIn(folder), "format version", version.toString, s"up to $AttemptLayout")
     CheckpointNote(
       node.path("operator").asText,
       node.path("keys").asText,
@@ -130,13 +145,14 @@ private[pillarbox] object CheckpointNote {
       if (node.has("format")) node.path("format").asInt else formatIn(folder, conf),
       node.path("name").asText,
       DataType.fromJson(node.path("key_columns").asText).asInstanceOf[StructType],
-      isCoarse = !node.has("format")
+      isCoarse = !node.has("format"),
+      layout = version
     )
   }
 
   /** Of a checkpoint whose note does not tell. */
   private def formatIn(folder: Path, conf: Configuration): Int =
-    formatOf(new StateFolder(new Path(folder, "0"), conf).list().exists(_.id.isDefined))
+    formatOf(new StateFolder(new Path(folder, "0"), conf).list().flatMap(_.id).exists(Attempt.of(_).isEmpty))
 
   private def mismatch(path: Path, what: String, found: String, wanted: String): IllegalStateException = {
     val parameters = Seq("path" -> path, "what" -> what, "found" -> found, "wanted" -> wanted)

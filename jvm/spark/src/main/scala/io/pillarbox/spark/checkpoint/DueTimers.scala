@@ -1,9 +1,5 @@
 package io.pillarbox.spark.checkpoint
 
-import java.util.concurrent.{Callable, Executors}
-
-import scala.jdk.CollectionConverters._
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.pillarbox.QueryState
@@ -15,8 +11,6 @@ import org.apache.spark.sql.pillarbox.QueryState
  * a query.
  */
 private[pillarbox] object DueTimers extends QueryState {
-  private final val Readers = 16
-
   override def isOurs(operator: Path, conf: Configuration): Boolean =
     CheckpointNote.find(operator, conf).isDefined
 
@@ -42,11 +36,9 @@ private[pillarbox] object DueTimers extends QueryState {
       partition <- 0 until note.partitions
     } yield {
       val folder = new StateFolder(new Path(state, s"$operator/$partition"), conf)
-      val read: Callable[DueTimes] =
-        () => dueTimes(folder, StateFile(StateFileKind.Delta, version, ids(operator, partition)))
-      read
+      () => dueTimes(folder, StateVersion(version, ids(operator, partition)))
     }
-    inParallel(reads).foldLeft(DueTimes.Never)(_ min _)
+    InParallel(reads).foldLeft(DueTimes.Never)(_ min _)
   }
 
   private def operators(state: Path, conf: Configuration): Seq[(Long, CheckpointNote)] = {
@@ -60,12 +52,6 @@ private[pillarbox] object DueTimers extends QueryState {
     } yield operator -> note
   }
 
-  private def dueTimes(folder: StateFolder, file: StateFile): DueTimes =
-    folder.read(file)(StateFileFormat.readHeader(_, folder.pathOf(file).toString)).due
-
-  private def inParallel[A](reads: Seq[Callable[A]]): Seq[A] = {
-    val threads = Executors.newFixedThreadPool(math.max(1, math.min(Readers, reads.size)))
-    try threads.invokeAll(reads.asJava).asScala.toSeq.map(_.get())
-    finally threads.shutdownNow(): Unit
-  }
+  private def dueTimes(folder: StateFolder, version: StateVersion): DueTimes =
+    new StateHistory(folder).header(version).due
 }

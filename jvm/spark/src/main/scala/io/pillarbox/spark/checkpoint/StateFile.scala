@@ -1,21 +1,30 @@
 package io.pillarbox.spark.checkpoint
 
-/** What a file of state holds. */
-private[pillarbox] sealed abstract class StateFileKind(val suffix: String, val isFull: Boolean)
+/**
+ * What a file of state holds.
+ *
+ * @param hasBase
+ *   whether its header tells what it goes on from
+ */
+private[pillarbox] sealed abstract class StateFileKind(
+    val suffix: String,
+    val isFull: Boolean,
+    val hasBase: Boolean
+)
 
 private[pillarbox] object StateFileKind {
 
   /** What one micro-batch changed. */
-  case object Delta extends StateFileKind("delta", isFull = false)
+  case object Delta extends StateFileKind("delta", isFull = false, hasBase = true)
 
   /** Everything, in the portable format. */
-  case object Snapshot extends StateFileKind("snapshot", isFull = true)
+  case object Snapshot extends StateFileKind("snapshot", isFull = true, hasBase = false)
 
   /** Everything, as a list of database files that are kept beside it, see [[DatabaseManifest]]. */
-  case object Database extends StateFileKind("database", isFull = true)
+  case object Database extends StateFileKind("database", isFull = true, hasBase = false)
 
   /** What an async operator carries over a micro-batch: results first, then elements in flight. */
-  case object Carried extends StateFileKind("carried", isFull = true)
+  case object Carried extends StateFileKind("carried", isFull = true, hasBase = true)
 
   val all: Seq[StateFileKind] = Seq(Delta, Snapshot, Database, Carried)
 
@@ -24,8 +33,8 @@ private[pillarbox] object StateFileKind {
 }
 
 /**
- * A file of a partition's folder, as its name tells: `12.delta`, or `12_<id>.delta` where ids are in the
- * names.
+ * A file of a partition's folder, as its name tells: `12_<id>.delta`, or `12.delta` as earlier releases named
+ * it under checkpoint format 1.
  *
  * @param version
  *   that the state has with this file

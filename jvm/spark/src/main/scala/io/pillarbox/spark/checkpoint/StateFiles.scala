@@ -15,7 +15,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.local.LocalFs
-import org.apache.hadoop.fs.{FileAlreadyExistsException, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{CommonPathCapabilities, FileAlreadyExistsException, LocalFileSystem, Path}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 
@@ -53,7 +53,8 @@ private[spark] object StateFiles {
    * The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of
    * checksums.
    */
-  private val Unfinished = """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp(?:\.crc)?""".r
+  private val Unfinished =
+    """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.TID\d+)?\.tmp(?:\.crc)?""".r
 
   /**
    * Of a file that is being written, or was when its process died, the name that it would get; None for
@@ -64,9 +65,10 @@ private[spark] object StateFiles {
     case _ => None
   }
 
-  /** With the means of the local file system where the checkpoint is there and nobody chose others. */
+  /** With the means of the file system where the checkpoint is, unless somebody chose others. */
   def in(folder: Path, conf: Configuration): StateFiles =
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
+    else if (isObjectStore(folder, conf)) new ObjectStateFiles(folder, folder.getFileSystem(conf))
     else new ManagedStateFiles(folder, ReplacingFileManager.create(folder, conf))
 
   /**
@@ -75,10 +77,19 @@ private[spark] object StateFiles {
    */
   def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
     def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
-    folder.toUri.getScheme == "file" &&
-    conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null &&
+    folder.toUri.getScheme == "file" && isManagerOfSpark(conf) &&
     is("fs.file.impl", classOf[LocalFileSystem]) && is("fs.AbstractFileSystem.file.impl", classOf[LocalFs])
   }
+
+  /** Whether a file is there when its stream is closed, as a whole, and not at all if the stream is ended. */
+  private def isObjectStore(folder: Path, conf: Configuration): Boolean =
+    isManagerOfSpark(conf) && folder
+      .getFileSystem(conf)
+      .hasPathCapability(folder, CommonPathCapabilities.ABORTABLE_STREAM)
+
+  /** Nobody chose one. */
+  private def isManagerOfSpark(conf: Configuration): Boolean =
+    conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null
 }
 
 /** Any file system that Spark can have checkpoints on. */

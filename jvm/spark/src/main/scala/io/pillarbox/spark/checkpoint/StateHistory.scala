@@ -10,10 +10,12 @@ import io.pillarbox.state.{StateException, StateRestoreException}
 /**
  * Which files lead to a version, and which no version needs any more.
  *
- * A snapshot counts only if it has the id of the delta of its version: one that an attempt took whose delta
- * was then replaced by another attempt's (checkpoint format 1) is of no use.
+ * Each attempt of a task writes files of its own, and each delta tells the id of the one that it goes on
+ * from. Files of checkpoint format 1 that earlier releases wrote have no ids in their names: there a snapshot
+ * counts only if it has the id of the delta of its version, as another attempt may have replaced that.
  */
 private[pillarbox] final class StateHistory(folder: StateFolder) {
+  private type Files = Set[StateFile]
 
   /**
    * The files to read for `version`, in order: at most one snapshot, then deltas.
@@ -26,7 +28,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
     val there = folder.list().toSet -- skipped
     val path = mutable.ArrayDeque.empty[StateFile]
-    var at = version
+    var at = accepted(version, there)
     while (at.number > 0) {
       val delta = deltaOf(at)
       snapshotOf(at, there) match {
@@ -35,7 +37,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
           at = StateVersion.Empty
         case None if there(delta) =>
           path.prepend(delta)
-          at = before(at)
+          at = before(at, there)
         case None => throw missing(version, delta)
       }
     }
@@ -43,11 +45,37 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   }
 
   /**
+   * `version` with the id that its file has in its name.
+   *
+   * Where Spark does not tell it, that is the one that the newest attempt at the next version went on from,
+   * or, before there is any, that of the newest attempt. So a micro-batch that is run again starts from what
+   * it started from before.
+   */
+  def accepted(version: StateVersion): StateVersion =
+    if (version == StateVersion.Empty) version else accepted(version, folder.list().toSet)
+
+  /**
+   * The header of a version's delta.
+   *
+   * @throws StateRestoreException
+   *   if the file is not there or damaged
+   */
+  def header(version: StateVersion): StateFileFormat.Header = {
+    val delta = deltaOf(accepted(version))
+    try header(delta)
+    catch { case _: FileNotFoundException => throw missing(version, delta) }
+  }
+
+  /** The delta of a version, whether or not it is there. */
+  def deltaOf(version: StateVersion): StateFile =
+    StateFile(StateFileKind.Delta, version.number, version.id)
+
+  /**
    * Deletes what no version from `oldest` on needs that led to `current`: all before the snapshot that
    * `oldest` is loaded from. Snapshots of attempts that lost count for nothing here.
    */
   def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
-    pathTo(ancestor(current, oldest)).headOption.filter(_.kind.isFull).foreach { first =>
+    pathTo(ancestor(current, oldest, folder.list().toSet)).headOption.filter(_.kind.isFull).foreach { first =>
       val (old, kept) = folder.list().partition(_.version < first.version)
       old.foreach(folder.delete)
       folder.deleteUnfinished(StateFile.parse(_).exists(_.version < first.version))
@@ -58,27 +86,59 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     }
   }
 
-  /**
-   * The id of the attempt that wrote a version's delta.
-   *
-   * @throws StateRestoreException
-   *   if the file is not there or damaged
-   */
-  def idOf(version: StateVersion): String =
-    try header(deltaOf(version)).id
-    catch { case _: FileNotFoundException => throw missing(version, deltaOf(version)) }
-
   @tailrec
-  private def ancestor(version: StateVersion, number: Long): StateVersion =
+  private def ancestor(version: StateVersion, number: Long, there: Files): StateVersion =
     if (version.number <= number) version
     else if (version.id.isEmpty) StateVersion(number, None)
-    else ancestor(before(version), number)
+    else ancestor(before(version, there), number, there)
 
-  /** The version that a version's delta was made from. */
-  private def before(version: StateVersion): StateVersion =
-    StateVersion(version.number - 1, version.id.flatMap(_ => header(deltaOf(version)).base))
+  private def accepted(version: StateVersion, there: Files): StateVersion =
+    if (version.number == 0) version
+    else
+      version.id match {
+        case Some(id) => named(version.number, id, there)
+        case None =>
+          version.copy(id = baseOfNext(version.number, there).getOrElse(newest(version.number, there)))
+      }
 
-  private def snapshotOf(version: StateVersion, there: Set[StateFile]): Option[StateFile] = {
+  /** By its name, or without one as an earlier release wrote it. */
+  private def named(number: Long, id: String, there: Files): StateVersion = {
+    val ids = idsOf(number, there)
+    StateVersion(number, Option.when(ids.contains(Some(id)) || !ids.contains(None))(id))
+  }
+
+  private def newest(number: Long, there: Files): Option[String] =
+    idsOf(number, there).maxOption(Attempt.oldestFirst).flatten
+
+  /** None where nobody has tried the next version, or nothing can be learnt from it. */
+  private def baseOfNext(number: Long, there: Files): Option[Option[String]] = {
+    val tries = there.filter(file => file.version == number + 1 && file.kind.hasBase)
+    for {
+      file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
+      base <- baseOf(file)
+      found = named(number, base, there).id
+      if idsOf(number, there).contains(found)
+    } yield found
+  }
+
+  private def baseOf(file: StateFile): Option[String] =
+    try header(file).base
+    catch { case _: StateException | _: FileNotFoundException => None }
+
+  private def idsOf(number: Long, there: Files): Set[Option[String]] =
+    there.filter(_.version == number).map(_.id)
+
+  /** The version that a version's delta was made from. Only where attempts differ it is looked up. */
+  private def before(version: StateVersion, there: Files): StateVersion = {
+    val number = version.number - 1
+    val ids = idsOf(number, there)
+    if (number == 0) StateVersion.Empty
+    else if (version.id.isEmpty) StateVersion(number, None)
+    else if (ids.size == 1) StateVersion(number, ids.head)
+    else header(deltaOf(version)).base.fold(StateVersion(number, None))(named(number, _, there))
+  }
+
+  private def snapshotOf(version: StateVersion, there: Files): Option[StateFile] = {
     val delta = deltaOf(version)
     StateFileKind.full
       .map(StateFile(_, version.number, version.id))
@@ -89,9 +149,6 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def isOfOneAttempt(snapshot: StateFile, delta: StateFile): Boolean =
     try header(snapshot).id == header(delta).id
     catch { case _: StateException | _: IOException => true }
-
-  private def deltaOf(version: StateVersion): StateFile =
-    StateFile(StateFileKind.Delta, version.number, version.id)
 
   private def tablesOf(file: StateFile): Seq[String] = {
     val source = folder.pathOf(file).toString

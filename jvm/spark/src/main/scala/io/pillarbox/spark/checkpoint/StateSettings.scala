@@ -1,7 +1,14 @@
 package io.pillarbox.spark.checkpoint
 
+import java.util.UUID
+
+import io.pillarbox.spark.base.PillarboxConf
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pillarbox.{Spark41, SparkAdapter}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -9,8 +16,9 @@ import org.apache.spark.util.SerializableConfiguration
  *
  * @param hadoopConf
  *   for the checkpoint file system
- * @param withIds
- *   whether files are named by the attempt that wrote them (Spark's state-store checkpoint format 2)
+ * @param run
+ *   number of the run of the query, see [[AttemptLedger]]; None where Spark names the attempts (state-store
+ *   checkpoint format 2)
  * @param versionsToRetain
  *   how many versions back the query can be restarted from
  * @param snapshotEvery
@@ -24,7 +32,7 @@ import org.apache.spark.util.SerializableConfiguration
  */
 private[pillarbox] final case class StateSettings(
     hadoopConf: Broadcast[SerializableConfiguration],
-    withIds: Boolean,
+    run: Option[Long],
     versionsToRetain: Int,
     snapshotEvery: Int,
     rocksDBMemory: Long,
@@ -33,6 +41,21 @@ private[pillarbox] final case class StateSettings(
 ) {
   def configuration: Configuration = hadoopConf.value.value
 
-  /** The id as it stands in file names. */
-  def nameId(id: String): Option[String] = Option.when(withIds)(id)
+  /** Of a file that an attempt is about to write. */
+  def newId(task: TaskContext): String =
+    run.fold(UUID.randomUUID().toString)(Attempt(_, task.taskAttemptId()).newId())
+}
+
+private[pillarbox] object StateSettings {
+
+  /** On the driver. */
+  def of(session: SparkSession, conf: SQLConf, run: Option[Long]): StateSettings = StateSettings(
+    SparkAdapter.broadcastHadoopConf(session),
+    run,
+    versionsToRetain = conf.minBatchesToRetain,
+    snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
+    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
+    maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
+    reportCommits = Spark41.reportsCommits(conf)
+  )
 }

@@ -38,7 +38,8 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
   /** The states of a version, as its commit describes them; those of other functions before too. */
   def states(operator: Long, number: Long): Seq[StoredState] = {
     val folder = folderOf(operator, 0)
-    val file = StateFile(StateFileKind.Delta, number, version(operator, 0, number).id)
+    val history = new StateHistory(folder)
+    val file = history.deltaOf(history.accepted(version(operator, 0, number)))
     val source = folder.pathOf(file).toString
     var found = Seq.empty[StoredState]
     folder.read(file) { in =>

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
-import io.pillarbox.spark.checkpoint.StateVersion
+import io.pillarbox.spark.checkpoint.{AttemptIds, StateVersion}
 import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
@@ -10,6 +10,7 @@ import org.apache.spark.sql.pillarbox.StatefulExec
  */
 private[pillarbox] final case class KeyedReport(
     nextTimers: NextTimers,
+    attempts: AttemptIds,
     checkpoints: StatefulExec.CheckpointReport
 ) extends StateReport {
 
@@ -20,6 +21,7 @@ private[pillarbox] final case class KeyedReport(
       state: PartitionState
   ): Unit = {
     nextTimers.add((state.nextTimer(TimeDomain.EVENT_TIME), state.nextTimer(TimeDomain.PROCESSING_TIME)))
+    next.id.foreach(id => attempts.add(partition -> id))
     checkpoints.add(partition, next.number, next.id, base.id)
   }
 }

@@ -2,8 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
 import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask, LeaseLedgers}
-import io.pillarbox.spark.base.PillarboxConf
-import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
@@ -37,6 +36,9 @@ private[pillarbox] final case class CarryOverExec(
 
   /** What the slots have committed in the last micro-batch that this node ran. */
   @transient private lazy val reports = SlotReports.register(sparkContext)
+
+  /** Whose files those are. */
+  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = true)
 
   override def shortName: String = CarryOverExec.ShortName
 
@@ -144,17 +146,19 @@ private[pillarbox] final case class CarryOverExec(
 
   private def task(drain: CarryLedger.Drain): CarryTask = {
     val info = getStateInfo
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
     CarryTask(
       calls,
       spec.maxLagMs,
       eventTime,
       eventTimeWatermarkForLateEvents.getOrElse(0L),
       drain,
-      settings,
+      StateSettings.of(session, conf, versions.run),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
-      partition => StateVersion(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head)),
+      versions.bases,
       metrics,
       reports,
+      attempts,
       checkpointReport
     )
   }
@@ -177,16 +181,6 @@ private[pillarbox] final case class CarryOverExec(
       }
       BindReferences.bindReference(time: Expression, child.output)
     }
-
-  private def settings: StateSettings = StateSettings(
-    SparkAdapter.broadcastHadoopConf(session),
-    withIds = checkpointReport.withIds,
-    versionsToRetain = conf.minBatchesToRetain,
-    snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
-    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
-    maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
-    reportCommits = Spark41.reportsCommits(conf)
-  )
 
   /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.base.PillarboxConf
-import io.pillarbox.spark.checkpoint.{CheckpointNote, DueTimes, StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -13,7 +12,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.Spark41._
-import org.apache.spark.sql.pillarbox.{Spark41, SparkAdapter, StatePartition, StatefulExec}
+import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
 
 /**
  * Runs `node` on a stream: a stateful operator like Spark's own, with state of ours.
@@ -32,6 +31,9 @@ private[pillarbox] final case class KeyedProcessExec(
 
   /** When the next timers are due, over all partitions, as of the last micro-batch that this node ran. */
   @transient private lazy val nextTimers = NextTimers.register(sparkContext)
+
+  /** Whose state counts; of two jobs that run the same micro-batch the last one's is still open. */
+  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = false)
 
   override def shortName: String = KeyedProcessExec.ShortName
 
@@ -91,6 +93,7 @@ private[pillarbox] final case class KeyedProcessExec(
     // Spark's classes make metrics lazily; here is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val task = KeyedTask(
@@ -114,28 +117,20 @@ private[pillarbox] final case class KeyedProcessExec(
       child.execute(),
       initialRows.map(_.rows),
       task,
-      settings,
+      StateSettings.of(session, conf, versions.run),
       watermarkExpressionForLateEvents.filter(_ => task.lateWatermark != Long.MinValue),
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
-      partition => StateVersion(info.storeVersion, info.getStateStoreCkptId(partition).map(_.head)),
-      KeyedReport(nextTimers, checkpointReport),
+      versions.bases,
+      KeyedReport(nextTimers, attempts, checkpointReport),
       StatePartition.locator(session)
     )
   }
 
+  private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
+
   private def watermarkOf(known: Option[Long]): Long =
     known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)
-
-  private def settings: StateSettings = StateSettings(
-    SparkAdapter.broadcastHadoopConf(session),
-    withIds = checkpointReport.withIds,
-    versionsToRetain = conf.minBatchesToRetain,
-    snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
-    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
-    maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
-    reportCommits = Spark41.reportsCommits(conf)
-  )
 
   /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =

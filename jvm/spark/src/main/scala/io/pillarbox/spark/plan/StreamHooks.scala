@@ -3,7 +3,7 @@ package io.pillarbox.spark.plan
 import java.util.UUID
 
 import io.pillarbox.spark.async.carry.{CarriedCalls, CarryErrors, CarryLedger}
-import io.pillarbox.spark.checkpoint.DueTimers
+import io.pillarbox.spark.checkpoint.{AttemptLedger, DueTimers}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -24,7 +24,10 @@ private[plan] object StreamHooks extends QueryHooks {
   override def canWake(plan: LogicalPlan): Boolean =
     hasCarryOver(plan) || plan.exists(_.isInstanceOf[KeyedProcess])
 
-  override def ended(run: UUID): Unit = CarryLedger.close(run.toString)
+  override def ended(run: UUID): Unit = {
+    CarryLedger.close(run.toString)
+    AttemptLedger.close(run.toString)
+  }
 
   override def check(query: StartingQuery): Unit = {
     val carrying = query.plan.collect { case node: AsyncIO if node.spec.carryOver => node }

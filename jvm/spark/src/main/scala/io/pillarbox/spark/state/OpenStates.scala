@@ -32,9 +32,6 @@ private[pillarbox] object OpenStates extends OpenPartitions {
       }
     }
 
-  /** Whether state of `partition` is open and idle, of whatever version; it may change right after. */
-  def isIdle(partition: StatePartition): Boolean = idle.containsKey(partition)
-
   /** Waits until no snapshot is being taken, before the state leaves: an interrupt must not lose it. */
   private def take(partition: StatePartition): Option[VersionedState] =
     Option(idle.get(partition)).flatMap { state =>

@@ -18,10 +18,9 @@ import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 
   /** Writes the snapshot's file; which tables of the database are in the checkpoint then. */
-  def upload(folder: StateFolder, tables: SharedTables, withIds: Boolean): Map[String, SharedFile]
+  def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile]
 
-  protected def file(kind: StateFileKind, withIds: Boolean): StateFile =
-    StateFile(kind, version.number, version.id.filter(_ => withIds))
+  protected def file(kind: StateFileKind): StateFile = StateFile(kind, version.number, version.id)
 }
 
 private[state] object SnapshotWriter {
@@ -62,12 +61,8 @@ private[state] object SnapshotWriter {
 
   private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
 
-    override def upload(
-        folder: StateFolder,
-        tables: SharedTables,
-        withIds: Boolean
-    ): Map[String, SharedFile] = {
-      folder.write(file(StateFileKind.Snapshot, withIds))(Files.copy(local.resolve(Whole), _): Unit): Unit
+    override def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile] = {
+      folder.write(file(StateFileKind.Snapshot))(Files.copy(local.resolve(Whole), _): Unit): Unit
       Map.empty
     }
   }
@@ -80,17 +75,13 @@ private[state] object SnapshotWriter {
       known: Map[String, SharedFile]
   ) extends SnapshotWriter(version) {
 
-    override def upload(
-        folder: StateFolder,
-        tables: SharedTables,
-        withIds: Boolean
-    ): Map[String, SharedFile] = {
+    override def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile] = {
       val (sorted, small) =
         filesOf(local.resolve(Database)).partition(_.getFileName.toString.endsWith(".sst"))
       val shared = sorted.map(table => sharedOf(table, tables))
       val timers = local.resolve(Timers)
       val manifest = DatabaseManifest(!Files.exists(timers), shared, small.map(contentOf))
-      folder.write(file(StateFileKind.Database, withIds)) { out =>
+      folder.write(file(StateFileKind.Database)) { out =>
         StateFileFormat.write(out, header)(manifest.writeTo)(section =>
           if (!manifest.timersInside) Files.copy(timers, section): Unit
         )

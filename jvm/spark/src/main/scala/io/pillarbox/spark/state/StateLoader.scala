@@ -90,8 +90,7 @@ private[pillarbox] final class StateLoader(
         "task left, but " +
         s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. " +
         "Restore the " +
-        "checkpoint from a backup, or start the query with a new one, and with " +
-        s"${CheckpointNote.FormatVersion}=2 if its tasks may run twice at a time, as with speculation"
+        "checkpoint from a backup, or start the query with a new one"
     )
 
     def result: PartitionState = {

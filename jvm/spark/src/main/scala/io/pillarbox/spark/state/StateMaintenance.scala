@@ -86,11 +86,10 @@ private[pillarbox] object StateMaintenance {
   ): Map[String, SharedFile] = {
     val folder = new StateFolder(partition.folder, settings.configuration)
     val tables = new SharedTables(partition.folder, settings.configuration)
-    val shared = writer.upload(folder, tables, settings.withIds)
+    val shared = writer.upload(folder, tables)
     partition.reportSnapshot(writer.version.number)
     val oldest = writer.version.number - settings.versionsToRetain
-    val version = StateVersion(writer.version.number, writer.version.id.filter(_ => settings.withIds))
-    new StateHistory(folder).deleteBefore(oldest, version, tables)
+    new StateHistory(folder).deleteBefore(oldest, writer.version, tables)
     shared
   }
 

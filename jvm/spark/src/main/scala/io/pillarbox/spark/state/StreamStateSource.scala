@@ -1,7 +1,5 @@
 package io.pillarbox.spark.state
 
-import java.util.UUID
-
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
@@ -34,7 +32,7 @@ private[pillarbox] final class StreamStateSource(
 
   override def open(): PartitionState = {
     val start = System.nanoTime
-    val found = OpenStates.checkOut(partition, if (OpenStates.isIdle(partition)) attempted else base)
+    val found = OpenStates.checkOut(partition, base)
     versioned = found.getOrElse(load())
     partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
     StateMaintenance.start(settings.maintenanceMs)
@@ -45,22 +43,14 @@ private[pillarbox] final class StreamStateSource(
     versioned.state
   }
 
-  /**
-   * The base with the id of the attempt whose file it is. Under checkpoint format 1 Spark does not tell, and
-   * another executor's attempt may have taken the place of the one that left its state open here.
-   */
-  private def attempted: StateVersion =
-    if (base.id.isDefined || base == StateVersion.Empty) base
-    else base.copy(id = Some(new StateHistory(folder).idOf(base)))
-
   override def close(): Unit = if (versioned != null && !committed) versioned.close()
 
   override def commit(): Unit = {
     TaskKills.check(taskContext)
     val start = System.nanoTime
-    val id = UUID.randomUUID().toString
+    val id = settings.newId(taskContext)
     val next = StateVersion(base.number + 1, Some(id))
-    val file = StateFile(StateFileKind.Delta, next.number, settings.nameId(id))
+    val file = StateFile(StateFileKind.Delta, next.number, next.id)
     var summary: CommitSummary = null
     val bytes = folder.write(file) { out =>
       StateFileFormat.write(out, header(id)) { section =>

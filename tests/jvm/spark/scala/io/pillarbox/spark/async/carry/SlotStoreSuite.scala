@@ -6,7 +6,7 @@ import java.nio.file.{Files, Path => LocalPath}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.queue.StreamElement
-import io.pillarbox.spark.checkpoint.{StateFolder, StateVersion}
+import io.pillarbox.spark.checkpoint.{Attempt, StateFolder, StateVersion}
 import io.pillarbox.state.StateException
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
@@ -28,15 +28,15 @@ class SlotStoreSuite extends AnyFunSuite {
   private def carried(id: Long, hold: Long = Long.MaxValue): CarriedRow =
     new CarriedRow(unsafe(input, id, UTF8String.fromString(s"row $id")), hold)
 
-  private def withStore(withIds: Boolean)(body: (SlotStore, LocalPath) => Unit): Unit = {
+  private def withStore(body: (SlotStore, LocalPath) => Unit): Unit = {
     val folder = Files.createTempDirectory("slots")
     val format = new SlotStateFormat(input.length, answer.length, UnsafeProjection.create(answer))
     try
-      body(new SlotStore(new StateFolder(new Path(folder.toUri), new Configuration), format, withIds), folder)
+      body(new SlotStore(new StateFolder(new Path(folder.toUri), new Configuration), format), folder)
     finally FileUtils.deleteDirectory(folder.toFile)
   }
 
-  private def write(store: SlotStore, id: String, runId: String, ids: Long*): Boolean =
+  private def write(store: SlotStore, id: String, runId: String, ids: Long*): Unit =
     store.write(StateVersion(1, Some(id)), StateVersion.Empty) { out =>
       val file = new DataOutputStream(out)
       ids.foreach(i => SlotStateFormat.writeRow(file, unsafe(output, i, UTF8String.fromString("r"), i.toInt)))
@@ -62,9 +62,9 @@ class SlotStoreSuite extends AnyFunSuite {
     case other => other.toString
   }
 
-  for (withIds <- Seq(false, true)) test(s"a version is read as it was written, ids in names: $withIds") {
-    withStore(withIds) { (store, _) =>
-      assert(write(store, "a", "run", 1, 2, 3))
+  test("a version is read as it was written") {
+    withStore { (store, _) =>
+      write(store, "a", "run", 1, 2, 3)
       val version = StateVersion(1, Some("a"))
       val results = store.results(version)
       assert(results.map(_.getLong(0)).toSeq == Seq(1, 2, 3))
@@ -75,8 +75,8 @@ class SlotStoreSuite extends AnyFunSuite {
   }
 
   test("what was taken in by a clock that was ahead counts as taken in now") {
-    withStore(withIds = false) { (store, _) =>
-      assert(write(store, "a", "run", 1))
+    withStore { (store, _) =>
+      write(store, "a", "run", 1)
       val state = store.state(StateVersion(1, Some("a")))
       assert(shown(state.notAfter(750)) == Seq("7 row 7 70 700", "8 row 8 750 9+null"))
       assert(shown(state.notAfter(10)) == Seq("7 row 7 70 10", "8 row 8 10 9+null"))
@@ -93,31 +93,36 @@ class SlotStoreSuite extends AnyFunSuite {
   }
 
   test("before the first version there is nothing") {
-    withStore(withIds = false) { (store, _) =>
+    withStore { (store, _) =>
       assert(store.results(StateVersion.Empty).isEmpty && store.state(StateVersion.Empty) == SlotState.Empty)
     }
   }
 
-  test("under format 1 the first attempt of a run wins, and what an earlier run left is replaced") {
-    withStore(withIds = false) { (store, _) =>
-      val version = StateVersion(1, None)
-      assert(write(store, "a", "run 1", 1) && !write(store, "b", "run 1", 2))
-      assert(store.knownOf(version, "run 1").map(_.results).contains(1L))
-      assert(store.results(version).map(_.getLong(0)).toSeq == Seq(1))
-      assert(store.knownOf(version, "run 2").isEmpty)
-      assert(write(store, "c", "run 2", 3))
-      assert(store.results(version).map(_.getLong(0)).toSeq == Seq(3))
+  test("under format 1 the earliest attempt of a run is found, and nothing of other runs") {
+    withStore { (store, _) =>
+      def known(run: Long, runId: String) = store.knownOf(1, Some(run), runId).map { case (id, report) =>
+        id -> report.results
+      }
+      val (early, late) = (Attempt(2, 17).newId(), Attempt(2, 101).newId())
+      write(store, Attempt(1, 500).newId(), "run 1", 1)
+      assert(known(2, "run 2").isEmpty)
+      write(store, late, "run 2", 2)
+      write(store, early, "run 2", 2, 3)
+      assert(known(2, "run 2").contains(early -> 2L))
+      assert(known(2, "another driver's").isEmpty)
+      assert(store.knownOf(1, None, "run 2").isEmpty)
+      assert(store.results(StateVersion(1, Some(late))).map(_.getLong(0)).toSeq == Seq(2))
     }
   }
 
   test("a file that is cut or changed anywhere is never taken for whole") {
-    withStore(withIds = false) { (store, folder) =>
+    withStore { (store, folder) =>
       write(store, "a", "run", 1, 2)
       val file = Files.list(folder).iterator.asScala.find(_.toString.endsWith(".carried")).get
       val whole = Files.readAllBytes(file)
       def isRefused(bytes: Array[Byte]): Boolean = {
         Files.write(file, bytes)
-        val version = StateVersion(1, None)
+        val version = StateVersion(1, Some("a"))
         Seq[() => Unit](() => store.results(version).foreach(_ => ()), () => store.state(version): Unit)
           .forall { read =>
             try {
@@ -137,7 +142,7 @@ class SlotStoreSuite extends AnyFunSuite {
   }
 
   test("a version that is not there is named") {
-    withStore(withIds = false) { (store, _) =>
+    withStore { (store, _) =>
       val error = intercept[StateException](store.results(StateVersion(5, None)))
       assert(error.getMessage.contains("5.carried"))
     }

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.async.carry
 
-import io.pillarbox.spark.checkpoint.StateFolder
-import io.pillarbox.spark.checkpoint.StateVersion
+import io.pillarbox.spark.checkpoint.{StateFolder, StateHistory, StateVersion}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
@@ -27,8 +26,8 @@ private[spark] object CarriedCalls extends QueryState {
         val folder = new StateFolder(new Path(state, s"$operator/$slot"), conf)
         val format =
           new SlotStateFormat(note.input.length, note.answers.length, UnsafeProjection.create(note.answers))
-        val id = ids(operator, slot)
-        val report = new SlotStore(folder, format, id.isDefined).state(StateVersion(version, id)).report
+        val committed = new StateHistory(folder).accepted(StateVersion(version, ids(operator, slot)))
+        val report = new SlotStore(folder, format).state(committed).report
         report.results > 0 || report.inFlight > 0
       }
     }

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.async.carry
 
 import java.io.{DataOutputStream, OutputStream}
-import java.util.UUID
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
@@ -36,8 +35,7 @@ private[carry] final class CarryIterator(
       calls.childSchema.length,
       calls.resultSchema.length,
       UnsafeProjection.create(calls.resultSchema)
-    ),
-    task.settings.withIds
+    )
   )
   private val runId = partition.runId.toString
   private val outputRows = task.metrics("numOutputRows")
@@ -75,7 +73,10 @@ private[carry] final class CarryIterator(
     DriverMessages.announce(OpenSlots.closeRun)
     StateMaintenance.watch(OpenSlots, task.settings.maintenanceMs)
     takeSlot()
-    if (known.isEmpty) known = store.knownOf(next(None), runId).map(Known(None, _))
+    if (known.isEmpty)
+      known = store.knownOf(base.number + 1, task.settings.run, runId).map { case (id, report) =>
+        Known(Some(id), report)
+      }
     results = store.results(base)
   }
 
@@ -103,28 +104,17 @@ private[carry] final class CarryIterator(
 
   private def run(): Unit = {
     val start = System.nanoTime
-    val version = next(Some(UUID.randomUUID().toString))
+    val version = next(Some(task.settings.newId(context)))
     var state: SlotState = null
-    val isNew = translating(store.write(version, base) { out =>
+    translating(store.write(version, base) { out =>
       state = feed(version.number, out)
       state
     })
     task.metrics("allUpdatesTimeMs") += (System.nanoTime - start) / NanosPerMs
     TaskKills.check(context)
-    if (isNew) keep(version, state)
-    else {
-      // Another attempt was quicker, and what it has written counts.
-      closeSlot()
-      val report = store.knownOf(version, runId)
-      tellDriver(version, report.getOrElse(throw overtaken(version)))
-    }
+    keep(version, state)
     store.deleteOld(version, task.settings)
   }
-
-  /** What an executor of an earlier run has written at this moment is gone; another attempt has the place. */
-  private def overtaken(version: StateVersion) = new IllegalStateException(
-    s"Version ${version.number} of ${partition.folder} was written by an earlier run of the query meanwhile"
-  )
 
   private def keep(version: StateVersion, state: SlotState): Unit = {
     tellDriver(version, state.report)
@@ -197,6 +187,7 @@ private[carry] final class CarryIterator(
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
     task.reports.add(slotNumber -> report)
+    version.id.foreach(id => task.attempts.add(slotNumber -> id))
     task.checkpoints.add(slotNumber, version.number, version.id, base.id)
     task.metrics("numTotalStateRows") += report.inFlight + report.results
     task.metrics("numStateStoreInstances") += 1

@@ -22,13 +22,16 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   the columns of rows in flight
  * @param answers
  *   the columns that the operator adds
+ * @param version
+ *   of the note and of what it stands for: a newer one is refused
  */
 private[spark] final case class CarryNote(
     operator: String,
     slots: Int,
     format: Int,
     input: StructType,
-    answers: StructType
+    answers: StructType,
+    version: Int = CarryNote.Version
 ) {
 
   /**
@@ -52,6 +55,7 @@ private[spark] final case class CarryNote(
   }
 
   private def check(found: CarryNote): Unit = {
+    same("format version", math.max(found.version, CarryNote.Version), CarryNote.Version)
     same("slots", found.slots, slots)
     same("spark.sql.streaming.stateStore.checkpointFormatVersion", found.format, format)
     same("the input columns", shape(found.input), shape(input))
@@ -74,7 +78,9 @@ private[spark] final case class CarryNote(
 private[spark] object CarryNote {
   private final val Folder = "_pillarbox"
   private final val File = "async_io.json"
-  private final val Version = 1
+
+  /** 2: under checkpoint format 1 too, files have the ids of attempts in their names. */
+  private final val Version = 2
   private val mapper = new ObjectMapper
 
   /** What is written down in an operator's folder of state; None if it is no operator with carry-over. */
@@ -89,7 +95,8 @@ private[spark] object CarryNote {
           node.path("slots").asInt,
           node.path("format").asInt,
           schema(node.path("input").asText),
-          schema(node.path("answers").asText)
+          schema(node.path("answers").asText),
+          node.path("version").asInt
         )
       )
     }

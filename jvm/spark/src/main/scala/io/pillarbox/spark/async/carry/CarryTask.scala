@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.carry
 
 import io.pillarbox.spark.async.AsyncIOTask
-import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings, StateVersion}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
@@ -29,5 +29,6 @@ private[spark] final case class CarryTask(
     versionOf: Int => StateVersion,
     metrics: Map[String, SQLMetric],
     reports: SlotReports,
+    attempts: AttemptIds,
     checkpoints: StatefulExec.CheckpointReport
 )

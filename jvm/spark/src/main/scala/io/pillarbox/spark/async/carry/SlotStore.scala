@@ -9,12 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * The versions of one slot on the checkpoint file system. Each is one file, and whole: no version needs
- * another one's.
- *
- * Under checkpoint format 1, where attempts write one name, the first attempt of a run wins; what an earlier
- * run of the query left of a version that it did not commit is replaced.
+ * another one's. Each attempt of a task writes a file of its own.
  */
-private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, withIds: Boolean) {
+private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat) {
 
   /** The results of a version, to be closed. */
   def results(version: StateVersion): SlotStore.Results =
@@ -34,40 +31,39 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
   def state(version: StateVersion): SlotState =
     if (version == StateVersion.Empty) SlotState.Empty else read(fileOf(version))
 
-  /** What this run of the query has written of a version already; only format 1 can tell. */
-  def knownOf(version: StateVersion, runId: String): Option[SlotReport] =
-    if (withIds) None
-    else {
-      val file = fileOf(version)
-      if (!folder.list().contains(file)) None
-      else {
-        val state = read(file)
-        if (state.runId == runId) Some(state.report)
-        else {
-          folder.delete(file)
-          None
-        }
-      }
-    }
+  /**
+   * What an attempt of this run of the query has written of a version already, with its id: the earliest
+   * one's.
+   *
+   * @param run
+   *   the run's number; without one there is nothing to find
+   */
+  def knownOf(version: Long, run: Option[Long], runId: String): Option[(String, SlotReport)] = {
+    val mine = for {
+      number <- run.toSeq
+      file <- folder.list().filter(_.version == version)
+      id <- file.id
+      attempt <- Attempt.of(id) if attempt.run == number
+    } yield id
+    mine
+      .map(id => id -> state(StateVersion(version, Some(id))))
+      .filter(_._2.runId == runId)
+      .minByOption { case (id, _) => Option(id) }(Attempt.oldestFirst)
+      .map { case (id, state) => id -> state.report }
+  }
 
   /**
-   * Writes a version; false if another attempt was quicker.
+   * Writes a version.
    *
    * @param content
    *   writes the results to the stream that it is given, and gives the rest
    */
-  def write(version: StateVersion, base: StateVersion)(content: OutputStream => SlotState): Boolean = {
-    def fill(out: OutputStream): Unit = {
+  def write(version: StateVersion, base: StateVersion)(content: OutputStream => SlotState): Unit =
+    folder.write(fileOf(version)) { out =>
       var state: SlotState = null
       val header = StateFileFormat.Header(version.id.get, base.id)
       StateFileFormat.write(out, header)(results => state = content(results))(format.write(_, state))
-    }
-    if (!withIds) folder.writeNew(fileOf(version))(fill)
-    else {
-      folder.write(fileOf(version))(fill)
-      true
-    }
-  }
+    }: Unit
 
   /** In the background, now and then: deletes versions that the query can't be restarted from any more. */
   def deleteOld(current: StateVersion, settings: StateSettings): Unit =
@@ -79,7 +75,7 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
       }
 
   private def fileOf(version: StateVersion): StateFile =
-    StateFile(StateFileKind.Carried, version.number, version.id.filter(_ => withIds))
+    StateFile(StateFileKind.Carried, version.number, version.id)
 
   private def read(file: StateFile): SlotState = {
     val source = folder.pathOf(file).toString

@@ -1,0 +1,40 @@
+package io.pillarbox.spark.checkpoint
+
+import java.util.UUID
+
+/**
+ * Which attempt of a task wrote a file of state, where Spark has no ids for that (checkpoint format 1).
+ *
+ * Of two attempts the one of the later run of the query is the newer, then the one that was started later: an
+ * attempt that nobody waits for any more was started before the one that took its place.
+ *
+ * @param run
+ *   number of the run of the query, see [[AttemptLedger]]
+ * @param task
+ *   Spark's number of the task attempt, which it counts up
+ */
+private[pillarbox] final case class Attempt(run: Long, task: Long) {
+
+  /** One for a file, in its name and in it; no other file ever has it. */
+  def newId(): String = s"r${run}t$task-${UUID.randomUUID()}"
+}
+
+private[pillarbox] object Attempt {
+  private val Id = """r(\d+)t(\d+)-.+""".r
+
+  /** None for ids of checkpoint format 2. */
+  def of(id: String): Option[Attempt] = id match {
+    case Id(run, task) =>
+      for {
+        run <- run.toLongOption
+        task <- task.toLongOption
+      } yield Attempt(run, task)
+    case _ => None
+  }
+
+  /** Ids in names of files: at first none, as files of format 1 had in earlier releases. */
+  val oldestFirst: Ordering[Option[String]] = Ordering.by { id: Option[String] =>
+    val attempt = id.flatMap(of)
+    (attempt.fold(-1L)(_.run), attempt.fold(-1L)(_.task), id.getOrElse(""))
+  }
+}

@@ -1,0 +1,72 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/**
+ * Which attempt's file of each partition counts, for one operator in one run of a query under checkpoint
+ * format 1. On the driver, by the thread of the query.
+ *
+ * Within a run it is the attempt whose task Spark has taken. A run that begins finds out from the files, see
+ * [[StateHistory.accepted]].
+ *
+ * @param operator
+ *   its folder of state
+ */
+private[spark] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
+  private var version = -1L
+  private var taken: AttemptIds = _
+
+  /** Greater than that of each run before; written down. */
+  lazy val run: Long = {
+    val notes = new StateFolder(new Path(operator, CheckpointNote.Folder), conf)
+    val before = notes.listNames().flatMap(AttemptLedger.numberOf)
+    val next = before.maxOption.getOrElse(0L) + 1
+    notes.writeNamed(AttemptLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
+    before.foreach(number => notes.deleteNamed(AttemptLedger.nameOf(number)))
+    next
+  }
+
+  /** The state that a micro-batch starts from. Reads files in the first of a run. */
+  def basesOf(version: Long, partitions: Int): IndexedSeq[StateVersion] = {
+    val known = if (this.version == version) taken.value else Map.empty[Int, String]
+    val unknown = if (version == 0) Nil else (0 until partitions).filterNot(known.contains)
+    val found = unknown.zip(InParallel(unknown.map(partition => () => accepted(partition, version)))).toMap
+    (0 until partitions).map(partition =>
+      found.getOrElse(partition, StateVersion(version, known.get(partition)))
+    )
+  }
+
+  private def accepted(partition: Int, version: Long): StateVersion = {
+    val folder = new StateFolder(new Path(operator, partition.toString), conf)
+    new StateHistory(folder).accepted(StateVersion(version, None))
+  }
+
+  /** A micro-batch is about to write `version`, and its tasks to tell in `ids` who they were. */
+  def begins(version: Long, ids: AttemptIds): Unit = {
+    this.version = version
+    taken = ids
+  }
+}
+
+private[spark] object AttemptLedger {
+  private val Name = """(\d+)\.run""".r
+  private val ledgers = new ConcurrentHashMap[String, AttemptLedger]
+
+  /** The ledger of an operator in a run. */
+  def of(runId: String, operator: Path, conf: Configuration): AttemptLedger =
+    ledgers.computeIfAbsent(s"$runId/$operator", _ => new AttemptLedger(operator, conf, runId))
+
+  /** Forgets a run that has ended. */
+  def close(runId: String): Unit = ledgers.keySet.removeIf(_.startsWith(s"$runId/")): Unit
+
+  private def nameOf(run: Long) = s"$run.run"
+
+  private def numberOf(name: String): Option[Long] = name match {
+    case Name(number) => number.toLongOption
+    case _ => None
+  }
+}

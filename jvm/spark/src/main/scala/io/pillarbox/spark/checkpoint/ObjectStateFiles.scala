@@ -1,0 +1,64 @@
+package io.pillarbox.spark.checkpoint
+
+import java.io.{FileNotFoundException, InputStream, OutputStream}
+
+import org.apache.hadoop.fs.{Abortable, FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
+
+/**
+ * An object store whose streams can be ended without a file: a file is written under its name at once, and is
+ * there, or replaced, when its stream is closed. Spark's own manager copies it from another name, which takes
+ * several requests more and, where there is a file of that name, leaves none for a moment.
+ *
+ * Folders are not made: there are none.
+ */
+private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends StateFiles {
+
+  override def list(): Seq[String] =
+    try fs.listStatus(folder).toSeq.filterNot(_.isDirectory).map(_.getPath.getName)
+    catch { case _: FileNotFoundException => Nil }
+
+  override def exists(name: String): Boolean = fs.exists(path(name))
+
+  override def open(name: String): InputStream = fs.open(path(name))
+
+  override def write(name: String)(content: OutputStream => Unit): Long =
+    write(name, replace = true)(content)
+
+  override def writeNew(name: String)(content: OutputStream => Unit): Boolean =
+    try {
+      write(name, replace = false)(content)
+      true
+    } catch { case _: FileAlreadyExistsException => false }
+
+  private def write(name: String, replace: Boolean)(content: OutputStream => Unit): Long = {
+    val out = create(name, replace)
+    var isOpen = true
+    try {
+      content(out)
+      val size = out.getPos
+      isOpen = false
+      out.close()
+      size
+    } catch {
+      case e: Throwable =>
+        if (isOpen) abort(out, e)
+        throw e
+    }
+  }
+
+  /** Without looking first what is there, if it is to be replaced and the store can do so. */
+  private def create(name: String, replace: Boolean): FSDataOutputStream = {
+    val builder = fs.createFile(path(name)).overwrite(replace).recursive()
+    if (replace) builder.opt("fs.s3a.create.performance", true)
+    builder.build()
+  }
+
+  /** The stream is never closed then, as that would make the file. */
+  private def abort(out: FSDataOutputStream, cause: Throwable): Unit =
+    try (out: Abortable).abort(): Unit
+    catch { case e: Exception => cause.addSuppressed(e) }
+
+  override def delete(name: String): Unit = fs.delete(path(name), false): Unit
+
+  private def path(name: String) = new Path(folder, name)
+}

@@ -1,0 +1,44 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.checkpoint.{AttemptIds, AttemptLedger, StateVersion}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
+
+/**
+ * Which version of each partition a micro-batch starts from.
+ *
+ * @param run
+ *   number of the run of the query; None where Spark names the attempts (state-store checkpoint format 2)
+ * @param bases
+ *   by partition
+ */
+private[plan] final case class PartitionVersions(run: Option[Long], bases: Int => StateVersion)
+
+private[plan] object PartitionVersions {
+
+  /**
+   * On the driver, before a micro-batch runs.
+   *
+   * @param withIds
+   *   whether Spark names the attempts
+   * @param attempts
+   *   where the tasks will tell who they are
+   */
+  def of(
+      info: StatefulOperatorStateInfo,
+      withIds: Boolean,
+      attempts: AttemptIds,
+      conf: Configuration
+  ): PartitionVersions =
+    if (withIds) {
+      val ids = (0 until info.numPartitions).map(info.getStateStoreCkptId(_).map(_.head))
+      PartitionVersions(None, partition => StateVersion(info.storeVersion, ids(partition)))
+    } else {
+      val folder = new Path(info.checkpointLocation, info.operatorId.toString)
+      val ledger = AttemptLedger.of(info.queryRunId.toString, folder, conf)
+      val bases = ledger.basesOf(info.storeVersion, info.numPartitions)
+      ledger.begins(info.storeVersion + 1, attempts)
+      PartitionVersions(Some(ledger.run), bases)
+    }
+}

@@ -1,0 +1,143 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.Files
+
+import io.pillarbox.spark.state.{CheckpointPartition, FileNames, VersionedState}
+import org.apache.commons.io.FileUtils
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Path => HadoopPath}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Under checkpoint format 1: whose files count, where several attempts wrote one version. */
+class AttemptsSuite extends AnyFunSuite {
+
+  private def id(run: Long, task: Long): String = Attempt(run, task).newId()
+
+  private def withPartition(body: CheckpointPartition => Unit): Unit =
+    CheckpointPartition.use(FileNames.Attempts, CheckpointPartition.Heap)(body)
+
+  private def empty(partition: CheckpointPartition): VersionedState =
+    partition.loader.load(StateVersion.Empty)
+
+  private def valueOf(partition: CheckpointPartition, version: Long): Option[Long] =
+    partition.read(partition.load(version, ""), 1L)
+
+  test("ids are in the order of runs, then of tasks; those without come first") {
+    val ids = Seq(None, Some(id(1, 9)), Some(id(1, 10)), Some(id(2, 3)), Some(id(10, 0)))
+    assert(scala.util.Random.shuffle(ids).sorted(Attempt.oldestFirst) == ids)
+    assert(Attempt.of(java.util.UUID.randomUUID.toString).isEmpty)
+    assert(Attempt.of(id(7, 12)).contains(Attempt(7, 12)))
+  }
+
+  test("an attempt that nobody waits for any more, however late it commits, changes nothing") {
+    withPartition { partition =>
+      val (zombie, retry) = (id(1, 4), id(1, 7))
+      val first = partition.commit(empty(partition), retry, 1L, 7L)
+      partition.commit(empty(partition), zombie, 1L, 4L)
+      assert(valueOf(partition, 1).contains(7L))
+      // The next version was made from the retry's: the zombie's comes once more, and changes nothing.
+      partition.commit(first, id(1, 9), 2L, 9L)
+      partition.commit(empty(partition), id(1, 5), 1L, 5L)
+      val loaded = partition.load(2, "")
+      assert(partition.read(loaded, 1L).contains(7L) && partition.read(loaded, 2L).contains(9L))
+    }
+  }
+
+  test("what an executor of an earlier run writes does not count") {
+    withPartition { partition =>
+      partition.commit(empty(partition), id(2, 3), 1L, 23L)
+      partition.commit(empty(partition), id(1, 400), 1L, 1400L)
+      assert(valueOf(partition, 1).contains(23L))
+    }
+  }
+
+  test("a micro-batch that is run again starts from what it started from before") {
+    withPartition { partition =>
+      val accepted = partition.commit(empty(partition), id(1, 1), 1L, 11L)
+      partition.commit(empty(partition), id(1, 2), 1L, 12L)
+      assert(valueOf(partition, 1).contains(12L))
+      partition.commit(accepted, id(1, 3), 2L, 13L)
+      assert(valueOf(partition, 1).contains(11L))
+    }
+  }
+
+  test("a snapshot is of the attempt that took it, whatever others wrote") {
+    withPartition { partition =>
+      val lost = partition.commit(empty(partition), id(1, 1), 1L, 99L)
+      partition.snapshot(lost)
+      partition.commit(empty(partition), id(1, 2), 1L, 2L)
+      assert(valueOf(partition, 1).contains(2L))
+    }
+  }
+
+  test("a checkpoint of an earlier release goes on, and its clean-up deletes the old names too") {
+    CheckpointPartition.use(FileNames.Plain, CheckpointPartition.Heap) { old =>
+      var open = empty(old)
+      (1 to 3).foreach(i => open = old.commit(open, s"id-$i", i.toLong, i.toLong))
+      val now = new CheckpointPartition(old.local, FileNames.Attempts, CheckpointPartition.Heap)
+      assert(now.named(3, "") == StateVersion(3, None))
+      open = now.load(3, "")
+      // Of a micro-batch that the earlier release did not commit.
+      old.commit(old.load(3, ""), "id-4-lost", 4L, -4L)
+      (4 to 8).foreach { i =>
+        open = now.commit(open, id(1, i.toLong), i.toLong, i.toLong)
+        if (i == 6) now.snapshot(open)
+        (1 to i).foreach(key => assert(now.read(now.load(i.toLong, ""), key.toLong).contains(key.toLong)))
+      }
+      now.cleanUp(open, oldest = 7)
+      assert(now.folder.list().map(_.version).toSet == Set(6L, 7L, 8L))
+      assert(now.timers(now.load(8, "")) == 8)
+    }
+  }
+
+  test("an attempt that ran in vain leaves files that clean-up deletes") {
+    withPartition { partition =>
+      var open = empty(partition)
+      (1 to 8).foreach { i =>
+        partition.commit(if (i == 1) empty(partition) else partition.load(i - 1L, ""), id(1, i * 2L), 9L, -1L)
+        open = partition.commit(open, id(1, i * 2L + 1), i.toLong, i.toLong)
+        if (i == 6) partition.snapshot(open)
+      }
+      partition.cleanUp(open, oldest = 7)
+      val left = partition.folder.list()
+      assert(left.map(_.version).min == 6 && left.count(_.version == 6) == 3)
+      assert(partition.timers(partition.load(8, "")) == 8)
+    }
+  }
+
+  private def withLedgers(body: (HadoopPath, Configuration) => Unit): Unit = {
+    val local = Files.createTempDirectory("operator")
+    try body(new HadoopPath(local.toUri), new Configuration)
+    finally FileUtils.deleteDirectory(local.toFile)
+  }
+
+  test("each run of a query has a greater number than those before") {
+    withLedgers { (operator, conf) =>
+      val runs = (1 to 12).map(i => new AttemptLedger(operator, conf, s"run $i").run)
+      assert(runs == (1 to 12))
+      val notes = new StateFolder(new HadoopPath(operator, "_pillarbox"), conf)
+      assert(notes.listNames() == Seq("12.run"))
+      assert(notes.readNamed("12.run")(in => new String(in.readAllBytes(), UTF_8)) == "run 12")
+    }
+  }
+
+  test("a note of the names is written over the one of an earlier release, which then refuses") {
+    withLedgers { (operator, conf) =>
+      def note(withIds: Boolean) = CheckpointNote.of("f", "row", false, Nil, 2, withIds)
+      val old = note(withIds = false).copy(name = "as it began", layout = 1)
+      old.checkAndWrite(operator, conf)
+      assert(CheckpointNote.find(operator, conf).contains(old))
+      note(withIds = false).checkAndWrite(operator, conf)
+      assert(CheckpointNote.find(operator, conf).contains(old.copy(layout = 2)))
+      note(withIds = false).copy(layout = 3).checkAndWrite(operator, conf)
+      val refused = intercept[IllegalStateException](note(withIds = false).checkAndWrite(operator, conf))
+      assert(refused.getMessage.contains("format version") && refused.getMessage.contains("up to 2"))
+    }
+    withLedgers { (operator, conf) =>
+      val note = CheckpointNote.of("f", "row", false, Nil, 2, withIds = true)
+      note.checkAndWrite(operator, conf)
+      assert(CheckpointNote.find(operator, conf).exists(_.layout == 1))
+    }
+  }
+}

@@ -1,0 +1,108 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.file.Path
+import java.util.concurrent.ConcurrentSkipListMap
+
+import scala.jdk.CollectionConverters._
+
+import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.functions.Held
+import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.{DataFrame, Row}
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
+
+/**
+ * Under checkpoint format 1: an attempt that everybody has given up writes its file when the micro-batch was
+ * run again and is committed, on file systems whose rename does not replace a file, or replaces it unasked.
+ */
+class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds))
+
+  private def withHeld(format: String)(body: Path => Unit): Unit = {
+    spark.sparkContext.hadoopConfiguration.set("fs.held.impl", classOf[HeldFileSystem].getName)
+    spark.sparkContext.hadoopConfiguration.set("fs.held.impl.disable.cache", "true")
+    withSettings(
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+      "spark.sql.streaming.stateStore.providerClass" ->
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )(withFolder(body))
+  }
+
+  for {
+    backend <- Seq("heap", "rocksdb")
+    format <- Seq("1", "2")
+    replaces <- Seq(false, true)
+  } test(s"$backend, format $format, rename replaces $replaces: it changes nothing of keyed state") {
+    withHeld(format) { folder =>
+      HeldFileSystem.replaces = replaces
+      val stream = new Stream(folder)
+      val counted = process(stream.input, Spec(backend = backend, timers = backend))
+      def start() = counted.writeStream
+        .option("checkpointLocation", s"held://$folder/checkpoint")
+        .foreachBatch((batch: DataFrame, id: Long) => stream.batches.put(id, batch.collect().toSeq): Unit)
+        .start()
+      val keys = (0 until 8).map(_.toString)
+      def add(): Unit = stream.add(keys.map(Event(_, 1, 1)): _*)
+      add()
+      val first = start()
+      first.processAllAvailable()
+      HeldFileSystem.hold(path => path.toString.matches(".*/state/0/0/2(_[^/]+)?\\.delta"))
+      add()
+      HeldFileSystem.awaitHeld()
+      first.stop()
+      val second = start()
+      try {
+        second.processAllAvailable()
+        HeldFileSystem.letGo()
+        add()
+        second.processAllAvailable()
+      } finally second.stop()
+      add()
+      val third = start()
+      try third.processAllAvailable()
+      finally third.stop()
+      val counts = stream.rows.filter(_.getString(1) == "row").groupMap(_.getString(0))(_.getLong(2))
+      assert(counts == keys.map(_ -> Seq(1L, 2L, 3L, 4L)).toMap)
+    }
+  }
+
+  for {
+    format <- Seq("1", "2")
+    replaces <- Seq(false, true)
+  } test(s"format $format, rename replaces $replaces: it changes nothing of carried calls") {
+    withHeld(format) { folder =>
+      HeldFileSystem.replaces = replaces
+      import spark.implicits._
+      val memory = MemoryStream[Long](spark)
+      val ids = 1L to 4L
+      val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
+      def start(capacity: Int) = SpecBuilder
+        .asyncIO(memory.toDF().toDF("id"), classOf[Held], "x long") { spec =>
+          spec.put("carry_over", true).put("slots", 1).put("capacity", capacity): Unit
+        }
+        .writeStream
+        .option("checkpointLocation", s"held://$folder/checkpoint")
+        .foreachBatch((batch: DataFrame, id: Long) => batches.put(id, batch.collect().toSeq): Unit)
+        .start()
+      // The first run has answers in its version, the second one all calls in flight.
+      Held.reset(below = 10)
+      HeldFileSystem.hold(path => path.toString.matches(".*/state/0/0/1(_[^/]+)?\\.carried"))
+      memory.addData(ids)
+      val first = start(capacity = 1)
+      HeldFileSystem.awaitHeld()
+      first.stop()
+      Held.reset(below = 0)
+      val second = start(capacity = 9)
+      try {
+        eventually(assert(second.lastProgress != null && second.lastProgress.batchId == 0))
+        HeldFileSystem.letGo()
+        Held.held.asScala.foreach { case (id, future) => future.completeOne(Row(id)) }
+        second.processAllAvailable()
+      } finally second.stop()
+      assert(batches.values.asScala.flatten.toSeq.sortBy(_.getLong(0)) == ids.map(id => Row(id, id)))
+    }
+  }
+}
