@@ -116,6 +116,9 @@ class S3(Store):
             "spark.hadoop.fs.s3a.endpoint": f"http://localhost:{self.port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",
+            # Spark's RocksDB store copies files there, which the SDK's asynchronous client does not
+            # get through to moto.
+            "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
             "spark.hadoop.fs.s3a.access.key": "none",
             "spark.hadoop.fs.s3a.secret.key": "none",

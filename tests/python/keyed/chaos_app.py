@@ -205,8 +205,9 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     failures = 0
     os.makedirs(f"{settings['folder']}/in", exist_ok=True)
     while True:
-        query = start(spark, settings)
+        query = None
         try:
+            query = start(spark, settings)
             process_all(query, settings)
             break
         except Exception as problem:
@@ -215,7 +216,8 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
             if failures > settings["restarts"]:
                 raise
         finally:
-            query.stop()
+            if query is not None:
+                query.stop()
     with Orders.lock:
         Orders.over = True
     nothing_is_left(spark)

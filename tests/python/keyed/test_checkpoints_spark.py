@@ -239,18 +239,17 @@ def damage(path: Path, what: str) -> None:
 
 
 def refused(query: Any, build: Callable[[DataFrame], DataFrame]) -> str:
-    """The error; afterwards the query runs on as it was."""
+    """The error; afterwards the query runs on as it was. Only the run's number may be new."""
+
+    def contents() -> dict[Path, bytes]:
+        files = [path for path in query.operator.rglob("*") if path.is_file()]
+        return {path: path.read_bytes() for path in files if ".run" not in path.name}
+
     query.add(1)
-    before = content(query.operator)
+    before = contents()
     message: str = query.fails(build)
-    assert content(query.operator) == before
+    assert contents() == before
     return message
-
-
-def content(operator: Path) -> dict[Path, bytes]:
-    """Of its files. A run that a task refuses has taken its number."""
-    files = (path for path in operator.rglob("*") if path.is_file() and ".run" not in path.name)
-    return {path: path.read_bytes() for path in files}
 
 
 def test_another_operator_is_refused(query: Any) -> None:

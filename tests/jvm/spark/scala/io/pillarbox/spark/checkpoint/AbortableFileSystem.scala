@@ -3,8 +3,8 @@ package io.pillarbox.spark.checkpoint
 import java.io.{ByteArrayOutputStream, IOException}
 import java.net.URI
 
-import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs._
+import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 
 /** The local file system under `abortable:`, as S3A is: a file is there when its stream is closed. */
