@@ -9,11 +9,13 @@ import tempfile
 import weakref
 import zipfile
 from contextlib import nullcontext
-from importlib.abc import Traversable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from .jvm import is_classic
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 _shipped: weakref.WeakSet[Any] = weakref.WeakSet()
 
