@@ -36,7 +36,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: ## `make test`, and what depends on Spark on all its lines, from line to line, and on other Pythons (an hour)
-	@$(MAKE) --no-print-directory test SUITES="main lines upgrades pythons"
+	@$(MAKE) --no-print-directory test SUITES="main connect lines upgrades pythons"
 
 check: lint types test ## format, lint, types and tests
 

@@ -157,7 +157,9 @@ lazy val spark = (project in file("jvm/spark"))
     // Many queries over little data: what the second compiler takes, it doesn't give back.
     Test / javaOptions += "-XX:TieredStopAtLevel=1",
     libraryDependencies ++= (
-      if (sparkLine == mainLine) Seq("org.apache.spark" %% "spark-sql" % sparkVersion % Provided) else Nil
+      if (sparkLine == mainLine)
+        Seq("spark-sql", "spark-connect").map("org.apache.spark" %% _ % sparkVersion % Provided)
+      else Nil
     ),
     Compile / unmanagedJars ++= (
       if (sparkLine == mainLine) Nil

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
@@ -70,7 +72,9 @@ LINES = SMOKE | {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--session") == "connect":
+        deselect(config, items, lambda item: not runs_on_connect(item))
     items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
         if item.path.stem in LINES:
@@ -79,13 +83,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.smoke)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--session",
+        choices=("classic", "connect"),
+        default="classic",
+        help="what the tests' session is; the server of a connect one is started by PySpark",
+    )
+
+
+def runs_on_connect(item: pytest.Item) -> bool:
+    """Whether the test has a session, and wants no JVM in reach of it."""
+    return "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("classic")
+
+
+def deselect(
+    config: pytest.Config, items: list[pytest.Item], which: Callable[[pytest.Item], bool]
+) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if which(item)])
+    items[:] = [item for item in items if not which(item)]
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     files = compiled(
         tmp_path_factory.mktemp("files"), "files.jar", {"LocalFilesInProcess": FILES.read_text()}
     )
     builder = pb.configure(
-        SparkSession.builder.master("local[2]")
+        started(request.config.getoption("--session"))
         .appName("pillarbox tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -93,12 +120,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.timeType.enabled", "true")
         .config("spark.jars", str(files))
     )
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    java: Any = session.sparkContext
+    with warnings.catch_warnings():
+        # PySpark hands the settings of the server that it started to the session once more.
+        warnings.filterwarnings("ignore", "Failed to set")
+        session = builder.getOrCreate()
+    java: Any = SparkContext._active_spark_context
+    java.setLogLevel("OFF")
     java._jvm.io.pillarbox.files.LocalFilesInProcess.install(java._jsc.hadoopConfiguration())
     yield session
     session.stop()
+
+
+def started(session: str) -> Any:
+    """The builder of a session on a server, or of one with a JVM in reach."""
+    builder: Any = SparkSession.builder
+    return builder.remote("local[2]") if session == "connect" else builder.master("local[2]")
 
 
 @pytest.fixture(params=["python", "jvm"])

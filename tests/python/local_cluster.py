@@ -69,7 +69,7 @@ def two_hosts(folder: Path, memory_mb: int = 1024) -> Iterator[dict[str, str]]:
     Gives the environment of its drivers. Everything it started is gone at the end.
     """
     env = _environment(folder) | {"SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "512m"}
-    port = _free_port()
+    port = free_port()
     address = f"spark://127.0.0.1:{port}"
     master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     worker = ["worker.Worker", "--cores", "1", "--memory", f"{memory_mb}m", "--webui-port", "0"]
@@ -93,7 +93,7 @@ def _daemon(command: list[str], folder: Path, env: dict[str, str], name: str) ->
         return subprocess.Popen(start, env=env, stdout=log, stderr=log)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

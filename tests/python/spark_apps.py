@@ -19,7 +19,7 @@ _MARK = "ANSWER "
 
 _APP = """
 import asyncio, json, os, signal, sys
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as F
 import pillarbox as pb
 
 def build(settings):
@@ -76,5 +76,5 @@ def answer_of(command: list[str], env: dict[str, str], limit_s: float = 120) -> 
 def answer_in(output: str, errors: str) -> Any:
     """The answer in an application's output; fails with the end of both if there is none."""
     answers = [line for line in output.splitlines() if line.startswith(_MARK)]
-    assert len(answers) == 1, f"{output[-2000:]}\n{errors[-6000:]}"
+    assert len(answers) == 1, f"{output[-2000:]}\n{errors[:3000]}\n{errors[-6000:]}"
     return json.loads(answers[0][len(_MARK) :])

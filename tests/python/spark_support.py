@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark import cloudpickle
+import pytest
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
@@ -87,6 +89,64 @@ class CallLog:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Keeps what each micro-batch puts out, for ``foreachBatch``. In files: on Spark Connect the
+    function runs in a process of the server's."""
+
+    folder: str
+    #: What is done with a micro-batch of some number; gives rows.
+    look: Callable[[DataFrame, int], Any] = lambda batch, number: batch.collect()
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        rows = [tuple(row) for row in self.look(batch, number)]
+        Path(self.folder).mkdir(exist_ok=True)
+        unfinished = Path(self.folder, f".{number}")
+        unfinished.write_bytes(cloudpickle.dumps(rows))
+        unfinished.rename(Path(self.folder, str(number)))
+
+    def batches(self) -> dict[int, list[Any]]:
+        """By their numbers, in order."""
+        files = Path(self.folder).glob("[0-9]*")
+        numbers = sorted(int(file.name) for file in files)
+        return {n: cloudpickle.loads(Path(self.folder, str(n)).read_bytes()) for n in numbers}
+
+    def rows(self) -> list[Any]:
+        return [row for rows in self.batches().values() for row in rows]
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect; its server is in this process."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def created(spark: SparkSession, rows: Any, schema: Any) -> DataFrame:
+    """A DataFrame whose values nobody checks beforehand (Spark Connect never does)."""
+    unchecked = {} if is_connect(spark) else {"verifySchema": False}
+    return spark.createDataFrame(rows, schema, **unchecked)
+
+
+def context_of_tests() -> Any:
+    """The SparkContext of this process."""
+    return SparkContext._active_spark_context
+
+
+def explained(df: DataFrame) -> str:
+    """The physical plan."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        df.explain()
+    return text.getvalue()
+
+
+def add_jar(spark: SparkSession, jar: Path) -> None:
+    """To the executors of the session."""
+    if is_connect(spark):
+        spark.addArtifacts(str(jar))
+    else:
+        context_of_tests()._jsc.addJar(str(jar))
+
+
+@dataclass(frozen=True)
 class Latch:
     """Holds calls in workers until the test opens it."""
 
@@ -116,7 +176,7 @@ KILL_WATCH = "pillarbox kill watch"
 
 def channel_threads(spark: SparkSession) -> list[str]:
     """Our threads in the JVM that belong to a task (the one timer of the JVM is for ever)."""
-    jvm: Any = spark.sparkContext._jvm
+    jvm: Any = context_of_tests()._jvm
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = [thread.getName() for thread in threads]
     return [name for name in names if name.startswith("pillarbox ") and name != _KEPT]
@@ -135,6 +195,8 @@ def own_pool(spark: SparkSession) -> Iterator[None]:
 
     Otherwise Spark hands out any idle worker, those of earlier tests in turn.
     """
+    if is_connect(spark):
+        pytest.skip("the environment of a Spark Connect session is that of its server")
     environment: dict[str, str] = spark.sparkContext.environment
     environment["PILLARBOX_TEST_POOL"] = str(time.monotonic())
     try:
@@ -159,7 +221,7 @@ def collect_within(df: DataFrame, limit_s: float) -> list[Row]:
     group = f"within-{time.monotonic()}"
 
     def run() -> None:
-        df.sparkSession.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
+        df.sparkSession.addTag(group)
         try:
             results.append(df.collect())
         except BaseException as problem:
@@ -169,7 +231,7 @@ def collect_within(df: DataFrame, limit_s: float) -> list[Row]:
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():
-        df.sparkSession.sparkContext.cancelJobGroup(group)
+        df.sparkSession.interruptTag(group)
         thread.join(LIMIT_S)
         raise AssertionError(f"the rows did not come within {limit_s} s")
     if problems:

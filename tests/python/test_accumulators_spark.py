@@ -15,6 +15,7 @@ import pillarbox as pb
 from spark_support import by_value
 
 by_value(__name__)
+pytestmark = pytest.mark.classic
 
 ROWS = 500
 

@@ -392,6 +392,7 @@ def test_a_resource_that_fails_to_open_is_reported_with_its_name(spark, call):
     assert "refused" in str(failure.value)
 
 
+@pytest.mark.classic
 def test_broadcast_variables_reach_the_function(spark, numbers, call):
     names = spark.sparkContext.broadcast({i: f"name {i}" for i in range(40)})
 

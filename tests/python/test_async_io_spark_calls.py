@@ -77,7 +77,7 @@ def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(
         slow_once,
         returns="x int",
         engine="jvm",
-        attempt_timeout="200ms",
+        attempt_timeout="2 seconds",
         timeout="20 seconds",
         retry=pb.Retry(2, backoff="1ms"),
     )
@@ -189,6 +189,7 @@ def test_a_resource_is_opened_once_a_worker_and_closed_when_the_worker_ends(
     assert [record["event"] for record in log.events("opened", "closed")] == ["opened", "closed"]
 
 
+@pytest.mark.classic
 def test_broadcast_variables_reach_the_function(spark: SparkSession) -> None:
     names = spark.sparkContext.broadcast({0: "zero", 1: "one"})
 

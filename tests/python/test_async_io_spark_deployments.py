@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from pillarbox._base.lines import line_of
-from pillarbox._driver import jvm
+from pillarbox._driver.door import door_of
 from spark_apps import run_app
 from spark_support import eventually
 
@@ -170,22 +170,7 @@ async def unused(row: Any) -> int:
     return 0
 
 
-def test_a_jar_of_another_version_is_refused_before_any_work(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jvm, "jar_version", lambda session: "0.0.7")
-    with pytest.raises(pb.EngineUnavailable, match=r"JAR_VERSION_MISMATCH.*0\.0\.7"):
-        pb.async_io(spark.range(1), unused, returns="x int", engine="auto")
-
-
-def test_a_spark_that_the_jar_was_not_made_for_is_refused_before_any_work(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jvm, "jar_spark_version", lambda session: "4.9.0")
-    with pytest.raises(pb.EngineUnavailable, match=r"SPARK_VERSION_UNSUPPORTED.*4\.2\.0.*4\.9"):
-        pb.async_io(spark.range(1), unused, returns="x int", engine="jvm")
-
-
+@pytest.mark.classic
 def test_a_worker_of_another_python_version_is_told_with_both(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,5 +182,4 @@ def test_a_worker_of_another_python_version_is_told_with_both(
 
 
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
-    assert jvm.jar_version(spark) == pb.__version__
-    assert jvm.jar_spark_version(spark) == line_of(spark.version)
+    assert door_of(spark).jar() == (pb.__version__, line_of(spark.version))

@@ -99,6 +99,7 @@ def run_in_background(spark: SparkSession, rows: DataFrame, group: str, interrup
     return thread, errors
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("interrupt", [False, True], ids=["flagged", "interrupted"])
 def test_cancelling_a_job_ends_calls_that_never_return(
     spark: SparkSession, log: CallLog, interrupt: bool
@@ -116,6 +117,7 @@ def test_cancelling_a_job_ends_calls_that_never_return(
     threads_are_gone(spark)
 
 
+@pytest.mark.classic
 def test_an_attempt_that_lost_against_another_is_ended_and_the_rows_are_complete(
     spark: SparkSession, log: CallLog
 ) -> None:
@@ -153,6 +155,7 @@ def all_ended(log: CallLog) -> bool:
     return not any(is_running(pid) for pid, _ in started - ended)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("interrupt", [False, True], ids=["flagged", "interrupted"])
 def test_cancelling_a_job_ends_a_resource_that_never_opens(
     spark: SparkSession, log: CallLog, interrupt: bool

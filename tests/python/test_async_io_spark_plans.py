@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 import pillarbox as pb
-from spark_support import CallLog, Latch, by_value, collect_within, threads_are_gone
+from spark_support import CallLog, Latch, by_value, collect_within, explained, threads_are_gone
 
 by_value(__name__)
 
@@ -166,6 +166,7 @@ def test_shuffles_before_and_after_under_adaptive_execution(
     assert sorted(map(tuple, after.collect())) == [(last, 100) for last in range(0, 20, 2)]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     "partitioned",
     [lambda df: df.repartition(5), lambda df: df.coalesce(1)],
@@ -184,7 +185,7 @@ def test_no_shuffle_is_added_for_a_group_by_the_key_of_the_input(
     spark: SparkSession,
 ) -> None:
     plan = doubled(spark.range(10).repartition("id")).groupBy("id").count()
-    text = plan._jdf.queryExecution().executedPlan().toString()
+    text = explained(plan)
     assert text.count("Exchange") == 1
 
 
@@ -194,7 +195,7 @@ def test_the_python_engine_takes_an_exchange_more_as_engines_say(spark: SparkSes
         .repartition("id")
         .transform(pb.async_io, double, returns="twice long", engine="python")
     )
-    text = whole.groupBy("id").count()._jdf.queryExecution().executedPlan().toString()
+    text = explained(whole.groupBy("id").count())
     assert text.count("Exchange") == 2
 
 
@@ -257,7 +258,7 @@ def test_columns_that_nobody_needs_are_not_read(spark: SparkSession, tmp_path: P
         pb.async_io, names, returns="seen string", engine="jvm", inputs=["used"]
     )
     assert {row.seen for row in enriched.collect()} == {"used"}
-    scan = enriched.select("id", "seen")._jdf.queryExecution().executedPlan().toString()
+    scan = explained(enriched.select("id", "seen"))
     assert "unused" not in scan
 
 
@@ -292,6 +293,7 @@ def test_nested_and_rare_types_pass_through_and_come_back(spark: SparkSession) -
     assert tuple(second[1:]) == (None,) * 16
 
 
+@pytest.mark.classic
 def test_ordered_keeps_the_order_within_a_partition(spark: SparkSession) -> None:
     async def later_is_faster(row: Any) -> int:
         await asyncio.sleep(0.02 - 0.002 * (row.id % 10))
@@ -331,6 +333,7 @@ def test_unordered_does_not_wait_for_a_slow_head(spark: SparkSession, tmp_path: 
     assert answers.index(0) > 100
 
 
+@pytest.mark.classic
 def test_a_view_is_read_from_a_session_that_has_never_used_us(
     spark: SparkSession,
 ) -> None:

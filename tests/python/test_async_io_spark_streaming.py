@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import CallLog, by_value, eventually, own_pool, threads_are_gone
+from spark_support import CallLog, Kept, by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
 
@@ -22,7 +22,7 @@ class Folders:
     """Input, output, checkpoint and call log of one query."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
-        self.spark = spark
+        self.spark, self.root = spark, root
         self.source, self.sink = str(root / "in"), str(root / "out")
         self.checkpoint = str(root / "checkpoint")
         self.log = CallLog(str(root / "calls"))
@@ -143,30 +143,25 @@ def test_a_resource_and_its_worker_serve_all_batches(folders: Folders, own_worke
 
 def test_for_each_batch(folders: Folders) -> None:
     folders.add(0, 20)
-    seen: list[tuple[int, int]] = []
-
-    def keep(batch: DataFrame, batch_id: int) -> None:
-        seen.extend((row.id, row.twice) for row in batch.collect())
-
-    query = folders.enriched().writeStream.foreachBatch(keep).trigger(availableNow=True)
+    kept = Kept(str(folders.root / "kept"))
+    query = folders.enriched().writeStream.foreachBatch(kept).trigger(availableNow=True)
     query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
-    assert sorted(seen) == [(i, 2 * i) for i in range(20)]
+    assert sorted(kept.rows()) == [(i, 2 * i) for i in range(20)]
 
 
 def test_async_io_inside_for_each_batch(folders: Folders) -> None:
     folders.add(0, 20)
-    seen: list[tuple[int, int]] = []
 
     async def double(row: Any) -> int:
         return int(row.id) * 2
 
-    def enrich(batch: DataFrame, batch_id: int) -> None:
-        rows = batch.transform(pb.async_io, double, returns="twice long", engine="jvm").collect()
-        seen.extend((row.id, row.twice) for row in rows)
+    def enrich(batch: DataFrame, number: int) -> list[Any]:
+        return batch.transform(pb.async_io, double, returns="twice long", engine="jvm").collect()
 
-    query = folders.stream().writeStream.foreachBatch(enrich).trigger(availableNow=True)
+    kept = Kept(str(folders.root / "kept"), enrich)
+    query = folders.stream().writeStream.foreachBatch(kept).trigger(availableNow=True)
     query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
-    assert sorted(seen) == [(i, 2 * i) for i in range(20)]
+    assert sorted(kept.rows()) == [(i, 2 * i) for i in range(20)]
 
 
 def test_a_processing_time_trigger(folders: Folders) -> None:

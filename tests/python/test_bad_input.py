@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 import pillarbox as pb
+from pillarbox._driver.door.classic import ClassicDoor
+from pillarbox._driver.door.connect import ConnectDoor
 from spark_support import by_value
 
 by_value(__name__)
@@ -176,53 +178,48 @@ def test_a_jvm_function_needs_the_jvm(df):
 
 
 @pytest.mark.parametrize("options", [{"resource": list}, {"batch_size": 2}])
-def test_a_jvm_function_takes_no_options_of_python(df, options, monkeypatch):
-    from pillarbox._driver import async_io
-
-    monkeypatch.setattr(async_io, "_runs_on_jvm", lambda *_: True)
+def test_a_jvm_function_takes_no_options_of_python(df, options):
     with pytest.raises(pb.InvalidOption, match="for a JVM function"):
         apply(df, pb.jvm_function("com.acme.Enrich"), engine="jvm", **options)
 
 
-class Door:
-    """Stands for the module ``jvm`` with a jar of some version."""
+REMEDIES = {
+    ClassicDoor: r"make the first session by pb\.configure",
+    ConnectDoor: r"Start the server with --jars \S+\.jar --conf "
+    r"spark\.connect\.extensions\.relation\.classes=io\.pillarbox\.spark\.connect\.PillarboxRelations",
+}
 
-    def __init__(self, jar, spark_version):
-        self.jar, self.spark_version = jar, spark_version
 
-    def is_classic(self, spark):
-        return True
+@pytest.fixture(params=list(REMEDIES))
+def door_with(request, monkeypatch):
+    """A door to a driver with a jar of some version and line of Spark."""
 
-    def is_available(self, spark):
-        return self.jar is not None
+    def enter(jar):
+        door = request.param
+        monkeypatch.setattr(door, "jar", lambda self: jar)
+        monkeypatch.setattr("pillarbox._driver.engine.door_of", door)
+        return door
 
-    def jar_version(self, spark):
-        return self.jar
-
-    def jar_spark_version(self, spark):
-        return self.spark_version
+    return enter
 
 
 @pytest.mark.parametrize(
-    ("door", "told"),
+    ("jar", "told"),
     [
-        (Door(None, None), "jar is not on the class path"),
-        (
-            Door("0.0.1", "4.2.0"),
-            "jar of this session is version 0.0.1, the Python package is",
-        ),
-        (Door(pb.__version__, "3.5.0"), r"runs Spark 4\.\d\.\d.*made for Spark 3\.5"),
+        (None, "{door.no_jar}"),
+        (("0.0.1", "4.2"), "jar of this session is version 0.0.1, the Python package is"),
+        ((pb.__version__, "3.5"), r"runs Spark 4\.\d\.\d.*made for Spark 3\.5"),
     ],
 )
-def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, monkeypatch, door, told):
-    monkeypatch.setattr("pillarbox._driver.jvm", door)
+def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, door_with, jar, told):
+    door = door_with(jar)
+    told = told.format(door=door) + r"[\s\S]*" + REMEDIES[door]
     with pytest.raises(pb.EngineUnavailable, match=told):
         apply(df, engine="jvm")
 
 
-def test_auto_takes_python_where_there_is_no_jar(df, monkeypatch):
-    door = Door(None, None)
-    monkeypatch.setattr("pillarbox._driver.jvm", door)
+def test_auto_takes_python_where_there_is_no_jar(df, door_with):
+    door_with(None)
     assert apply(df, engine="auto").collect()[2].y == 2
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from spark_support import CallLog, Latch, by_value, eventually, threads_are_gone
+from spark_support import CallLog, Kept, Latch, by_value, eventually, threads_are_gone
 
 by_value(__name__)
 
@@ -61,7 +61,7 @@ class Query:
         self.spark, self.folder = spark, folder
         self.files = Stream(spark, folder / "files", "id long", lambda df: df)
         self.lookups = Lookups(folder)
-        self.batches: dict[int, list[Any]] = {}
+        self.kept = Kept(str(folder / "kept"))
         self.query: StreamingQuery | None = None
 
     def add(self, *ids: int) -> Query:
@@ -70,12 +70,8 @@ class Query:
 
     def start(self, df: DataFrame | None = None, **options: Any) -> Query:
         result = self.lookups.on(self.stream(), **options) if df is None else df
-
-        def keep(batch: DataFrame, number: int) -> None:
-            self.batches[number] = [tuple(row) for row in batch.collect()]
-
         writer = result.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
-        self.query = writer.foreachBatch(keep).start()
+        self.query = writer.foreachBatch(self.kept).start()
         return self
 
     def stream(self) -> DataFrame:
@@ -83,7 +79,7 @@ class Query:
         return rows.parquet(str(self.folder / "files" / "in"))
 
     def out(self) -> list[Any]:
-        return [row for number in sorted(self.batches) for row in self.batches[number]]
+        return self.kept.rows()
 
     def comes(self, ids: Any) -> None:
         """Waits until the rows of these ids have left, and no others."""
@@ -143,12 +139,12 @@ def test_without_input_a_micro_batch_runs_only_when_results_wait(query: Query) -
     query.running().processAllAvailable()
     # One with the rows, one that emits what came meanwhile, at most one more for an answer that
     # came in between; one for the slow row.
-    batches = len(query.batches)
-    assert batches <= 5, query.batches
+    batches = len(query.kept.batches())
+    assert batches <= 5, query.kept.batches()
     query.add(10)
     query.comes(range(11))
     query.running().processAllAvailable()
-    assert len(query.batches) <= batches + 3, query.batches
+    assert len(query.kept.batches()) <= batches + 3, query.kept.batches()
 
 
 def test_processing_all_available_waits_for_carried_rows(query: Query) -> None:
@@ -251,28 +247,23 @@ def test_a_carried_call_that_fails_fails_the_query_and_is_called_again(query: Qu
 def test_a_micro_batch_that_is_computed_twice_gives_the_same_rows(
     spark: SparkSession, query: Query
 ) -> None:
-    seen: list[tuple[list[Row], list[Row]]] = []
-
-    def twice(batch: DataFrame, number: int) -> None:
-        seen.append((sorted(batch.collect()), sorted(batch.collect())))
-
+    kept = Kept(
+        str(query.folder / "twice"),
+        lambda batch, number: [(sorted(batch.collect()), sorted(batch.collect()))],
+    )
     query.add(*range(10)).add(*range(10, 20))
-    writer = query.lookups.on(query.stream()).writeStream.foreachBatch(twice)
+    writer = query.lookups.on(query.stream()).writeStream.foreachBatch(kept)
     query.lookups.latch.open()
     checkpoint = str(query.folder / "checkpoint")
     run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     run.awaitTermination()
-    assert all(first == second for first, second in seen)
-    assert sorted(row.id for first, _ in seen for row in first) == list(range(20))
+    assert all(first == second for first, second in kept.rows())
+    assert sorted(row.id for first, _ in kept.rows() for row in first) == list(range(20))
     assert len(query.lookups.log.events("start")) == 20
 
 
 def test_who_takes_some_rows_only_loses_none(query: Query) -> None:
-    seen: list[int] = []
-
-    def first_only(batch: DataFrame, number: int) -> None:
-        seen.extend(row.id for row in batch.limit(1).collect())
-
+    first_only = Kept(str(query.folder / "first"), lambda batch, number: batch.limit(1).collect())
     query.add(*range(10)).add(*range(10, 20))
     query.lookups.latch.open()
     writer = query.lookups.on(query.stream(), slots=1).writeStream.foreachBatch(first_only)

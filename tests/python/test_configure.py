@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import pillarbox as pb
-from pillarbox._driver import configure, engine, jars, jvm
+from pillarbox._driver import engine, jars
+from pillarbox._driver.door import classic
 from pillarbox._driver.jars import find_jar
 from pillarbox._driver.submit import SubmitArguments
 from spark_apps import SOURCES, environment
@@ -37,7 +38,7 @@ class FakeBuilder:
 @pytest.fixture
 def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """No JVM has been started yet, and Spark's defaults are in a folder of the test's own."""
-    monkeypatch.setattr(jvm, "is_running", lambda: False)
+    monkeypatch.setattr(classic, "is_running", lambda: False)
     monkeypatch.setattr(jars, "find_jar", lambda: OURS)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", "")  # undone at the end, whether it was set or not
@@ -81,7 +82,7 @@ def test_the_jars_of_the_submit_arguments_stay(arguments: str) -> None:
 def test_other_submit_arguments_stay(no_jvm: pytest.MonkeyPatch) -> None:
     text = "--master local[2] --jars /a.jar --name 'two words' --driver-memory=1g pyspark-shell x"
     no_jvm.setenv("PYSPARK_SUBMIT_ARGS", text)
-    assert SubmitArguments({}).with_jars(["/a.jar", OURS]) == (
+    assert SubmitArguments({}).changed(["/a.jar", OURS], {}) == (
         f"--jars /a.jar,{OURS} --master 'local[2]' --name 'two words' "
         "--driver-memory=1g pyspark-shell x"
     )
@@ -243,9 +244,9 @@ def test_a_running_jvm_with_the_jar_is_taken_as_it_is(
 def test_the_remedy_under_spark_submit_is_a_jar_for_spark_submit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "kernel" in configure.how_to_add_jar()
+    assert "kernel" in jars.how_to_add_jar()
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert f"spark-submit --jars {find_jar()} " in configure.how_to_add_jar()
+    assert f"spark-submit --jars {find_jar()} " in jars.how_to_add_jar()
 
 
 async def unused(row: Any) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyspark
 import pytest
-from local_cluster import cluster_environment, executor_logs
 
 import pillarbox as pb
 from java_jars import compiled
+from local_cluster import cluster_environment, executor_logs
 from pillarbox._driver.jars import find_jar
 from spark_apps import SOURCES, answer_of, app_text, environment
 

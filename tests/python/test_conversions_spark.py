@@ -20,6 +20,8 @@ from conversions import CASES, REFUSED, ZONE
 
 cloudpickle.register_pickle_by_value(conversions)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+# The workers get their time zone by the SparkContext.
+pytestmark = pytest.mark.classic
 
 TYPES = list(dict.fromkeys(case.type for case in CASES))
 NAMES = [f"c{index}" for index in range(len(TYPES))]

@@ -19,6 +19,7 @@ import pytest
 
 import pillarbox as pb
 from java_jars import compiled
+from spark_support import add_jar
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -50,7 +51,7 @@ def add_classes(page: Path, folder: Path, spark: Any) -> None:
         sources[block["language"]][name] = block["code"]
     if sources["java"]:
         jar = compiled(folder, "page.jar", sources["java"], sources["scala"])
-        spark.sparkContext._jsc.addJar(str(jar))
+        add_jar(spark, jar)
 
 
 RUNNABLE = [page for page in PAGES if blocks(page)]

@@ -102,6 +102,7 @@ def test_transform_over_a_keyed_batch(spark: SparkSession) -> None:
     assert found.agg(F.count("*"), F.sum("id")).head() == (ROWS, sum(range(ROWS)))
 
 
+@pytest.mark.classic
 def test_pipe_over_calls(spark: SparkSession) -> None:
     rows: Any = spark.range(0, 500, 1, 2).transform(
         pb.async_io, double, returns="twice long", engine="jvm", capacity=20
@@ -111,6 +112,7 @@ def test_pipe_over_calls(spark: SparkSession) -> None:
     threads_are_gone(spark)
 
 
+@pytest.mark.classic
 def test_permits_come_back_from_a_piped_job_that_is_cancelled(
     spark: SparkSession, log: CallLog, tmp_path: Path
 ) -> None:

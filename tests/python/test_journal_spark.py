@@ -380,6 +380,7 @@ def test_a_folder_that_cannot_be_made_fails_before_a_call(
     assert keys(log) == []
 
 
+@pytest.mark.classic
 def test_the_metric_counts_answers_from_the_journal(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:

@@ -8,9 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from local_cluster import run_on_cluster
-
 import pillarbox as pb
+from local_cluster import run_on_cluster
 
 # The applications below are sent as text; this name is their own.
 build: Any = None

@@ -366,6 +366,7 @@ def test_waiting_for_a_permit_does_not_count_into_the_deadlines_of_the_batch_for
     assert [row.x for row in rows] == list(range(60))
 
 
+@pytest.mark.classic
 def test_a_worker_lets_go_of_broadcasts_that_have_been_destroyed(spark: SparkSession) -> None:
     size = 20 << 20
 

@@ -146,3 +146,25 @@ def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
     assert run.returncode == 0, run.stderr.decode()
     left = [path for path in tmp_path.rglob("*") if path.is_file() and "pillarbox" in path.name]
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("pyspark", "told"),
+    [
+        ("sys.modules['pyspark'] = None", "[PYSPARK_MISSING] Pillarbox runs with PySpark 4.0 to"),
+        (
+            "import pyspark.version\npyspark.version.__version__ = '3.5.1'",
+            "and PySpark 3.5.1 is installed",
+        ),
+        (
+            "import pyspark.version\npyspark.version.__version__ = '5.0.0'",
+            "and PySpark 5.0.0 is installed",
+        ),
+    ],
+)
+def test_another_pyspark_is_refused_at_the_import(pyspark: str, told: str) -> None:
+    code = f"import sys\n{pyspark}\nimport pillarbox"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert 'pip install "pyspark>=4.0,<4.4"' in done.stderr

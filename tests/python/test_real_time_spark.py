@@ -16,6 +16,7 @@ from pillarbox._base.lines import installed
 from spark_support import by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
+pytestmark = pytest.mark.classic
 
 
 of_spark_41 = pytest.mark.skipif(installed() == "4.0", reason="Spark 4.1 brought the mode")

@@ -1,4 +1,4 @@
-"""Async I/O on a Spark Connect server: another process, reached over gRPC, without our jar."""
+"""Async I/O on a Spark Connect server without our plugin: the Python engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ build: Any = None
 
 
 def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
-    spark = pb.configure(build({"spark.remote": "local[2]"})).getOrCreate()
+    spark = build({"spark.remote": "local[2]"}).getOrCreate()
     answers = {"session": type(spark).__module__}
 
     class Client:
@@ -143,6 +143,7 @@ def test_what_needs_the_jvm_is_refused_and_says_why(answers: Any) -> None:
     for what in ("jvm", "jvm function"):
         kind, text = answers[what]
         assert kind == "EngineUnavailable"
-        assert "Spark Connect session" in text
+        assert "Spark Connect server of this session has no Pillarbox plugin" in text
+        assert "Start the server with --jars" in text
     assert "max_concurrency" in answers["gated"][1]
     assert 'engine="jvm"' in answers["gated"][1]

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from local_cluster import executor_logs, two_hosts
-
 import pillarbox as pb
+from local_cluster import executor_logs, two_hosts
 from spark_apps import answer_in, app_text
 from spark_support import CallLog, eventually, is_running
 

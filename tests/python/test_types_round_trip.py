@@ -13,7 +13,7 @@ from pyspark.sql import types as t
 
 import pillarbox as pb
 from pillarbox._base.lines import installed
-from spark_support import by_value
+from spark_support import by_value, created
 
 by_value(__name__)
 
@@ -63,7 +63,7 @@ async def echo(row):
 def test_a_value_comes_back_as_it_was_and_null_as_null(spark, engine, ddl, values):
     values = [*values, None]
     schema = t.StructType.fromDDL(f"n long, value {ddl}")
-    df = spark.createDataFrame(list(enumerate(values)), schema, verifySchema=False).coalesce(1)
+    df = created(spark, list(enumerate(values)), schema).coalesce(1)
     returns = t.StructType([t.StructField("back", schema["value"].dataType)])
     out = df.transform(pb.async_io, echo, returns=returns, inputs=["value"], engine=engine)
     assert out.schema["back"].dataType == schema["value"].dataType

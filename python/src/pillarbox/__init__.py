@@ -14,9 +14,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from ._base.lines import require_supported
+
+require_supported()  # before anything that another PySpark would fail in
+
 from ._async.calls import call_id, call_ids
 from ._base.functions import JvmFunction, jvm_function
-from ._base.lines import require_supported
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
@@ -106,8 +109,6 @@ __all__ = [
     "scan",
     "side_output",
 ]
-
-require_supported()
 
 _MODULES = ("columns", "testing")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from java_jars import compiled
+from spark_support import add_jar
 
 COUNTING = "pillarbox.tests.Counting"
 
@@ -50,5 +51,5 @@ public class Counting extends KeyedProcessFunction<Row, Row, Row> {
 
 def add_counting(spark: SparkSession, folder: Path) -> None:
     """Makes the class ``COUNTING`` known to the executors of the session."""
-    jar = compiled(folder, "counting.jar", {"Counting": SOURCE})
-    spark.sparkContext._jsc.addJar(str(jar))
+    jar = compiled(folder, f"counting-{folder.name}.jar", {"Counting": SOURCE})
+    add_jar(spark, jar)

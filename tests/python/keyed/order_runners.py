@@ -29,6 +29,7 @@ from keyed.order_function import (
 from keyed.streams import Stream
 from pillarbox._driver.jars import find_jar
 from pillarbox.testing import Harness
+from spark_support import add_jar
 
 SOURCES = Path(__file__).parents[2] / "jvm"
 GOLDEN_FUNCTION = "io.pillarbox.golden.GoldenFunction"
@@ -256,4 +257,4 @@ def add_golden_function(spark: SparkSession) -> None:
         path = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
         subprocess.run(["javac", "-cp", path, "-d", classes, *sources], check=True)
         subprocess.run(["jar", "cf", jar, "-C", classes, "."], check=True)
-    spark.sparkContext._jsc.addJar(str(jar))
+    add_jar(spark, jar)

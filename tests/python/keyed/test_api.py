@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from pyspark.sql import functions as F
@@ -11,7 +12,8 @@ from pyspark.sql import types as t
 import pillarbox as pb
 from keyed.scripts import CountAndSum, Split
 from keyed.support import AtKeys
-from pillarbox._driver import engine, jvm, keyed_input
+from pillarbox._driver import keyed_input
+from pillarbox._driver.door import door_of
 from pillarbox._driver.read_state import _operator
 from pillarbox.testing import Harness
 
@@ -29,11 +31,11 @@ def stream(spark):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def asked(spark, monkeypatch):
     """The calls that would have gone to the JVM."""
     calls = []
-    monkeypatch.setattr(engine, "require_jvm", lambda spark: None)
-    monkeypatch.setattr(jvm, "process_keyed", lambda *call: calls.append(call) or call[0])
+    door = type(door_of(spark))
+    monkeypatch.setattr(door, "process_keyed", lambda _, *call: calls.append(call) or call[0])
     return calls
 
 
@@ -174,9 +176,9 @@ def test_a_stream_is_sorted_by_the_column_of_its_watermark_only(stream, asked):
     apply(two, timestamp="seen")
 
 
-def test_a_function_that_can_not_be_sent_is_named(df, asked, spark):
+def test_a_function_that_can_not_be_sent_is_named(df, asked):
     fn = CountAndSum()
-    fn.session = spark
+    fn.lock = threading.Lock()
     with pytest.raises(pb.InvalidFunction, match="CountAndSum can't be sent"):
         apply(df, fn)
 
@@ -203,8 +205,9 @@ def test_a_scan_that_can_not_work_is_refused(df, asked, options, message):
 
 
 def test_without_the_jar_the_remedy_is_told(df, monkeypatch):
-    monkeypatch.setattr(jvm, "is_available", lambda spark: False)
-    with pytest.raises(pb.EngineUnavailable, match=r"pb\.configure"):
+    door = type(door_of(df.sparkSession))
+    monkeypatch.setattr(door, "jar", lambda self: None)
+    with pytest.raises(pb.EngineUnavailable, match=r"pb\.configure|Start the server"):
         apply(df, Split(), returns="k string, v double")
 
 

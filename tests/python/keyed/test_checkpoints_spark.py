@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from spark_support import FILE_MANAGER
+from spark_support import FILE_MANAGER, context_of_tests
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -110,7 +110,7 @@ class Query:
 
     def await_snapshots(self) -> None:
         """They follow in the background."""
-        jvm: Any = self.spark._jvm
+        jvm: Any = context_of_tests()._jvm
         maintenance = getattr(jvm.io.pillarbox.spark.state, "StateMaintenance$")
         getattr(maintenance, "MODULE$").awaitDone()
 

@@ -20,6 +20,7 @@ import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
 from pillarbox.testing import Harness
+from spark_support import created
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -128,7 +129,7 @@ def keyed(spark: SparkSession, java: None) -> Any:
     def run(kind: str, fn: Any, **more: Any) -> DataFrame:
         schema = t.StructType.fromDDL(f"k {kind}, v bigint")
         rows = [(value, 1) for value in values(kind)]
-        df = spark.createDataFrame(rows, schema, verifySchema=False)
+        df = created(spark, rows, schema)
         options = {"by": "k", "returns": f"key {kind}, n bigint", **more}
         return df.transform(pb.process_keyed, fn, **options)
 
@@ -149,7 +150,7 @@ def test_a_key_of_any_type_is_the_same_without_python(
     jvm = keyed(kind, pb.jvm_function(COUNTING), side_outputs={"even": "n bigint"})
     assert found(pb.main_output(jvm)) == odd
     schema = t.StructType.fromDDL(f"k {kind}, v bigint")
-    df = spark.createDataFrame([(v, 1) for v in values(kind)], schema, verifySchema=False)
+    df = created(spark, [(v, 1) for v in values(kind)], schema)
     scanned = pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k AS key", "n"])
     assert found(scanned) == expected(kind)
 

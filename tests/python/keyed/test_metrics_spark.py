@@ -44,7 +44,7 @@ def java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def in_the_ui(spark: SparkSession) -> list[tuple[str, str]]:
     """Names and values of the metrics of the last keyed node that has run."""
-    jspark: Any = spark._jsparkSession
+    jspark: Any = SparkSession._instantiatedSession._jsparkSession
     jspark.sparkContext().listenerBus().waitUntilEmpty()
     store = jspark.sharedState().statusStore()
     executions = store.executionsList()

@@ -150,7 +150,7 @@ def test_hidden_columns_of_the_input_are_none_of_a_keyed_operator_s(
     files: DataFrame, form: Form
 ) -> None:
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
-        form(files).select("_metadata.file_name")
+        _ = form(files).select("_metadata.file_name").schema
 
 
 def test_hidden_columns_of_the_input_pass_through_async_io(files: DataFrame) -> None:
@@ -164,6 +164,7 @@ def test_hidden_columns_of_the_input_pass_through_async_io(files: DataFrame) -> 
     assert all(row[3].endswith(".parquet") for row in found)
 
 
+@pytest.mark.classic
 @FORMS
 def test_a_global_view_is_read_by_a_session_that_has_used_nothing_of_ours(
     spark: SparkSession, letters: DataFrame, form: Form
@@ -176,6 +177,7 @@ def test_a_global_view_is_read_by_a_session_that_has_used_nothing_of_ours(
         spark.catalog.dropGlobalTempView("counted")
 
 
+@pytest.mark.classic
 def test_a_global_view_of_calls_is_read_by_a_session_that_has_used_nothing_of_ours(
     spark: SparkSession, letters: DataFrame, engine: str
 ) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
+from spark_support import Kept
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -50,38 +51,26 @@ def totals(rows: DataFrame) -> DataFrame:
     return counts.select("k", F.window_time("window").alias("ts"), "before")
 
 
-class Collected:
-    """What a stream gives to ``foreachBatch``; ``look`` is what is done with each micro-batch."""
-
-    def __init__(self, look: Any = None) -> None:
-        self.rows: list[Any] = []
-        self.look = look
-
-    def __call__(self, batch: DataFrame, number: int) -> None:
-        found = batch.collect() if self.look is None else self.look(batch, number)
-        self.rows.extend(map(tuple, found))
-
-
 def run(
     spark: SparkSession, folder: Path, batches: list[list[Any]], build: Any, mode: str,
-    collected: Collected | None = None,
+    look: Any = None,
 ) -> Any:  # fmt: skip
     """Each of ``batches`` is a micro-batch; the rows that came out, and the query."""
     stream = Stream(spark, folder, INPUT, build)
     for batch in batches:
         stream.add(*batch)
     source = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
-    collected = collected or Collected()
+    kept = Kept(str(folder / "kept"), *([look] if look else []))
     query = (
         build(source.parquet(str(folder / "in")))
         .writeStream.outputMode(mode)
         .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(collected)
+        .foreachBatch(kept)
         .trigger(availableNow=True)
         .start()
     )
     assert query.awaitTermination(120)
-    return collected.rows, query
+    return kept.rows(), query
 
 
 @pytest.mark.parametrize("mode", ["update", "complete"])
@@ -215,12 +204,13 @@ def glance(batch: DataFrame, number: int) -> list[Any]:
     return batch.collect()
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("build", [counted, scanned])
 def test_a_batch_that_is_only_asked_whether_it_is_empty_is_processed_all_the_same(
     quick: SparkSession, tmp_path: Path, build: Any
 ) -> None:
     batches = [[(k, step) for k in "abcdefgh" for _ in range(100)] for step in range(4)]
-    rows, _ = run(quick, tmp_path, batches, build, "append", Collected(glance))
+    rows, _ = run(quick, tmp_path, batches, build, "append", glance)
     assert sorted(rows) == sorted((k, n) for k in "abcdefgh" for n in range(301, 401))
 
 

@@ -14,6 +14,8 @@ import pillarbox as pb
 from keyed.streams import Stream, settings
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+# PySpark reaches the repartition by py4j alone.
+pytestmark = pytest.mark.classic
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 

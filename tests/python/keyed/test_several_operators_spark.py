@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
+from spark_support import Kept
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -122,12 +123,12 @@ def test_the_stream_ends_like_the_batch(
     result = build(quick.read.schema(INPUT).json(source))
     batch, query_columns = rows_of(result), result.columns
     stream = quick.readStream.schema(INPUT).option("maxFilesPerTrigger", 1).json(source)
-    seen: list[Any] = []
+    kept = Kept(f"{tmp_path}/kept", lambda batch, number: rows_of(batch))
     query = (
         build(stream.withWatermark("ts", "6 seconds"))
         .writeStream.outputMode(mode)
         .option("checkpointLocation", f"{tmp_path}/checkpoint")
-        .foreachBatch(lambda df, _: seen.extend(rows_of(df)))
+        .foreachBatch(kept)
         .trigger(availableNow=True)
         .start()
     )
@@ -141,8 +142,8 @@ def test_the_stream_ends_like_the_batch(
     ]
     assert sum(dropped) == 0
     if mode == "append" or "start" not in query_columns:
-        assert sorted(seen) == batch
+        assert sorted(kept.rows()) == batch
     else:
         # A window comes out whenever it has changed; the last time it is whole.
-        last = {row[:2]: row for row in seen}
+        last = {row[:2]: row for row in kept.rows()}
         assert set(last.values()) >= set(batch)

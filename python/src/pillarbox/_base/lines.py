@@ -26,17 +26,16 @@ def installed() -> str:
 
 
 def require_supported() -> None:
-    """Raises ``EngineUnavailable`` (PYSPARK_UNSUPPORTED) unless the installed PySpark is one."""
-    from pyspark.version import __version__
-
+    """Raises ``EngineUnavailable`` (PYSPARK_MISSING, PYSPARK_UNSUPPORTED) unless the installed
+    PySpark is one."""
+    after = f"4.{int(SUPPORTED[-1].split('.')[1]) + 1}"
+    told = {"oldest": SUPPORTED[0], "newest": SUPPORTED[-1], "after": after}
+    try:
+        from pyspark.version import __version__
+    except ModuleNotFoundError:
+        raise error("PYSPARK_MISSING", **told) from None
     if line_of(__version__) not in SUPPORTED:
-        raise error(
-            "PYSPARK_UNSUPPORTED",
-            found=__version__,
-            oldest=SUPPORTED[0],
-            newest=SUPPORTED[-1],
-            after=f"4.{int(SUPPORTED[-1].split('.')[1]) + 1}",
-        )
+        raise error("PYSPARK_UNSUPPORTED", found=__version__, **told)
 
 
 @cache

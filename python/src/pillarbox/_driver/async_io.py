@@ -21,7 +21,7 @@ from .._base.functions import JvmFunction, is_async, name_of
 from ..errors import error
 from ..retry import Retry
 from .call_key import check_call_key
-from .engine import on_jvm_if_there, require_jvm
+from .engine import jvm_if_there, require_jvm
 from .identity import identify
 from .keys import key_columns
 from .specs import AsyncSpec
@@ -29,6 +29,8 @@ from .specs import AsyncSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from .door import Door
 
 Function = Callable[..., Any] | JvmFunction
 
@@ -134,8 +136,8 @@ def async_io(
         means within a key: rows of other keys pass. Engine "jvm" only.
     per_key: with by, how many calls of a key are in flight at a time.
     name: what plans, metrics and messages call this operator; by default the function's name.
-    engine: "jvm" (needs the jar, see :func:`configure`), "python" (needs nothing, also for Spark
-        Connect), or "auto": "jvm" where the jar is loaded.
+    engine: "jvm" (needs the jar, see :func:`configure`; on Spark Connect the server's plugin),
+        "python" (needs nothing), or "auto": "jvm" where it is there.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
@@ -199,7 +201,7 @@ def _plan(
     output = output_schema(schema, added, error_column, sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by_columns, sensitive)
-    on_jvm = _runs_on_jvm(df, function, engine)
+    door = _door_to_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
     asked: Command | JvmFunction
     if isinstance(function, JvmFunction):
@@ -217,31 +219,30 @@ def _plan(
             input_schema=inputs,
             returns=columns,
         )
-    if isinstance(asked, Command) and not on_jvm:
+    if door is None:
+        assert isinstance(asked, Command)
         refuse_for_python(options)
         from .python_engine import async_io_in_python
 
         return async_io_in_python(df, asked, options, output, identity)
-    from . import jvm
-
     command = asked.dumps() if isinstance(asked, Command) else None
     spec = AsyncSpec(options, asked, inputs, by, columns, identity)
-    return jvm.async_io(df, command, spec.to_spec())
+    return door.async_io(df, command, spec.to_spec())
 
 
-def _runs_on_jvm(df: DataFrame, function: Function, engine: str) -> bool:
+def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:
+    """None where the Python engine runs the function."""
     if engine == "auto" and not isinstance(function, JvmFunction):
-        return on_jvm_if_there(df.sparkSession)
+        return jvm_if_there(df.sparkSession)
     if engine != "python":
-        require_jvm(df.sparkSession)
-        return True
+        return require_jvm(df.sparkSession)
     if isinstance(function, JvmFunction):
         raise error(
             "ENGINE_UNAVAILABLE",
             reason=f"{function.class_name} is a JVM function, and engine=python was asked for",
             advice='Use engine="jvm".',
         )
-    return False
+    return None
 
 
 def _refuse_python_options(options: AsyncOptions, resource: object) -> None:

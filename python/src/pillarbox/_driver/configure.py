@@ -6,9 +6,13 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import error
+from .door.plugin import PLUGIN, SETTING
+from .jars import how_to_add_jar
+from .submit import SubmitArguments, in_environment, jar_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +27,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``spark-defaults.conf`` and the builder name when ``getOrCreate()`` is called; one that is there
     already is taken. Under ``spark-submit``, and where a session has run before, the JVM runs
     already and can't load jars any more: if it has none of ours, ``getOrCreate()`` gives a
-    ``RuntimeWarning`` with the remedy. A Spark Connect session needs no jar. What was done is
-    logged, at level INFO, by the logger "pillarbox".
+    ``RuntimeWarning`` with the remedy. What was done is logged, at level INFO, by the logger
+    "pillarbox".
+
+    A Spark Connect server that ``getOrCreate()`` starts (a remote of "local[2]", or the API mode
+    "connect") gets the jar and the plugin. One that runs elsewhere ("sc://...") has been started
+    with them or without: nothing is done then.
 
     Workers run on the interpreter that ``PYSPARK_PYTHON`` names, or ``spark.pyspark.python`` in the
     places above; with a local master and neither of them on the one that runs this: in an
@@ -46,24 +54,24 @@ class _Start:
         self._get_or_create = builder.getOrCreate
 
     def run(self) -> SparkSession:
-        from . import jvm
+        remote = _remote(self._builder)
+        if remote is not None and remote.startswith("sc://"):
+            _LOG.info("pb.configure: the Spark Connect server %s has its jars already", remote)
+            return self._get_or_create()
+        from .door import classic
 
-        if _is_remote(self._builder):
-            _LOG.info("pb.configure: a Spark Connect session needs no jar")
-        elif jvm.is_running():
-            self._join()
-        else:
-            return self._launch()
-        return self._get_or_create()
+        if classic.is_running():
+            self._join(remote)
+            return self._get_or_create()
+        return self._launch(remote)
 
-    def _launch(self) -> SparkSession:
+    def _launch(self, remote: str | None) -> SparkSession:
         """By the environment, for Python's own setting of spark.jars would win over what
         spark-submit makes of all jars and packages."""
         from . import jars
-        from .submit import SubmitArguments, in_environment, jar_list
 
         arguments = SubmitArguments(self._builder._options)
-        master = arguments.value("--master", "spark.master", "MASTER") or "local[*]"
+        master = remote or arguments.value("--master", "spark.master", "MASTER") or "local[*]"
         _use_python(arguments.value("", "spark.pyspark.python"), master)
         named = jar_list(arguments.value("--jars", "spark.jars"))
         jar = next(filter(jars.is_ours, named), None)
@@ -74,35 +82,59 @@ class _Start:
         else:
             _LOG.info("pb.configure: %s is among the session's jars already", jar)
         _add_to_option(self._builder, jar)
-        with in_environment(arguments.with_jars(named)):
+        settings = {} if remote is None else self._plugins(arguments)
+        with in_environment(arguments.changed(named, settings)):
             return self._get_or_create()
 
-    def _join(self) -> None:
-        from . import jvm
+    def _plugins(self, arguments: SubmitArguments) -> dict[str, str]:
+        """The setting of the server to come. By the builder only where it is named there, since
+        PySpark warns of each setting of a server that the builder names."""
+        named = jar_list(arguments.value("", SETTING))
+        plugins = ",".join(named if PLUGIN in named else [*named, PLUGIN])
+        if SETTING in self._builder._options:
+            self._builder.config(SETTING, plugins)
+        return {SETTING: plugins}
+
+    def _join(self, remote: str | None) -> None:
+        from .door import classic
 
         named = self._builder._options.get("spark.pyspark.python")
-        _use_python(named, jvm.running_master() or "")
-        jar = jvm.running_jar()
+        _use_python(named, classic.running_master() or "")
+        jar = classic.running_jar()
         if jar is None:
             text = str(error("JAR_TOO_LATE", advice=how_to_add_jar()))
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         else:
             _LOG.info("pb.configure: the JVM that runs has %s already", jar)
             _add_to_option(self._builder, jar)
+        if remote is not None and "SPARK_LOCAL_REMOTE" not in os.environ:  # its server will start
+            settings = self._plugins(SubmitArguments(self._builder._options))
+            self._builder.config(SETTING, settings[SETTING])
 
 
-def _is_remote(builder: SparkSession.Builder) -> bool:
-    return (
-        type(builder).__module__.startswith("pyspark.sql.connect")
-        or "spark.remote" in builder._options
-        or "SPARK_REMOTE" in os.environ
-    )
+def _remote(builder: SparkSession.Builder) -> str | None:
+    """Where PySpark will look for a Spark Connect server: "sc://...", or a master for one that it
+    starts itself; None for a classic session."""
+    from pyspark.util import is_remote_only
+
+    options = builder._options
+    named = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if is_remote_only() or type(builder).__module__.startswith("pyspark.sql.connect"):
+        return str(named or "sc://")
+    if named is None and _api_mode(options) == "connect":
+        named = options.get("spark.master", os.environ.get("MASTER", "local"))
+    return None if named is None else str(named)
+
+
+def _api_mode(options: Mapping[str, object]) -> str:
+    from pyspark import util
+
+    mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
+    return mode if mode in ("classic", "connect") else util.default_api_mode()
 
 
 def _add_to_option(builder: SparkSession.Builder, jar: str) -> None:
     """Executors get what the builder names, if it names jars, and nothing else."""
-    from .submit import jar_list
-
     named = jar_list(str(builder._options.get("spark.jars", "")))
     if named and jar not in named:
         builder.config("spark.jars", ",".join([*named, jar]))
@@ -115,24 +147,3 @@ def _use_python(named: str | None, master: str) -> None:
         named = named or sys.executable
     if named:
         os.environ.setdefault("PYSPARK_PYTHON", named)
-
-
-def how_to_add_jar() -> str:
-    """What to do where the JVM runs and has no jar of ours."""
-    from ..errors import PillarboxError
-    from .jars import find_jar
-
-    try:
-        jar = find_jar()
-    except PillarboxError:
-        jar = "the jar of Pillarbox"
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return (
-            f"Start the application with spark-submit --jars {jar} "
-            "(python -m pillarbox jar prints where it is)."
-        )
-    return (
-        "Restart Python (in a notebook its kernel) and make the first session by "
-        "pb.configure(SparkSession.builder).getOrCreate(); where a platform makes the session, "
-        f"add {jar} to its spark.jars."
-    )

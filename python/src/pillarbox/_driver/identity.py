@@ -6,7 +6,8 @@ operator is depends on where ``async_io`` is called:
 - on a streaming DataFrame: its place in the query, which is the same when the query is restarted;
 - inside ``foreachBatch``: which of its kind it is in this micro-batch, counted from 0; the same
   when the micro-batch is run again;
-- anywhere else: a name by chance, which belongs to the DataFrame.
+- anywhere else, and inside ``foreachBatch`` on Spark Connect, which doesn't tell the micro-batch:
+  a name by chance, which belongs to the DataFrame.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .jvm import is_classic
+from .door import MicroBatch, door_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ def identify(
     signature = hashlib.blake2s(told.encode(), digest_size=6).hexdigest()
     if df.isStreaming:
         return Identity(signature, None, None)
-    batch = _current_micro_batch(df)
+    batch = door_of(df.sparkSession).micro_batch()
     if batch is None:
         operator = uuid.uuid4().hex
         return Identity(signature, operator, operator)
@@ -55,35 +56,14 @@ def identify(
     return Identity(signature, f"{batch.query}-{place}", f"{batch.query}-{batch.number}-{place}")
 
 
-@dataclass(frozen=True)
-class _MicroBatch:
-    """``execution`` is another one each time that Spark runs the micro-batch."""
-
-    query: str
-    number: str
-    execution: str | None
-
-
-def _current_micro_batch(df: DataFrame) -> _MicroBatch | None:
-    """The one that this thread runs a ``foreachBatch`` function for. Connect does not tell."""
-    spark = df.sparkSession
-    if not is_classic(spark):
-        return None
-    tell = spark.sparkContext.getLocalProperty
-    query, number = tell("sql.streaming.queryId"), tell("streaming.sql.batchId")
-    if not query or not number:
-        return None
-    return _MicroBatch(query, number, tell("spark.sql.execution.id"))
-
-
 class _Counters:
     """Counts the operators of a kind in the micro-batch that each query is at."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._current: dict[str, tuple[_MicroBatch, Counter[str]]] = {}
+        self._current: dict[str, tuple[MicroBatch, Counter[str]]] = {}
 
-    def next(self, batch: _MicroBatch, signature: str) -> int:
+    def next(self, batch: MicroBatch, signature: str) -> int:
         with self._lock:
             known, counts = self._current.get(batch.query, (None, Counter[str]()))
             if known != batch:

@@ -3,39 +3,68 @@
 from __future__ import annotations
 
 import importlib.resources
+import os
 import re
 import zipfile
 from pathlib import Path
 
-from .._base.lines import installed
+from .._base.lines import installed, line_of
 from .._version import __version__
-from ..errors import error
+from ..errors import PillarboxError, error
 
 _BRIDGE = "io/pillarbox/spark/PythonBridge.class"
 _NAME = re.compile(r"pillarbox([-_.].*)?\.jar")
 
 
-def find_jar() -> str:
-    """The path of the jar for the PySpark that is installed: the one in the wheel; in a checkout,
-    the newest that was built; where the package itself was loaded from a jar, that one.
+def find_jar(line: str | None = None) -> str:
+    """The path of the jar for a line of Spark, by default that of the PySpark that is installed:
+    the one in the wheel; in a checkout, the newest that was built; where the package itself was
+    loaded from a jar, that one.
 
     Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
     """
+    line = installed() if line is None else line
     package = importlib.resources.files("pillarbox")
     if isinstance(package, zipfile.Path):
-        return _around(package)
+        return _around(package, line)
     if not isinstance(package, Path):
         raise error(
             "JAR_NOT_FOUND",
-            spark=installed(),
+            spark=line,
             searched=f"{package}, which is neither a folder nor a jar",
         )
     bundled, built = package / "jars", package.parents[2] / "target"
-    name = f"pillarbox-spark_{installed()}-*.jar"
+    name = f"pillarbox-spark_{line}-*.jar"
     jars = sorted(bundled.glob(name)) or _built(built, name)
     if not jars:
-        raise error("JAR_NOT_FOUND", spark=installed(), searched=f"{bundled}, {built}")
+        raise error("JAR_NOT_FOUND", spark=line, searched=f"{bundled}, {built}")
     return str(jars[-1])
+
+
+def jar_for(version: str) -> str:
+    """Where the jar for a release of Spark is, or what is looked for if there is none."""
+    try:
+        return find_jar(line_of(version))
+    except PillarboxError:
+        return f"pillarbox-spark_{line_of(version)}-{__version__}.jar"
+
+
+def how_to_add_jar() -> str:
+    """What to do where the JVM of this process runs and has no jar of ours."""
+    try:
+        jar = find_jar()
+    except PillarboxError:
+        jar = "the jar of Pillarbox"
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return (
+            f"Start the application with spark-submit --jars {jar} "
+            "(python -m pillarbox jar prints where it is)."
+        )
+    return (
+        "Restart Python (in a notebook its kernel) and make the first session by "
+        "pb.configure(SparkSession.builder).getOrCreate(); where a platform makes the session, "
+        f"add {jar} to its spark.jars."
+    )
 
 
 def is_ours(jar: str) -> bool:
@@ -43,12 +72,12 @@ def is_ours(jar: str) -> bool:
     return _NAME.fullmatch(re.split(r"[/\\]", jar)[-1]) is not None
 
 
-def _around(package: zipfile.Path) -> str:
+def _around(package: zipfile.Path, line: str) -> str:
     """The archive that the package was loaded from, if it has the JVM's classes too."""
     archive = package.root
     if _BRIDGE not in archive.namelist():
         raise error(
-            "JAR_NOT_FOUND", spark=installed(), searched=f"{archive.filename}, which has no classes"
+            "JAR_NOT_FOUND", spark=line, searched=f"{archive.filename}, which has no classes"
         )
     return str(Path(str(archive.filename)).absolute())
 

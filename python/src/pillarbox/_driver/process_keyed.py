@@ -142,7 +142,6 @@ def _planned(
 ) -> DataFrame:
     from .._keyed.command import KeyedCommand
     from .._keyed.output import wire_schema
-    from . import jvm
     from .engine import require_jvm
     from .keyed_input import parse_outputs
     from .specs import KeyedSpec
@@ -154,9 +153,10 @@ def _planned(
         columns, sides = parse_outputs(calls.output, side_outputs, found.case_sensitive)
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides, calls).dumps()
-    require_jvm(df.sparkSession)
+    door = require_jvm(df.sparkSession)
     spec = KeyedSpec(found, form, fn, wire_schema(columns, sides), list(sides), initial)
-    return jvm.process_keyed(df, command, spec.to_spec(), None if initial is None else initial.rows)
+    start = None if initial is None else initial.rows
+    return door.process_keyed(df, command, spec.to_spec(), start)
 
 
 def form_of(fn: object) -> str:

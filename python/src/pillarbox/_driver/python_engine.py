@@ -14,6 +14,7 @@ from .._arrow.schema import check_type
 from .._async.command import Command, Shipped
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
+from .door import door_of
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def async_io_in_python(
     """
     from pyspark.sql import functions as F
 
-    from .ship import forget_broadcasts, ship_package
+    from .ship import ship_package
 
     for column in df.schema.fields:
         check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
     command.dumps()  # an error now, naming the function, not in the middle of planning
     shipped = Shipped(command)
-    forget_broadcasts(df.sparkSession)
+    door_of(df.sparkSession).forget_broadcasts()
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope = _scope(df, identity)
@@ -85,7 +86,5 @@ def _scope(df: DataFrame, identity: Identity) -> CallScope:
 
 def _fingerprint(df: DataFrame) -> str:
     """Of the analysed plan, without what is another one in each run of a program."""
-    from . import jvm
-
-    plan = _NUMBERS.sub("", jvm.analyzed_plan(df))
+    plan = _NUMBERS.sub("", door_of(df.sparkSession).analyzed_plan(df))
     return hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()

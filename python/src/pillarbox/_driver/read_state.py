@@ -37,7 +37,8 @@ def read_state(
 
     Parameters
     ----------
-    spark: a classic session with the jar; it need not be that of the query.
+    spark: a session with the jar, or of a Spark Connect server with it; it need not be that of the
+        query.
     checkpoint: the query's ``checkpointLocation``.
     operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
         the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
@@ -49,25 +50,24 @@ def read_state(
         batch n - 1 committed. The newest by default.
 
     Raises :class:`InvalidOption` if there is no such checkpoint, operator, version or state (saying
-    what there is), and :class:`EngineUnavailable` on Spark Connect. A struct with the only column
+    what there is), and :class:`EngineUnavailable` without the jar. A struct with the only column
     ``value`` comes as that value; values of a custom serializer (JVM form) as binary.
     """
-    from . import jvm
     from .engine import require_jvm
 
-    require_jvm(spark)
+    door = require_jvm(spark)
     check_name("name", name, "count", "the name of a state")
     is_version = version is None or is_number(version, int)
     check(is_version, "version", "a number of micro-batches", version, "12")
     path = fspath(checkpoint)
-    number = _operator(jvm.stored_operators(spark, path), path, operator)
-    known = jvm.stored_versions(spark, path, number)
+    number = _operator(door.stored_operators(path), path, operator)
+    known = door.stored_versions(path, number)
     chosen = _version(known, path, version)
-    names = jvm.stored_states(spark, path, number, chosen)
+    names = door.stored_states(path, number, chosen)
     if name not in (TIMERS, *names):
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(name), version=chosen, there=there)
-    return jvm.read_state(spark, path, number, name, chosen)
+    return door.read_state(path, number, name, chosen)
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:

@@ -52,7 +52,6 @@ def scan(
     functions) and types that don't fit each other are its IllegalArgumentException. The current
     time is the micro-batch's, also when it is replayed.
     """
-    from . import jvm
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
     from .keyed_input import KeyedOptions, check_input
@@ -71,9 +70,9 @@ def scan(
     _check_ttl(life, found.has_event_time)
     folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(emit), life)
     initial = initial_rows(initial_state, found.keys, list(state))
-    require_jvm(df.sparkSession)
+    door = require_jvm(df.sparkSession)
     spec = KeyedSpec(found, "scan", folds, None, [], initial)
-    return jvm.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
+    return door.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:

@@ -4,47 +4,24 @@ from __future__ import annotations
 
 import importlib.resources
 import io
-import os
-import tempfile
-import weakref
 import zipfile
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._version import __version__
-from .jvm import is_classic
+from .door import door_of
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-_shipped: weakref.WeakSet[Any] = weakref.WeakSet()
+    from pyspark.sql import SparkSession
 
 
-def ship_package(spark: Any) -> None:
-    """Adds the package to the session's Python files, once a session (classic: a SparkContext).
+def ship_package(spark: SparkSession) -> None:
+    """Adds the package to the Python files of the session, or of its SparkContext.
 
     Driver and executors thereby run the same version, and nothing need be installed there.
     """
-    classic = is_classic(spark)
-    owner = spark.sparkContext if classic else spark
-    if owner in _shipped:
-        return
-    # Executors fetch it as long as the context lives, and no longer. A server gets it at once.
-    with tempfile.TemporaryDirectory() if not classic else nullcontext(owner._temp_dir) as at:
-        path = os.path.join(at, f"pillarbox-{__version__}.zip")
-        with open(path, "wb") as file:
-            file.write(_zipped())
-        if classic:
-            owner.addPyFile(path)
-        else:
-            owner.addArtifacts(path, pyfile=True)
-    _shipped.add(owner)
-
-
-def forget_broadcasts(spark: Any) -> None:
-    """Drops what pickling for a check registered; the real plan registers its own."""
-    if is_classic(spark):
-        spark.sparkContext._pickled_broadcast_vars.clear()
+    door_of(spark).add_python_file(f"pillarbox-{__version__}.zip", _zipped)
 
 
 def _zipped() -> bytes:

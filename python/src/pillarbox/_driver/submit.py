@@ -37,13 +37,14 @@ class SubmitArguments:
                 return given
         return None
 
-    def with_jars(self, jars: list[str]) -> str:
-        """As they are, but with these jars."""
+    def changed(self, jars: list[str], settings: Mapping[str, str]) -> str:
+        """As they are, but with these jars and settings."""
         rest = list(self._tokens)
-        for name, _, start, end in reversed(self._options):
-            if name == "--jars":
+        for name, value, start, end in reversed(self._options):
+            if name == "--jars" or (name == "--conf" and _conf(value)[0] in settings):
                 del rest[start:end]
-        return shlex.join(["--jars", ",".join(jars), *rest])
+        told = [part for one in settings.items() for part in ("--conf", "=".join(one))]
+        return shlex.join(["--jars", ",".join(jars), *told, *rest])
 
     def _setting(self, key: str) -> str | None:
         settings = dict(_conf(value) for name, value, _, _ in self._options if name == "--conf")

@@ -28,5 +28,5 @@ object SpecBuilder {
 
   def asyncIO(df: DataFrame, function: Class[_], returns: String)(
       change: ObjectNode => Unit
-  ): DataFrame = PythonBridge.asyncIOByClass(df, json(function.getName, returns, change))
+  ): DataFrame = PythonBridge.asyncIO(df, null, json(function.getName, returns, change))
 }

@@ -18,7 +18,10 @@ import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-/** What Python calls, and the only class that it calls. Runs on the driver. */
+/**
+ * What Python calls, and the only class that it calls: by py4j, or from a Spark Connect client by messages.
+ * Runs on the driver.
+ */
 private[pillarbox] object PythonBridge {
 
   private lazy val build: Properties =
@@ -42,23 +45,18 @@ private[pillarbox] object PythonBridge {
     .add("elapsed_ms", LongType)
 
   /**
-   * A DataFrame that calls a Python function for each row of `df`.
+   * A DataFrame that calls a function for each row of `df`.
    *
    * @param function
-   *   PySpark's `SimplePythonFunction`
+   *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction` by class
    * @param specJson
    *   an [[AsyncIOSpec]] as JSON
    */
-  def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
-    plan(df, AsyncIOFunction.Python(UserFunction.of(function), PythonWorkers.currentArtifactId), specJson)
-
-  /** The same for an `io.pillarbox.async.AsyncFunction[Row, Row]` that the spec names by class. */
-  def asyncIOByClass(df: DataFrame, specJson: String): DataFrame = {
+  def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
-    val className = spec.className.getOrElse(
-      throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
-    )
-    plan(df, AsyncIOFunction.Jvm(className, spec.options), specJson)
+    if (function != null)
+      plan(df, spec, AsyncIOFunction.Python(UserFunction.of(function), PythonWorkers.currentArtifactId))
+    else plan(df, spec, AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options))
   }
 
   /**
@@ -77,10 +75,8 @@ private[pillarbox] object PythonBridge {
     spec.form match {
       case "scan" => planner.scan()
       case "jvm" =>
-        val className = spec.className.getOrElse(
-          throw new IllegalArgumentException(s"${spec.name}: a function of the JVM needs a class name")
-        )
-        planner.dataFrame(JvmKeyedOperator.Factory(className, spec.options))
+        val name = className(spec.name, spec.className)
+        planner.dataFrame(JvmKeyedOperator.Factory(name, spec.options))
       case "row" | "batch" =>
         val python = UserFunction.of(function)
         planner.dataFrame(PythonKeyedOperator.Factory(spec.form, python, PythonWorkers.currentArtifactId))
@@ -90,10 +86,6 @@ private[pillarbox] object PythonBridge {
         )
     }
   }
-
-  /** The same, starting without state. */
-  def processKeyed(df: DataFrame, function: AnyRef, specJson: String): DataFrame =
-    processKeyed(df, function, specJson, null)
 
   /** The keyed operators of a checkpoint, as a JSON list of `{"id", "name"}`; empty where there is none. */
   def storedOperators(session: SparkSession, checkpoint: String): String =
@@ -120,8 +112,11 @@ private[pillarbox] object PythonBridge {
 
   private def json(values: Seq[Any]): String = new ObjectMapper().writeValueAsString(values.asJava)
 
-  private def plan(df: DataFrame, function: AsyncIOFunction, specJson: String): DataFrame = {
-    val spec = AsyncIOSpec.fromJson(specJson)
+  private def className(operator: String, named: Option[String]): String = named.getOrElse(
+    throw new IllegalArgumentException(s"$operator: a function of the JVM needs a class name")
+  )
+
+  private def plan(df: DataFrame, spec: AsyncIOSpec, function: AsyncIOFunction): DataFrame = {
     val child = SparkAdapter.analyzedPlan(df)
     PillarboxStrategy.register(df.sparkSession)
     val operatorId = spec.operatorId.getOrElse(UUID.randomUUID().toString)

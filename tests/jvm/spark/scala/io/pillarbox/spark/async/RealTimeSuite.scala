@@ -87,7 +87,7 @@ class RealTimeSuite extends StreamFixture {
   test("a keyed operator is refused with our words before a row is read") {
     val keyed = ids(memory()).selectExpr("cast(id as string) as k", "id as v", "current_timestamp() as ts")
     val text = failure(
-      start(PythonBridge.processKeyed(keyed, null, Spec(returns = "k string, n bigint").json), RealTime)
+      start(PythonBridge.processKeyed(keyed, null, Spec(returns = "k string, n bigint").json, null), RealTime)
     )
     assert(text.contains("[REAL_TIME_KEYED] process_keyed(") && text.contains("processingTime"))
   }

@@ -31,7 +31,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
     val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
     val input = memory.toDF().toDF("k", "v", "ts").withWatermark("ts", "0 seconds")
     def start() = PythonBridge
-      .processKeyed(input, null, spec.json)
+      .processKeyed(input, null, spec.json, null)
       .writeStream
       .option("checkpointLocation", checkpoint)
       .foreachBatch((batch: DataFrame, id: Long) => batches.put(id, batch.collect().toSeq): Unit)

@@ -64,7 +64,7 @@ trait KeyedFixture extends LocalSpark {
 
   def row(event: Event): (String, Long, Timestamp) = (event.k, event.v, new Timestamp(event.t))
 
-  def process(df: DataFrame, spec: Spec): DataFrame = PythonBridge.processKeyed(df, null, spec.json)
+  def process(df: DataFrame, spec: Spec): DataFrame = PythonBridge.processKeyed(df, null, spec.json, null)
 
   /** A stream from memory that outlives queries, with the batches that they put out. */
   final class Stream(val checkpoint: Path) {

@@ -102,7 +102,7 @@ class AsyncIOExecSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   test("a class that is missing fails the query with its name") {
     val json = SpecBuilder.json("com.acme.Missing", "x long")
-    val df = io.pillarbox.spark.PythonBridge.asyncIOByClass(spark.range(1).toDF(), json)
+    val df = io.pillarbox.spark.PythonBridge.asyncIO(spark.range(1).toDF(), null, json)
     assert(messages(intercept[Exception](df.collect())).exists(_.contains("com.acme.Missing is not on")))
   }
 

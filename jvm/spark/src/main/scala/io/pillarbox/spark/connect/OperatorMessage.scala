@@ -1,0 +1,67 @@
+package io.pillarbox.spark.connect
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.sparkproject.connect.protobuf.{CodedInputStream, WireFormat}
+
+/**
+ * What a Spark Connect client sends for one of our operators: a protobuf message, as
+ * `python/src/pillarbox/_driver/door/operator.proto` describes it, in an `Any`. Its fields are bytes without
+ * exception, so it is read by hand, and neither side needs generated code.
+ */
+private[connect] final class OperatorMessage private (fields: Map[Int, Array[Byte]]) {
+
+  /** The version of the client's package. */
+  def version: String = text(OperatorMessage.Version)
+
+  def kind: String = text(OperatorMessage.Kind)
+
+  /** JSON, as `AsyncIOSpec` and `KeyedSpec` read it, or the arguments of a look-up. */
+  def spec: String = text(OperatorMessage.Spec)
+
+  /** A `spark.connect.Relation`. */
+  def input: Option[Array[Byte]] = fields.get(OperatorMessage.Input)
+
+  /** A `spark.connect.Relation`. */
+  def initial: Option[Array[Byte]] = fields.get(OperatorMessage.Initial)
+
+  /** A `spark.connect.Expression`. */
+  def function: Option[Array[Byte]] = fields.get(OperatorMessage.Function)
+
+  private def text(field: Int): String = new String(fields.getOrElse(field, Array.emptyByteArray), UTF_8)
+}
+
+private[connect] object OperatorMessage {
+  private val TypeUrl = "type.googleapis.com/pillarbox.Operator"
+
+  private val Version = 1
+  private val Kind = 2
+  private val Spec = 3
+  private val Input = 4
+  private val Initial = 5
+  private val Function = 6
+
+  /**
+   * @param any a `google.protobuf.Any`
+   * @return None for a message of somebody else
+   */
+  def parse(any: Array[Byte]): Option[OperatorMessage] = {
+    val envelope = read(any)
+    val isOurs = envelope.get(1).exists(url => new String(url, UTF_8) == TypeUrl)
+    Option.when(isOurs)(new OperatorMessage(read(envelope.getOrElse(2, Array.emptyByteArray))))
+  }
+
+  /** The fields that are bytes or text, by number. */
+  private def read(bytes: Array[Byte]): Map[Int, Array[Byte]] = {
+    val in = CodedInputStream.newInstance(bytes)
+    val fields = Map.newBuilder[Int, Array[Byte]]
+    var tag = in.readTag()
+    while (tag != 0) {
+      if (WireFormat.getTagWireType(tag) == WireFormat.WIRETYPE_LENGTH_DELIMITED)
+        fields += WireFormat.getTagFieldNumber(tag) -> in.readByteArray()
+      else in.skipField(tag)
+      tag = in.readTag()
+    }
+    fields.result()
+  }
+}

@@ -1,0 +1,73 @@
+package io.pillarbox.spark.connect
+
+import java.util.Optional
+
+import scala.jdk.OptionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import io.pillarbox.spark.PythonBridge
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connect.planner.SparkConnectPlanner
+import org.apache.spark.sql.connect.plugin.RelationPlugin
+import org.apache.spark.sql.pillarbox.{ConnectAdapter, SparkAdapter}
+
+/**
+ * Plans our operators for the clients of a Spark Connect server, which names this class in
+ * `spark.connect.extensions.relation.classes`. The server's threads call it, several at a time.
+ */
+private[pillarbox] final class PillarboxRelations extends RelationPlugin {
+
+  /**
+   * @param relation a `google.protobuf.Any`
+   * @return nothing for a message of another plugin
+   * @throws java.lang.IllegalArgumentException for a client of another version
+   */
+  override def transform(relation: Array[Byte], planner: SparkConnectPlanner): Optional[LogicalPlan] =
+    OperatorMessage.parse(relation).map(plan(_, new ConnectAdapter(planner))).toJava
+
+  private def plan(message: OperatorMessage, connect: ConnectAdapter): LogicalPlan =
+    if (message.kind == "hello") connect.text(PythonBridge.version, PythonBridge.sparkVersion)
+    else {
+      requireSameVersion(message.version)
+      SparkAdapter.analyzedPlan(dataFrame(message, connect))
+    }
+
+  private def dataFrame(message: OperatorMessage, connect: ConnectAdapter): DataFrame = {
+    def input = connect.dataFrame(message.input.getOrElse(lacks(message, "an input")))
+    def function = message.function.map(connect.function).orNull
+    message.kind match {
+      case "async_io" => PythonBridge.asyncIO(input, function, message.spec)
+      case "process_keyed" =>
+        val initial = message.initial.map(connect.dataFrame).orNull
+        PythonBridge.processKeyed(input, function, message.spec, initial)
+      case look => lookUp(look, new ObjectMapper().readTree(message.spec), connect)
+    }
+  }
+
+  /** What is in a checkpoint. A list is told as a row with its JSON. */
+  private def lookUp(kind: String, told: JsonNode, connect: ConnectAdapter): DataFrame = {
+    val session = connect.session
+    val checkpoint = told.path("checkpoint").asText
+    def operator = told.path("operator").asLong
+    def version = told.path("version").asLong
+    kind match {
+      case "stored_operators" => connect.rows(PythonBridge.storedOperators(session, checkpoint))
+      case "stored_versions" => connect.rows(PythonBridge.storedVersions(session, checkpoint, operator))
+      case "stored_states" => connect.rows(PythonBridge.storedStates(session, checkpoint, operator, version))
+      case "read_state" =>
+        PythonBridge.readState(session, checkpoint, operator, told.path("name").asText, version)
+      case other => throw new IllegalArgumentException(s"Pillarbox knows no operator \"$other\".")
+    }
+  }
+
+  private def requireSameVersion(client: String): Unit =
+    if (client != PythonBridge.version)
+      throw new IllegalArgumentException(
+        s"The Spark Connect server has Pillarbox ${PythonBridge.version}, and its client has $client: " +
+          "both need the same version."
+      )
+
+  private def lacks(message: OperatorMessage, what: String): Nothing =
+    throw new IllegalArgumentException(s"The message of ${message.kind} lacks $what.")
+}

@@ -1,0 +1,126 @@
+"""The door to a Spark Connect server, whose plugin plans our operators from messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..jars import jar_for
+from .door import Door, MicroBatch
+from .operator import Operator
+from .plugin import PLUGIN, SETTING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
+_added: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+
+class ConnectDoor(Door):
+    """Of a session whose driver is a server that answers gRPC."""
+
+    no_jar = "the Spark Connect server of this session has no Pillarbox plugin"
+
+    def jar(self) -> tuple[str, str] | None:
+        """Asks the server once a session, and again as long as it has none."""
+        if self._spark not in _jars:
+            from pyspark.errors.exceptions.connect import SparkConnectException
+
+            try:
+                _jars[self._spark] = tuple(self._rows("hello", {})[0])
+            except SparkConnectException as problem:
+                if not _tells_of_no_plugin(str(problem)):
+                    raise
+        return _jars.get(self._spark)
+
+    def remedy(self) -> str:
+        return (
+            f"Start the server with --jars {jar_for(self._spark.version)} "
+            f"--conf {SETTING}={PLUGIN} (several plugins with commas between them)."
+        )
+
+    def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
+        return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
+
+    def process_keyed(
+        self,
+        df: DataFrame,
+        command: bytes | None,
+        spec: dict[str, Any],
+        initial: DataFrame | None,
+    ) -> DataFrame:
+        start = None if initial is None else _plan(initial)
+        return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
+
+    def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
+        return self._told("stored_operators", checkpoint=checkpoint)  # type: ignore[no-any-return]
+
+    def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
+        return self._told(  # type: ignore[no-any-return]
+            "stored_versions", checkpoint=checkpoint, operator=operator
+        )
+
+    def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
+        return self._told(  # type: ignore[no-any-return]
+            "stored_states", checkpoint=checkpoint, operator=operator, version=version
+        )
+
+    def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
+        spec = {"checkpoint": checkpoint, "operator": operator, "name": name, "version": version}
+        return self._frame(Operator("read_state", spec))
+
+    def analyzed_plan(self, df: DataFrame) -> str:
+        remote: Any = df
+        return str(remote._explain_string(extended=True)).partition("== Optimized Logical Plan ==")[
+            0
+        ]
+
+    def micro_batch(self) -> MicroBatch | None:
+        """A client isn't told."""
+        return None
+
+    def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
+        """Once a session, which has it as its artifact."""
+        added = _added.setdefault(self._spark, set())
+        if name in added:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name)
+            with open(path, "wb") as file:
+                file.write(make())
+            self._spark.addArtifacts(path, pyfile=True)
+        added.add(name)
+
+    def forget_broadcasts(self) -> None:
+        """A client has none."""
+
+    def _analysed(self, operator: Operator) -> DataFrame:
+        """Errors show where the user wrote the call, as in a classic session."""
+        df = self._frame(operator)
+        _ = df.schema
+        return df
+
+    def _frame(self, operator: Operator) -> DataFrame:
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+        return ConnectDataFrame(operator, self._spark)
+
+    def _rows(self, kind: str, spec: dict[str, Any]) -> Any:
+        return self._frame(Operator(kind, spec)).collect()
+
+    def _told(self, kind: str, **spec: Any) -> Any:
+        return json.loads(self._rows(kind, spec)[0][0])
+
+
+def _plan(df: Any) -> Any:
+    return df._plan
+
+
+def _tells_of_no_plugin(message: str) -> bool:
+    """Either the server names no plugin of ours, or it does, and lacks the jar."""
+    return "No handler found for extension" in message or PLUGIN in message

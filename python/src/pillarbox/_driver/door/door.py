@@ -1,0 +1,87 @@
+"""What a door does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """``execution`` is another one each time that Spark runs the micro-batch."""
+
+    query: str
+    number: str
+    execution: str | None
+
+
+class Door(ABC):
+    """What we ask of the driver of ``spark``. Calls block, and start no job."""
+
+    #: Why there is no engine "jvm" where ``jar`` gives None, as half a sentence.
+    no_jar: str
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+
+    @abstractmethod
+    def jar(self) -> tuple[str, str] | None:
+        """The version of the jar that the driver has, and the line of Spark, as in "4.2", that it
+        was built for; None without one."""
+
+    @abstractmethod
+    def remedy(self) -> str:
+        """How the driver gets the jar that fits, in sentences."""
+
+    @abstractmethod
+    def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
+        """The async I/O operator over ``df``. ``command`` is the pickled function if it is
+        Python."""
+
+    @abstractmethod
+    def process_keyed(
+        self,
+        df: DataFrame,
+        command: bytes | None,
+        spec: dict[str, Any],
+        initial: DataFrame | None,
+    ) -> DataFrame:
+        """A keyed operator over ``df``. ``command`` is the pickled function if it is Python;
+        ``initial`` has the state that it starts with, as the spec's ``initial`` describes it."""
+
+    @abstractmethod
+    def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
+        """The keyed operators of a checkpoint, as ``{"id", "name"}``; empty without any."""
+
+    @abstractmethod
+    def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
+        """The versions of an operator's state that can be read, in order."""
+
+    @abstractmethod
+    def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
+        """The names of the states that a version holds."""
+
+    @abstractmethod
+    def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
+        """A state, or the timers, as a DataFrame."""
+
+    @abstractmethod
+    def analyzed_plan(self, df: DataFrame) -> str:
+        """The text of the analysed plan; needs no jar."""
+
+    @abstractmethod
+    def micro_batch(self) -> MicroBatch | None:
+        """The one that this thread runs a ``foreachBatch`` function for, if that is known."""
+
+    @abstractmethod
+    def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
+        """Makes a module or zip importable in Python workers, unless it was added before."""
+
+    @abstractmethod
+    def forget_broadcasts(self) -> None:
+        """Drops what pickling for a check registered; the real plan registers its own."""
