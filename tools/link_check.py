@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = ROOT / "project" / "links"
-ABSTRACT, INTERFACE = 0x0400, 0x0200
+ABSTRACT, INTERFACE, PRIVATE = 0x0400, 0x0200, 0x0002
 SIZES = {
     3: 4,
     4: 4,
@@ -146,7 +146,8 @@ class Jars:
 
 
 class World:
-    """Our jar among those of a release; classes of the JDK count as complete."""
+    """Our jar among those of a release; classes of the JDK count as complete. What is private in a
+    class of theirs is not there: a method may become public within a line."""
 
     def __init__(self, ours: Jars, theirs: Jars) -> None:
         self._ours, self._theirs = ours, theirs
@@ -167,8 +168,9 @@ class World:
         found = self.find(owner)
         if found is None:
             return False
+        is_ours = self._ours.get(owner) is not None
         return (
-            member in found.members
+            (member in found.members and (is_ours or not found.members[member] & PRIVATE))
             or any(
                 self._inherits(parent, member)
                 for parent in found.parents

@@ -77,7 +77,7 @@ def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(
         slow_once,
         returns="x int",
         engine="jvm",
-        attempt_timeout="200ms",
+        attempt_timeout="2 seconds",
         timeout="20 seconds",
         retry=pb.Retry(2, backoff="1ms"),
     )

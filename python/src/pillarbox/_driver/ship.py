@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.resources
 import io
 import zipfile
-from importlib.abc import Traversable
 from typing import TYPE_CHECKING
 
 from .._version import __version__
 from .door import door_of
 
 if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
     from pyspark.sql import SparkSession
 
 

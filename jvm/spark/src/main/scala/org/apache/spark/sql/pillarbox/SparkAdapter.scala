@@ -108,8 +108,7 @@ object SparkAdapter {
    * The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal
    * bytes.
    */
-  def normalizeKey(key: Expression): Expression =
-    if (NormalizeFloatingNumbers.needNormalize(key.dataType)) NormalizeFloatingNumbers.normalize(key) else key
+  def normalizeKey(key: Expression): Expression = NormalizeFloatingNumbers.normalize(key)
 
   /** Whether the type, or any that it is made of, is such a one. */
   def contains(dataType: DataType)(wanted: DataType => Boolean): Boolean = dataType.existsRecursively(wanted)
