@@ -131,6 +131,22 @@ def test_a_link_check_finds_what_a_jar_of_another_line_names(monkeypatch):
     assert any(one.startswith("org/apache/spark/sql/execution/streaming/") for one in lacks)
 
 
+def test_a_link_check_takes_a_private_method_of_another_library_as_none(monkeypatch):
+    """As Spark 4.0.0 has it, where a later patch release made the method public."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    link_check = importlib.import_module("link_check")
+
+    class Jars(dict):
+        def __init__(self, access):
+            members = {("f", "()V"): access}
+            self["a/A"] = link_check.ClassFile("a/A", (), False, members, frozenset())
+
+    public, private = Jars(0x0001), Jars(link_check.PRIVATE)
+    assert link_check.World({}, public).has("a/A.f ()V")
+    assert not link_check.World({}, private).has("a/A.f ()V")
+    assert link_check.World(private, {}).has("a/A.f ()V")
+
+
 def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
     code = (
         "from pyspark.sql import SparkSession; import pillarbox as pb;"
