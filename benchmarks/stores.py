@@ -100,7 +100,12 @@ def write_input(folder: Path, files: int) -> None:
 def session(conf: dict[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("pillarbox stores")
-    own = {"spark.sql.shuffle.partitions": str(PARTITIONS), "spark.sql.session.timeZone": "UTC"}
+    own = {
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        "spark.sql.session.timeZone": "UTC",
+        # Only the first session of a process has its jars loaded.
+        "spark.jars": ",".join(jars("s3a")),
+    }
     for key, value in {**SETTINGS, **own, **conf}.items():
         builder = builder.config(key, value)
     spark: SparkSession = pb.configure(builder).getOrCreate()
