@@ -72,9 +72,9 @@ def test_executors_on_two_hosts_share_the_limit_of_a_query(
     found = list(levels(log.events("start", "end")))
     assert len(found) == 2 * count
     assert max(sum(flying.values()) for flying in found) == 4
-    # Both have calls in flight most of the time.
-    both = sum(all(flying.values()) for flying in found)
-    assert both > len(found) / 2
+    # Both have some of the four. Which one begins, and how much earlier, is left to the machine.
+    shared = [flying for flying in found if all(flying.values()) and sum(flying.values()) == 4]
+    assert len(shared) > 20
 
 
 def by_file(log: CallLog) -> list[dict[int, str]]:
