@@ -145,6 +145,7 @@ def visits(
     folder: str,
     strikes: dict[int, str],
     before: Callable[[], None] = lambda: None,
+    files: int = FILES,
 ) -> dict[str, Any]:
     """A stream, file by file; ``before`` is called before each. Its output, and its state."""
     Path(f"{folder}/in").mkdir(parents=True)
@@ -161,7 +162,7 @@ def visits(
     )
     writer = counted.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.format("json").start(f"{folder}/out")
-    for number in range(FILES):
+    for number in range(files):
         before()
         log.write("file", number=number)
         write_file(folder, number)
@@ -203,8 +204,8 @@ def come_and_go(folder: str) -> dict[str, Any]:
         }
     )
     # Without a pause executors stay; with one there is none when a file comes.
-    busy = visits(spark, f"{folder}/busy", {})
-    idle = visits(spark, f"{folder}/idle", {}, lambda: wait_for_executors(spark, 0))
+    busy = visits(spark, f"{folder}/busy", {}, files=3)
+    idle = visits(spark, f"{folder}/idle", {}, lambda: wait_for_executors(spark, 0), files=3)
     return {"busy": busy, "idle": idle, "carried": carried(spark, f"{folder}/carried")}
 
 
