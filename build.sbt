@@ -255,15 +255,15 @@ lazy val stores = (project in file("jvm/stores"))
       "org.wildfly.openssl" % "wildfly-openssl" % "2.2.5.Final" % S3A intransitive (),
       "org.apache.httpcomponents" % "httpclient" % "4.5.13" % S3A
     ),
-    libraryDependencies ++= Seq("s3-transfer-manager", "sts", "apache-client", "netty-nio-client").map(part =>
-      ("software.amazon.awssdk" % part % awsVersion % S3A).exclude("org.slf4j", "slf4j-api")
-    ),
+    libraryDependencies ++= Seq("s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+      .map(part => ("software.amazon.awssdk" % part % awsVersion % S3A).exclude("org.slf4j", "slf4j-api")),
     TaskKey[Unit]("jars") := {
       val folder = (ThisBuild / baseDirectory).value / "target" / "stores"
       val found = update.value
       Seq(Hdfs, S3A).foreach { part =>
         // Spark has the parts of netty.
-        val jars = found.select(configurationFilter(part.name)).filterNot(_.getName.matches("netty-[a-z-]+4.*"))
+        val jars =
+          found.select(configurationFilter(part.name)).filterNot(_.getName.matches("netty-[a-z-]+4.*"))
         IO.writeLines(folder / s"${part.name}.txt", jars.map(_.getAbsolutePath))
       }
     }

@@ -7,9 +7,12 @@ its name starts with "pyspark". Where Spark runs without the daemon it starts
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
 import struct
 import sys
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:
@@ -23,15 +26,22 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 
 
 def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
-    """Tells the JVM by a FATAL frame what is missing; nothing of the package can be used here."""
-    message = (
-        f"{problem}. The worker runs on {sys.executable}: install what is missing there, or set "
-        "PYSPARK_PYTHON to the interpreter that has it."
-    )
-    texts = [text.encode() for text in ("WORKER_IMPORT_FAILED", message, "")]
-    body = b"T" + b"".join(struct.pack("<I", len(text)) + text for text in texts)
+    """Tells the JVM by a FATAL frame what is missing. Needs nothing that can be missing."""
+    name = "WORKER_IMPORT_FAILED"
+    words = _catalogue()[name]
+    text = f"{words['message']} {words['remedy']}".format(reason=problem, python=sys.executable)
+    told = {"type": words["type"], "name": name, "text": text, "kind": name, "message": text}
+    report = json.dumps(told).encode()
+    body = b"T" + struct.pack("<I", len(report)) + report
     outfile.write(struct.pack("<I", len(body)) + body)
     outfile.flush()
+
+
+def _catalogue() -> dict[str, dict[str, str]]:
+    """The package's errors, read from its folder or jar without an import of it."""
+    spec: Any = importlib.util.find_spec("pillarbox")
+    file = os.path.join(os.path.dirname(spec.origin), "errors.json")
+    return dict(json.loads(spec.loader.get_data(file)))
 
 
 if __name__ == "__main__":

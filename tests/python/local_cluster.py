@@ -9,8 +9,9 @@ it like ``spark_apps.run_app``, with a folder for what the cluster writes::
 
     answer = run_on_cluster(app, tmp_path, str(tmp_path))
 
-All its executors are on one host. Speculation wants two: ``two_hosts`` starts a standalone cluster
-with two workers, each with an address of its own.
+All its executors are on one host. ``standalone`` starts a real cluster, of Spark's own kind, of two
+workers with an address each, which can be killed and started again; ``two_hosts`` is the same for
+those who want its drivers' environment only.
 """
 
 from __future__ import annotations
@@ -62,35 +63,75 @@ def cluster_environment(
     return env
 
 
-@contextmanager
-def two_hosts(folder: Path, memory_mb: int = 1024) -> Iterator[dict[str, str]]:
-    """A standalone cluster of two workers with a core each, on 127.0.0.1 and 127.0.0.2 (Linux).
+class Standalone:
+    """A standalone master, and workers with a core each on 127.0.0.1 and 127.0.0.2 (Linux).
 
-    Gives the environment of its drivers. Everything it started is gone at the end.
+    Their environment has neither our sources nor a Python of ours: what executors need has to come
+    with the application.
     """
-    env = _environment(folder) | {"SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "512m"}
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["worker.Worker", "--cores", "1", "--memory", f"{memory_mb}m", "--webui-port", "0"]
-    # Workers look for their master until it is there.
-    commands = [master] + [[*worker, "--host", f"127.0.0.{i}", address] for i in (1, 2)]
-    daemons = [_daemon(command, folder, env, f"daemon-{i}") for i, command in enumerate(commands)]
-    conf = f"--conf spark.driver.host=127.0.0.1 --conf spark.executor.memory={memory_mb}m"
-    try:
-        yield env | {"PYSPARK_SUBMIT_ARGS": f"--master {address} {conf} pyspark-shell"}
-    finally:
-        for daemon in reversed(daemons):
+
+    HOSTS = ("127.0.0.1", "127.0.0.2")
+
+    def __init__(self, folder: Path, memory_mb: int) -> None:
+        self.folder, self.memory_mb = folder, memory_mb
+        drivers = _environment(folder)
+        self.home = drivers["SPARK_HOME"]
+        left_out = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+        self._env = {key: value for key, value in drivers.items() if key not in left_out}
+        self._env |= {"SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_MEMORY": "512m"}
+        port = free_port()
+        self.address = f"spark://127.0.0.1:{port}"
+        #: The settings of all drivers.
+        self.conf = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": f"{memory_mb}m"}
+        told = " ".join(f"--conf {key}={value}" for key, value in self.conf.items())
+        arguments = f"--master {self.address} {told} pyspark-shell"
+        #: The environment of a driver that is started without spark-submit.
+        self.env = drivers | {"PYSPARK_SUBMIT_ARGS": arguments}
+        at = ["--host", "127.0.0.1", "--port", str(port)]
+        self._daemons = [self._daemon("master", "master.Master", *at)]
+        for host in self.HOSTS:
+            self.start_worker(host)
+
+    def start_worker(self, host: str) -> None:
+        """On a host that has none. Workers look for their master until it is there."""
+        what = ["--cores", "1", "--memory", f"{self.memory_mb}m", "--host", host]
+        self._daemons.append(self._daemon(f"worker-{host}", "worker.Worker", *what, self.address))
+
+    def forget_killed(self, pid: int) -> str:
+        """The host of the worker that had this id of a process, which something has killed."""
+        (daemon,) = [one for one in self._daemons if one.pid == pid]
+        daemon.wait(30)
+        self._daemons.remove(daemon)
+        return str(daemon.args[daemon.args.index("--host") + 1])
+
+    def stop(self) -> None:
+        for daemon in reversed(self._daemons):
             daemon.terminate()
-        for daemon in daemons:
+        for daemon in self._daemons:
             daemon.wait(30)
 
+    def _daemon(self, name: str, main: str, *arguments: str) -> Any:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            start = [f"{self.home}/bin/spark-class", f"org.apache.spark.deploy.{main}"]
+            start += ["--webui-port", "0", *arguments]
+            return subprocess.Popen(start, env=self._env, stdout=log, stderr=log)
 
-def _daemon(command: list[str], folder: Path, env: dict[str, str], name: str) -> Any:
-    with open(folder / f"{name}.log", "wb") as log:
-        start = [str(folder / "spark-home" / "bin" / "spark-class")]
-        start += [f"org.apache.spark.deploy.{command[0]}", *command[1:]]
-        return subprocess.Popen(start, env=env, stdout=log, stderr=log)
+
+@contextmanager
+def standalone(folder: Path, memory_mb: int = 1024) -> Iterator[Standalone]:
+    """A standalone cluster. Everything it started is gone at the end."""
+    cluster = Standalone(folder, memory_mb)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextmanager
+def two_hosts(folder: Path, memory_mb: int = 1024) -> Iterator[dict[str, str]]:
+    """The environment of the drivers of a standalone cluster."""
+    with standalone(folder, memory_mb) as cluster:
+        yield cluster.env
 
 
 def free_port() -> int:

@@ -95,6 +95,28 @@ def test_spark_submit_on_a_cluster_with_our_jar_and_the_package_in_it(
     runs_with_both(answer)
 
 
+def test_spark_submit_on_a_cluster_with_our_jar_among_those_of_spark(
+    tmp_path: Path, users_jar: Path, script: Path
+) -> None:
+    """As in an image: no option names the jar, and the package is in it."""
+    env = cluster_environment(tmp_path) | {"PYTHONPATH": ""}
+    del env["PYSPARK_SUBMIT_ARGS"]
+    jars = Path(env["SPARK_HOME"], "jars")
+    sparks = jars.resolve()
+    jars.unlink()
+    jars.mkdir()
+    for jar in (*sparks.iterdir(), Path(find_jar())):
+        (jars / jar.name).symlink_to(jar)
+    cluster = ["--master", "local-cluster[1,1,1024]", "--conf", "spark.executor.memory=1024m"]
+    options = ["--jars", str(users_jar), "--py-files", f"local://{jars / Path(find_jar()).name}"]
+    answer = answered([SUBMIT, *cluster, *options, str(script)], env, tmp_path)
+    assert answer["rows"] == DOUBLES
+    assert answer["jvm"]
+    assert answer["words"] == ["yes"]
+    assert Path(answer["jars"]).name == "acme.jar"
+    assert answer["warnings"] == []
+
+
 def test_spark_submit_with_our_jar_and_the_package_installed(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:

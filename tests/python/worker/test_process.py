@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import select
 import signal
@@ -12,8 +14,10 @@ import subprocess
 import sys
 import time
 
+import pyspark_pillarbox
 import pytest
 
+from pillarbox._worker import frames
 from worker.driver import _SOURCES, OwnProcess
 
 
@@ -190,3 +194,18 @@ def test_without_the_daemon_the_worker_connects_by_what_the_environment_says(tmp
         child.kill()
         child.wait()
         listener.close()
+
+
+def test_what_is_missing_is_told_with_the_interpreter(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillarbox._worker.main", None)
+    answer = io.BytesIO()
+    with pytest.raises(SystemExit):
+        pyspark_pillarbox.main(io.BytesIO(), answer)
+    answer.seek(0)
+    kind, body = frames.read_frame(answer)
+    told = json.loads(bytes(body[4:]))
+    assert kind == frames.FATAL
+    assert len(body) == 4 + int.from_bytes(body[:4], "little")
+    assert told["name"] == "WORKER_IMPORT_FAILED"
+    assert "pillarbox._worker.main" in told["text"]
+    assert sys.executable in told["text"]
