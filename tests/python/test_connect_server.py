@@ -228,6 +228,8 @@ def test_plans_may_be_deep_and_used_twice(answers: Any) -> None:
 
 
 def two_sessions(address, libraries):  # type: ignore[no-untyped-def]
+    import time
+
     first, second = (SparkSession.builder.remote(address).create() for _ in range(2))
 
     def version(row):
@@ -249,7 +251,29 @@ def two_sessions(address, libraries):  # type: ignore[no-untyped-def]
 
     for session, library in zip((first, second), libraries, strict=True):
         session.addArtifacts(library, pyfile=True)
-    answers = [seen(session) for session in (first, second, first)]
+
+    def streamed(spark):
+        """Before any batch of the session, whose files the executors would have then."""
+        rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        rows = rows.withColumnRenamed("value", "id")
+        calls = pb.async_io(rows, version, returns="v int").select("v", "id")
+        out = pb.process_keyed(calls, Versions(), by="id", returns="v int")
+        query = out.writeStream.format("memory").queryName("versions").start()
+        while query.isActive and not spark.table("versions").count():
+            time.sleep(0.2)
+        problem = query.exception()
+        query.stop()
+        assert problem is None, str(problem)
+        return [row.v for row in spark.table("versions").distinct().collect()]
+
+    answers = [streamed(first), streamed(second)]
+    answers += [seen(session) for session in (first, second, first)]
+    second.range(1).selectExpr("id", "1 as n").createTempView("begin")
+    options = {"by": "id", "returns": "v int", "initial_state": second.table("begin")}
+    try:
+        pb.process_keyed(first.range(1), Versions(), **options)
+    except pb.InvalidOption as problem:
+        answers.append(str(problem))
     for session in (first, second):
         session.stop()
     return answers
@@ -262,7 +286,9 @@ def test_two_sessions_see_their_own_files(server: Server, tmp_path: Path) -> Non
         folder.mkdir()
         (folder / "mylib.py").write_text(f"VERSION = {version}\n")
         libraries.append(str(folder / "mylib.py"))
-    assert run_client(two_sessions, server.address, libraries) == [[1], [2], [1]]
+    *seen, refused = run_client(two_sessions, server.address, libraries)
+    assert seen == [[1], [2], [1], [2], [1]]
+    assert refused.startswith("[OTHER_SESSION] initial_state is a DataFrame of another")
 
 
 def interrupted(address, log):  # type: ignore[no-untyped-def]

@@ -55,7 +55,9 @@ class _Start:
 
     def run(self) -> SparkSession:
         remote = _remote(self._builder)
-        if remote is not None and remote.startswith("sc://"):
+        if remote is not None and (
+            remote.startswith("sc://") or not _starts_servers(self._builder)
+        ):
             _LOG.info("pb.configure: the Spark Connect server %s has its jars already", remote)
             return self._get_or_create()
         from .door import classic
@@ -107,7 +109,9 @@ class _Start:
         else:
             _LOG.info("pb.configure: the JVM that runs has %s already", jar)
             _add_to_option(self._builder, jar)
-        if remote is not None and "SPARK_LOCAL_REMOTE" not in os.environ:  # its server will start
+        if (
+            jar and remote is not None and "SPARK_LOCAL_REMOTE" not in os.environ
+        ):  # its server will start
             settings = self._plugins(SubmitArguments(self._builder._options))
             self._builder.config(SETTING, settings[SETTING])
 
@@ -115,15 +119,20 @@ class _Start:
 def _remote(builder: SparkSession.Builder) -> str | None:
     """Where PySpark will look for a Spark Connect server: "sc://...", or a master for one that it
     starts itself; None for a classic session."""
-    from pyspark.util import is_remote_only
-
     options = builder._options
     named = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
-    if is_remote_only() or type(builder).__module__.startswith("pyspark.sql.connect"):
+    if not _starts_servers(builder):
         return str(named or "sc://")
     if named is None and _api_mode(options) == "connect":
         named = options.get("spark.master", os.environ.get("MASTER", "local"))
     return None if named is None else str(named)
+
+
+def _starts_servers(builder: SparkSession.Builder) -> bool:
+    """pyspark-client has no server to start, and builders of Spark Connect's own start none."""
+    from pyspark.util import is_remote_only
+
+    return not (is_remote_only() or type(builder).__module__.startswith("pyspark.sql.connect"))
 
 
 def _api_mode(options: Mapping[str, object]) -> str:

@@ -32,11 +32,11 @@ class Identity:
     """``signature`` is alike for operators of one kind, in every run of a program.
 
     ``operator`` is for limits, which hold over micro-batches; ``calls`` starts the ids of calls.
-    Both are None on a streaming DataFrame, which belongs to no query yet.
+    ``calls`` is None on a streaming DataFrame, which belongs to no query yet.
     """
 
     signature: str
-    operator: str | None
+    operator: str
     calls: str | None
 
 
@@ -47,7 +47,7 @@ def identify(
     told = "|".join([name, returns.json(), *(inputs or ["*"])])
     signature = hashlib.blake2s(told.encode(), digest_size=6).hexdigest()
     if df.isStreaming:
-        return Identity(signature, None, None)
+        return Identity(signature, uuid.uuid4().hex, None)
     batch = door_of(df.sparkSession).micro_batch()
     if batch is None:
         operator = uuid.uuid4().hex

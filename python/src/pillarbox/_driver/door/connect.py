@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...errors import error
 from ..jars import jar_for
 from .door import Door, MicroBatch
 from .operator import Operator
@@ -54,6 +55,8 @@ class ConnectDoor(Door):
         spec: dict[str, Any],
         initial: DataFrame | None,
     ) -> DataFrame:
+        if initial is not None and _session(initial) != self._spark.session_id:
+            raise error("OTHER_SESSION", option="initial_state")
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
 
@@ -119,6 +122,10 @@ class ConnectDoor(Door):
 
 def _plan(df: Any) -> Any:
     return df._plan
+
+
+def _session(df: Any) -> Any:
+    return df.sparkSession.session_id
 
 
 def _tells_of_no_plugin(message: str) -> bool:

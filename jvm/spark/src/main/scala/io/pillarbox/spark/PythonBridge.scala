@@ -14,7 +14,7 @@ import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
-import org.apache.spark.sql.pillarbox.{PythonWorkers, SparkAdapter, UserFunction}
+import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -54,8 +54,7 @@ private[pillarbox] object PythonBridge {
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
-    if (function != null)
-      plan(df, spec, AsyncIOFunction.Python(UserFunction.of(function), PythonWorkers.currentArtifactId))
+    if (function != null) plan(df, spec, AsyncIOFunction.Python(UserFunction.of(function)))
     else plan(df, spec, AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options))
   }
 
@@ -78,8 +77,7 @@ private[pillarbox] object PythonBridge {
         val name = className(spec.name, spec.className)
         planner.dataFrame(JvmKeyedOperator.Factory(name, spec.options))
       case "row" | "batch" =>
-        val python = UserFunction.of(function)
-        planner.dataFrame(PythonKeyedOperator.Factory(spec.form, python, PythonWorkers.currentArtifactId))
+        planner.dataFrame(PythonKeyedOperator.Factory(spec.form, UserFunction.of(function)))
       case other =>
         throw new IllegalArgumentException(
           s"${spec.name}: the form of a keyed function is row, batch, jvm or scan, found \"$other\""

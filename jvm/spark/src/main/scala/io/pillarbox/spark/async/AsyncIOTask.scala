@@ -165,7 +165,6 @@ private[pillarbox] final case class AsyncIOTask(
       () => callKeys(),
       SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
       resultSchema,
-      python.artifactId,
       maxRowsPerFrame
     )
 

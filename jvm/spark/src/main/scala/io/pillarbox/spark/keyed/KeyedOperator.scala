@@ -52,6 +52,9 @@ private[pillarbox] trait KeyedOperatorFactory extends Serializable {
   /** The same with what has become of [[expressions]], in their order. */
   def withExpressions(optimized: Seq[Expression]): KeyedOperatorFactory = this
 
+  /** On the driver, when a job's tasks are made: with the files of the session that the job belongs to. */
+  def ofCurrentJob: KeyedOperatorFactory = this
+
   /** Whether the function runs in Python workers. */
   def runsPython: Boolean = false
 

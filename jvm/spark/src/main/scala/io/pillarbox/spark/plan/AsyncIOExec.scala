@@ -87,7 +87,7 @@ private[plan] object AsyncIOExec {
       metrics: Map[String, SQLMetric]
   ): AsyncIOTask = AsyncIOTask(
     node.spec,
-    node.function,
+    node.function.ofCurrentJob,
     limitKey,
     callScope,
     DataTypeUtils.fromAttributes(rows),

@@ -41,8 +41,8 @@ private[pillarbox] final case class KeyedProcess(
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
 
-  /** With the expressions as they are in this plan. */
-  def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed)
+  /** For the tasks of a job, with the expressions as they are in this plan. */
+  def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed).ofCurrentJob
 
   /** For the physical node, which Spark's tasks may take along: without the plan below it. */
   def alone: KeyedProcess = copy(child = LocalRelation(child.output))

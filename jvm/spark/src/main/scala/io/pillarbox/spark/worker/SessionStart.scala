@@ -20,12 +20,11 @@ private[pillarbox] object SessionStart {
   def send(
       worker: LeasedWorker,
       function: UserFunction,
-      artifactId: Option[String],
       initJson: String,
       inputSchema: Schema,
       resultSchema: Schema
   ): Unit = {
-    val preamble = ByteBuffer.wrap(worker.preamble(function, artifactId))
+    val preamble = ByteBuffer.wrap(worker.preamble(function))
     while (preamble.hasRemaining) worker.channel.write(preamble)
     val parts = Seq(
       initJson.getBytes(UTF_8),

@@ -13,12 +13,8 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  *
  * [[destroy]] and [[died]] are for any thread, the rest for the task's.
  */
-private[spark] final class WorkerSession(
-    function: UserFunction,
-    artifactId: Option[String],
-    context: TaskContext
-) {
-  private val worker: LeasedWorker = PythonWorkers.lease(function, PythonSources.path, artifactId, context)
+private[spark] final class WorkerSession(function: UserFunction, context: TaskContext) {
+  private val worker: LeasedWorker = PythonWorkers.lease(function, PythonSources.path, context)
   private val ended = new AtomicBoolean
 
   def channel: java.nio.channels.SocketChannel = worker.channel
@@ -32,7 +28,7 @@ private[spark] final class WorkerSession(
    *   if the function does not unpickle, can't be opened, or the Python versions differ
    */
   def start(initJson: String, rowSchema: Schema, resultSchema: Schema): Frame = orDied {
-    try SessionStart.send(worker, function, artifactId, initJson, rowSchema, resultSchema)
+    try SessionStart.send(worker, function, initJson, rowSchema, resultSchema)
     catch {
       // A worker that refuses the task says why and hangs up, perhaps before it has read all.
       case broken: IOException =>

@@ -23,8 +23,6 @@ import org.apache.spark.sql.types.StructType
  *   makes a function that picks the columns to send from a row; used by one thread
  * @param callKeys
  *   makes a function that names calls, if the worker is to know; used by one thread
- * @param artifactId
- *   the artifact set of a Connect session
  * @param maxRowsPerFrame
  *   rows in one frame at most
  */
@@ -37,7 +35,6 @@ private[pillarbox] final case class ChannelSettings(
     callKeys: () => Option[InternalRow => CallKey],
     resultArrowSchema: Schema,
     resultSchema: StructType,
-    artifactId: Option[String],
     maxRowsPerFrame: Int
 )
 
@@ -73,7 +70,7 @@ private[pillarbox] final class PythonChannel(
    *   if the function does not unpickle, its resource does not open, or the Python versions differ
    */
   override def open(): Unit = {
-    val leased = new WorkerSession(settings.function, settings.artifactId, context)
+    val leased = new WorkerSession(settings.function, context)
     worker = leased
     opening = true
     // The thread waits for the worker now and sees no mail, so a kill ends the worker.

@@ -21,7 +21,6 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  */
 private final class KeyedWorker(
     function: UserFunction,
-    artifactId: Option[String],
     context: TaskContext,
     count: (String, Long) => Unit
 ) extends AutoCloseable {
@@ -39,7 +38,7 @@ private final class KeyedWorker(
    */
   def open(initJson: String, rowSchema: Schema, resultSchema: Schema): String = {
     val leasing = System.nanoTime
-    worker = new WorkerSession(function, artifactId, context)
+    worker = new WorkerSession(function, context)
     val starting = System.nanoTime
     // The thread waits for the worker and sees no mail, so a kill ends the worker.
     TaskKills.listen(context)(_ => abort())

@@ -58,7 +58,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val rowSchema = functionSchema
     view = viewOf(rowSchema)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
-    worker = new KeyedWorker(factory.function, factory.artifactId, context.taskContext, context.count)
+    worker = new KeyedWorker(factory.function, context.taskContext, context.count)
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
@@ -355,9 +355,9 @@ private[pillarbox] object PythonKeyedOperator {
   private val Kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
   /** Makes operators for a pickled function. */
-  final case class Factory(form: String, function: UserFunction, artifactId: Option[String])
-      extends KeyedOperatorFactory {
+  final case class Factory(form: String, function: UserFunction) extends KeyedOperatorFactory {
     override def runsPython: Boolean = true
+    override def ofCurrentJob: KeyedOperatorFactory = copy(function = function.ofCurrentJob)
     override def create(): KeyedOperator = new PythonKeyedOperator(this)
   }
 }

@@ -59,12 +59,12 @@ final class LeasedWorker private[pillarbox] (
     sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
   /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
-  def preamble(function: UserFunction, artifactId: Option[String]): Array[Byte] = {
+  def preamble(function: UserFunction): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
     val python = function.function
     PythonWorkerUtils.writePythonVersion(python.pythonVer, out)
-    PythonWorkerUtils.writeSparkFiles(artifactId, python.pythonIncludes.asScala.toSet, out)
+    PythonWorkerUtils.writeSparkFiles(function.artifactId, python.pythonIncludes.asScala.toSet, out)
     PythonWorkerUtils.writeBroadcasts(python.broadcastVars.asScala.toSeq, worker, SparkEnv.get, out)
     out.flush()
     bytes.toByteArray
@@ -102,8 +102,8 @@ object PythonWorkers {
   /** The folder in which each worker keeps the end of its stderr, in the file `pillarbox-stderr-<pid>`. */
   def stderrFolder: Path = SparkEnv.get.blockManager.diskBlockManager.localDirs.head.toPath
 
-  /** The artifact set of a Spark Connect session, read on the driver. */
-  def currentArtifactId: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
+  /** The artifact set of the job that this thread of the driver is about to submit. */
+  private[pillarbox] def currentArtifactId: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
 
   /**
    * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
@@ -114,11 +114,10 @@ object PythonWorkers {
   def lease(
       function: UserFunction,
       sources: String,
-      artifactId: Option[String],
       context: TaskContext
   ): LeasedWorker = {
     val conf = SparkEnv.get.conf
-    val env = environment(function, sources, artifactId, context)
+    val env = environment(function, sources, context)
     val daemon = conf.get(PYTHON_DAEMON_MODULE).getOrElse("pyspark.daemon")
     val key = Key(function.function.pythonExec, daemon, env)
     val (worker, handle) =
@@ -131,7 +130,6 @@ object PythonWorkers {
   private def environment(
       function: UserFunction,
       sources: String,
-      artifactId: Option[String],
       context: TaskContext
   ): Map[String, String] = {
     val conf = SparkEnv.get.conf
@@ -151,7 +149,7 @@ object PythonWorkers {
       "SPARK_LOCAL_DIRS" -> SparkEnv.get.blockManager.diskBlockManager.localDirsString.mkString(","),
       "SPARK_AUTH_SOCKET_TIMEOUT" -> conf.get(PYTHON_AUTH_SOCKET_TIMEOUT).toString,
       "SPARK_BUFFER_SIZE" -> conf.get(BUFFER_SIZE).toString,
-      "SPARK_JOB_ARTIFACT_UUID" -> artifactId.getOrElse("default"),
+      "SPARK_JOB_ARTIFACT_UUID" -> function.artifactId.getOrElse("default"),
       "SPARK_PYTHON_RUNTIME" -> "PYTHON_WORKER",
       "PILLARBOX_STDERR_DIR" -> stderrFolder.toString
     )

@@ -60,8 +60,7 @@ object SparkAdapter {
     case local: classic.Dataset[_] => local.asInstanceOf[classic.DataFrame]
     case other =>
       throw new UnsupportedOperationException(
-        s"The JVM engine needs a classic DataFrame, found ${other.getClass.getName}. " +
-          "On Spark Connect use engine=\"python\"."
+        s"The JVM engine needs a classic DataFrame, found ${other.getClass.getName}."
       )
   }
 

@@ -10,7 +10,16 @@ import org.apache.spark.api.python.PythonFunction
  *
  * Wraps Spark's `PythonFunction`, which is `private[spark]`.
  */
-final class UserFunction private (private[pillarbox] val function: PythonFunction) extends Serializable {
+final class UserFunction private (
+    private[pillarbox] val function: PythonFunction,
+    private[pillarbox] val artifactId: Option[String]
+) extends Serializable {
+
+  /**
+   * With the artifacts of the job that the calling thread is about to submit, as Spark Connect's sessions have
+   * them. A stream runs in a copy of its session, which has artifacts of its own. On the driver.
+   */
+  def ofCurrentJob: UserFunction = new UserFunction(function, PythonWorkers.currentArtifactId)
 
   /** The pickle. */
   def command: Array[Byte] = function.command.toArray
@@ -33,7 +42,7 @@ object UserFunction {
 
   /** @param function a `SimplePythonFunction`, as PySpark makes it */
   def of(function: AnyRef): UserFunction = function match {
-    case python: PythonFunction => new UserFunction(python)
+    case python: PythonFunction => new UserFunction(python, None)
     case other =>
       throw new IllegalArgumentException(s"A PythonFunction is needed, found ${other.getClass.getName}")
   }
