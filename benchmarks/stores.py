@@ -35,7 +35,7 @@ from .measure import SETTINGS
 
 sys.path.insert(0, str(report.ROOT / "tests" / "python"))
 
-from stores import S3, Hdfs, running
+from stores import S3, Hdfs, jars, running
 
 KEYS, SMALL, PARTITIONS, SKIPPED = 20_000, 500, 2, 3
 STATE = "spark.sql.streaming.stateStore."
