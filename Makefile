@@ -14,7 +14,7 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties) \
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,10 @@ fmt: $(VENV)/.dev ## format everything
 test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
 	tools/sbt kafka/jars
 	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py
+
+test-yarn: $(VENV)/.dev $(JAR) ## on a small YARN cluster, in client and in cluster mode (two minutes)
+	tools/yarn-jars
+	cd python && ../$(PYTHON) -m pytest -q -m yarn ../tests/python/test_yarn.py
 
 jar: $(JAR) ## the thin jar that users install
 
