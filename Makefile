@@ -58,7 +58,7 @@ test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of i
 
 test-yarn: $(VENV)/.dev $(JAR) ## on a small YARN cluster, in client and in cluster mode (two minutes)
 	tools/yarn-jars
-	cd python && ../$(PYTHON) -m pytest -q -m yarn ../tests/python/test_yarn.py
+	cd python && ../$(PYTHON) -m pytest -q -c pyproject.toml -m yarn ../tests/python/test_yarn.py
 
 jar: $(JAR) ## the thin jar that users install
 

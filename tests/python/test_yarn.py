@@ -119,7 +119,8 @@ def test_jar_and_python_come_with_the_application(
         assert pyarrow.startswith("environment/lib/")
         assert pillarbox == f"{jar}/pillarbox/__init__.py"
     if mode == "client":
-        assert found["driver"] == [sys.executable, pb.__file__]
+        here = [sys.executable, pb.__file__]
+        assert [*map(os.path.normpath, found["driver"])] == [*map(os.path.normpath, here)]
     else:
         assert found["driver"][0].endswith("/environment/bin/python")
         assert f"/{jar}/" in found["driver"][1]
