@@ -17,7 +17,7 @@ SUITES := main
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,10 @@ test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on th
 	$(PYTHON) -m pip install --quiet -e 'python[stores]'
 	tools/sbt stores/jars
 	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py
+
+test-yarn: $(VENV)/.dev $(JAR) ## on a small YARN cluster, in client and in cluster mode (two minutes)
+	tools/yarn-jars
+	cd python && ../$(PYTHON) -m pytest -q -c pyproject.toml -m yarn ../tests/python/test_yarn.py
 
 jar: $(JAR) ## the thin jar that users install
 

@@ -44,6 +44,7 @@ LONG = {
     "test_local_folders_spark",
     "test_random_programs_spark",
     "test_speculation",
+    "test_standalone_cluster",
 }
 
 
