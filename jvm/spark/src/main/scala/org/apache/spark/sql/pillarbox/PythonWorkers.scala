@@ -103,7 +103,8 @@ object PythonWorkers {
   def stderrFolder: Path = SparkEnv.get.blockManager.diskBlockManager.localDirs.head.toPath
 
   /** The artifact set of the job that this thread of the driver is about to submit. */
-  private[pillarbox] def currentArtifactId: Option[String] = JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
+  private[pillarbox] def currentArtifactId: Option[String] =
+    JobArtifactSet.getCurrentJobArtifactState.map(_.uuid)
 
   /**
    * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
