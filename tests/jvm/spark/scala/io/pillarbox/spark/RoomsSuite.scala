@@ -51,6 +51,7 @@ private object RoomsSuite {
   /** From the top down: each uses what stands below it, never what stands above. */
   private val Rooms: Seq[String] =
     Seq(
+      ".connect",
       "",
       ".plan",
       ".inspect",

@@ -16,7 +16,7 @@ import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-/** A restarted query without input, whose driver can't read what the slots of its checkpoint wait for. */
+/** A restarted query without input, whose driver fails once to read what its slots wait for. */
 class RestartWakeUpSuite extends AnyFunSuite with KeyedFixture with Eventually {
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds), Span(20, Millis))
 
@@ -24,7 +24,8 @@ class RestartWakeUpSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
   private def unreadable[A](body: => A): A = {
     val before = FlakyFileSystem.failures.get
-    FlakyFileSystem.failing = (path: Path) => TaskContext.get() == null && path.toString.matches(slot)
+    FlakyFileSystem.failing = (path: Path) =>
+      TaskContext.get() == null && path.toString.matches(slot) && FlakyFileSystem.failures.get == before
     try {
       val result = body
       assert(FlakyFileSystem.failures.get > before)
