@@ -204,8 +204,8 @@ def come_and_go(folder: str) -> dict[str, Any]:
         }
     )
     # Without a pause executors stay; with one there is none when a file comes.
-    busy = visits(spark, f"{folder}/busy", {}, files=3)
-    idle = visits(spark, f"{folder}/idle", {}, lambda: wait_for_executors(spark, 0), files=3)
+    busy = visits(spark, f"{folder}/busy", {}, files=2)
+    idle = visits(spark, f"{folder}/idle", {}, lambda: wait_for_executors(spark, 0), files=2)
     return {"busy": busy, "idle": idle, "carried": carried(spark, f"{folder}/carried")}
 
 

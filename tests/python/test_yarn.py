@@ -78,7 +78,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield str(folder / "conf")
     finally:
         yarn.kill()
-        yarn.wait()
+        yarn.communicate()
 
 
 @pytest.fixture(scope="module")
