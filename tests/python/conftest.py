@@ -49,23 +49,25 @@ LONG = {
 
 
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
-# first of these, and `make test-all` all.
+# first of these, and `make test-all` all. The second ones run in a session of Spark Connect.
 SMOKE = {
     "test_async_io_spark_calls",
     "test_async_io_spark_ending",
-    "test_async_io_spark_streaming",
-    "test_metrics_spark",
     "test_outputs_spark",
     "test_package",
-    "test_parity_spark",
     "test_read_state",
-    "test_real_time_spark",
     "test_restart_forms_spark",
-    "test_scan_spark",
     "test_session",
+}
+CONNECT = SMOKE | {
+    "test_async_io_spark_streaming",
+    "test_metrics_spark",
+    "test_parity_spark",
+    "test_scan_spark",
     "test_types_round_trip",
 }
-LINES = SMOKE | {
+LINES = CONNECT | {
+    "test_real_time_spark",
     "test_carry_over_spark",
     "test_checkpoints_spark",
     "test_configure_spark",
@@ -82,6 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.lines)
         if item.path.stem in SMOKE:
             item.add_marker(pytest.mark.smoke)
+        if item.path.stem in CONNECT:
+            item.add_marker(pytest.mark.connect)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
