@@ -27,7 +27,6 @@ class AbortableFileSystem extends RawLocalFileSystem {
       blockSize: Long,
       progress: Progressable
   ): FSDataOutputStream = {
-    if (!overwrite && exists(path)) throw new FileAlreadyExistsException(path.toString)
     val put = () => super.create(path, permission, true, bufferSize, replication, blockSize, progress)
     new FSDataOutputStream(new AbortableStream(put), null)
   }

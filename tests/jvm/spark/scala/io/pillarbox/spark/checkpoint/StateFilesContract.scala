@@ -53,17 +53,9 @@ abstract class StateFilesContract extends AnyFunSuite {
     }
   }
 
-  test("of several who write a new file the first wins") {
-    withFiles { (files, _) =>
-      def putNew(content: String): Boolean = files.writeNew("a")(_.write(content.getBytes(UTF_8)))
-      assert(putNew("one") && !putNew("and two"))
-      assert(text(files, "a") == "one" && files.list().filterNot(_.startsWith(".")) == Seq("a"))
-    }
-  }
-
   test("a new file whose content throws is not there") {
     withFiles { (files, _) =>
-      intercept[IOException](files.writeNew("a")(_ => throw new IOException("full")))
+      intercept[IOException](files.write("a")(_ => throw new IOException("full")))
       assert(!files.exists("a") && files.list().flatMap(StateFiles.unfinished) == Nil)
     }
   }

@@ -2,7 +2,7 @@ package io.pillarbox.spark.checkpoint
 
 import java.io.{FileNotFoundException, InputStream, OutputStream}
 
-import org.apache.hadoop.fs.{Abortable, FSDataOutputStream, FileAlreadyExistsException, FileSystem, Path}
+import org.apache.hadoop.fs.{Abortable, FSDataOutputStream, FileSystem, Path}
 
 /**
  * An object store whose streams can be ended without a file: a file is written under its name at once, and is
@@ -21,17 +21,8 @@ private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends State
 
   override def open(name: String): InputStream = fs.open(path(name))
 
-  override def write(name: String)(content: OutputStream => Unit): Long =
-    write(name, replace = true)(content)
-
-  override def writeNew(name: String)(content: OutputStream => Unit): Boolean =
-    try {
-      write(name, replace = false)(content)
-      true
-    } catch { case _: FileAlreadyExistsException => false }
-
-  private def write(name: String, replace: Boolean)(content: OutputStream => Unit): Long = {
-    val out = create(name, replace)
+  override def write(name: String)(content: OutputStream => Unit): Long = {
+    val out = create(name)
     var isOpen = true
     try {
       content(out)
@@ -46,12 +37,9 @@ private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends State
     }
   }
 
-  /** Without looking first what is there, if it is to be replaced and the store can do so. */
-  private def create(name: String, replace: Boolean): FSDataOutputStream = {
-    val builder = fs.createFile(path(name)).overwrite(replace).recursive()
-    if (replace) builder.opt("fs.s3a.create.performance", true)
-    builder.build()
-  }
+  /** Without looking first what is there, if the store can do so. */
+  private def create(name: String): FSDataOutputStream =
+    fs.createFile(path(name)).overwrite(true).recursive().opt("fs.s3a.create.performance", true).build()
 
   /** The stream is never closed then, as that would make the file. */
   private def abort(out: FSDataOutputStream, cause: Throwable): Unit =

@@ -2,20 +2,14 @@ package io.pillarbox.spark.checkpoint
 
 import java.io.{BufferedOutputStream, FileNotFoundException, InputStream, OutputStream}
 import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
-import java.nio.file.{
-  FileAlreadyExistsException => FileAlreadyExists,
-  Files,
-  NoSuchFileException,
-  Path => LocalPath,
-  Paths
-}
+import java.nio.file.{Files, NoSuchFileException, Path => LocalPath, Paths}
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.local.LocalFs
-import org.apache.hadoop.fs.{CommonPathCapabilities, FileAlreadyExistsException, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{CommonPathCapabilities, LocalFileSystem, Path}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 
@@ -39,9 +33,6 @@ private[spark] trait StateFiles {
    *   its size in bytes
    */
   def write(name: String)(content: OutputStream => Unit): Long
-
-  /** Writes a file unless one of that name is there, which then stays; whether it was written. */
-  def writeNew(name: String)(content: OutputStream => Unit): Boolean
 
   /** No-op if it is not there. */
   def delete(name: String): Unit
@@ -103,18 +94,9 @@ private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager
 
   override def open(name: String): InputStream = files.open(path(name))
 
-  override def write(name: String)(content: OutputStream => Unit): Long =
-    write(name, replace = true)(content)
-
-  override def writeNew(name: String)(content: OutputStream => Unit): Boolean =
-    try {
-      write(name, replace = false)(content)
-      true
-    } catch { case _: FileAlreadyExistsException => false }
-
-  private def write(name: String, replace: Boolean)(content: OutputStream => Unit): Long = {
+  override def write(name: String)(content: OutputStream => Unit): Long = {
     files.mkdirs(folder)
-    val out = files.createAtomic(path(name), overwriteIfPossible = replace)
+    val out = files.createAtomic(path(name), overwriteIfPossible = true)
     try {
       content(out)
       val size = out.getPos
@@ -155,32 +137,18 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         throw new FileNotFoundException(s"${e.getFile} does not exist").initCause(e)
     }
 
-  override def write(name: String)(content: OutputStream => Unit): Long = through(name, content) { written =>
-    val size = Files.size(written)
-    Files.deleteIfExists(checksumOf(name))
-    Files.move(written, folder.resolve(name), ATOMIC_MOVE, REPLACE_EXISTING)
-    size
-  }
-
-  /** A second name of the finished file is what only one of several writers gets. */
-  override def writeNew(name: String)(content: OutputStream => Unit): Boolean = through(name, content) {
-    written =>
-      try {
-        Files.createLink(folder.resolve(name), written)
-        true
-      } catch { case _: FileAlreadyExists => false }
-      finally Files.delete(written)
-  }
-
-  /** Writes a hidden file, which `publish` then gives its name. */
-  private def through[A](name: String, content: OutputStream => Unit)(publish: LocalPath => A): A = {
+  /** By a hidden file, which then gets its name. */
+  override def write(name: String)(content: OutputStream => Unit): Long = {
     Files.createDirectories(folder)
     val written = folder.resolve(s".$name.${UUID.randomUUID}.tmp")
     try {
       val out = new BufferedOutputStream(Files.newOutputStream(written), LocalStateFiles.BufferBytes)
       try content(out)
       finally out.close()
-      publish(written)
+      val size = Files.size(written)
+      Files.deleteIfExists(checksumOf(name))
+      Files.move(written, folder.resolve(name), ATOMIC_MOVE, REPLACE_EXISTING)
+      size
     } catch {
       case e: Throwable =>
         Files.deleteIfExists(written)

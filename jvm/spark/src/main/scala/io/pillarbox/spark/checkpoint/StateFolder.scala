@@ -30,13 +30,6 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
   /** Opens a file, for the caller to close; as `read`. */
   def open(file: StateFile): InputStream = files.open(file.name)
 
-  /**
-   * Writes a file unless one of that name is there, which then stays; whether it was written. Nothing is
-   * there if it throws, or what was there.
-   */
-  def writeNew(file: StateFile)(content: OutputStream => Unit): Boolean =
-    files.writeNew(file.name)(content)
-
   private[spark] def readNamed[A](name: String)(use: InputStream => A): A = {
     val in = files.open(name)
     try use(in)
