@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -27,9 +26,9 @@ from typing import Any
 
 import pyspark
 
-from local_cluster import free_port
 from pillarbox._driver.door.plugin import PLUGIN, SETTING
 from pillarbox._driver.jars import find_jar
+from ports import free_port, listens
 from spark_apps import SOURCES, answer_of, app_text, environment
 from spark_support import eventually
 
@@ -105,7 +104,7 @@ def connect_server(
         )
     server = Server(f"sc://127.0.0.1:{port}", log, process)
     try:
-        eventually(lambda: process.poll() is not None or _answers(port), "a server", _START_S)
+        eventually(lambda: process.poll() is not None or listens(port), "a server", _START_S)
         assert process.poll() is None, log.read_text()[-4000:]
         yield server
     finally:
@@ -122,8 +121,3 @@ def run_client(app: Callable[..., Any], *arguments: Any, limit_s: float = 180) -
         file.write(app_text(app, *arguments))
         file.flush()
         return answer_of([python, file.name], env, limit_s)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

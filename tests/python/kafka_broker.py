@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from java_jars import tool
+from ports import free_ports, listens
 from spark_support import eventually
 
 JARS = Path(__file__).parents[2] / "target/kafka"
@@ -54,16 +54,3 @@ group.initial.rebalance.delay.ms=0
         finally:
             process.kill()
             process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("localhost", 0))
-        return [int(one.getsockname()[1]) for one in found]
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0

@@ -16,7 +16,6 @@ those who want its drivers' environment only.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from typing import Any
 
 import pyspark
 
+from ports import free_port
 from spark_apps import SOURCES, answer_of, app_text, environment
 
 
@@ -132,12 +132,6 @@ def two_hosts(folder: Path, memory_mb: int = 1024) -> Iterator[dict[str, str]]:
     """The environment of the drivers of a standalone cluster."""
     with standalone(folder, memory_mb) as cluster:
         yield cluster.env
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def executor_logs(folder: Path, most: int = 3000) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from kafka_broker import free_ports, listens
 
 from java_jars import tool
+from ports import free_port, free_ports, listens
 from spark_support import eventually
 
 JARS = Path(__file__).parents[2] / "target/stores"
@@ -38,7 +39,7 @@ def missing() -> str | None:
 
 
 @dataclass
-class Store:
+class Store(ABC):
     """A file system for checkpoints, as long as its process runs."""
 
     folder: Path
@@ -46,11 +47,13 @@ class Store:
     conf: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[Any] | None = None
 
+    @abstractmethod
     def command(self) -> list[str]:
-        raise NotImplementedError
+        """Of the process."""
 
+    @abstractmethod
     def ready(self) -> bool:
-        raise NotImplementedError
+        """Whether it takes requests."""
 
     def start(self) -> None:
         with (self.folder / "store.log").open("a") as log:
@@ -109,7 +112,7 @@ class S3(Store):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.url = f"s3a://{BUCKET}"
         self.conf = {
             "spark.jars": ",".join(jars("s3a")),

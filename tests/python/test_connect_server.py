@@ -20,7 +20,7 @@ import pillarbox as pb
 from connect_server import Server, connect_server, environments, run_client
 from java_jars import compiled
 from keyed.java_functions import SOURCE as COUNTING_SOURCE
-from local_cluster import free_port
+from ports import free_port
 
 # The applications below are sent as text: they see spark_apps' imports, not those above.
 
