@@ -128,7 +128,8 @@ def test_the_condition_is_ours_where_spark_lets_it_be(
     assert errors["batch"].getCondition() == ours[engine]
     assert errors["awaitTermination"].getCondition() == "STREAM_FAILED"
     for error in errors.values():
-        assert "[ASYNC_CALL_FAILED] async_io(refuses_three): The call failed" in str(error)
+        told = str(error)
+        assert "[ASYNC_CALL_FAILED] async_io(refuses_three): The call failed" in told, told
     if engine == "jvm":
         assert str(errors["batch"]).startswith("[ASYNC_CALL_FAILED] ")
 
