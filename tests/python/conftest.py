@@ -61,6 +61,7 @@ SMOKE = {
 }
 CONNECT = SMOKE | {
     "test_async_io_spark_streaming",
+    "test_caching_spark",
     "test_metrics_spark",
     "test_parity_spark",
     "test_scan_spark",

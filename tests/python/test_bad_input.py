@@ -162,7 +162,12 @@ def test_a_function_that_captured_the_session_is_refused_with_a_remedy(spark, df
     async def uses_spark(row):
         return spark.range(row.id).count()
 
-    with pytest.raises(pb.InvalidFunction, match="SparkSession"):
+    async def uses_a_frame(row):
+        return df.count()
+
+    with pytest.raises(pb.InvalidFunction, match="uses a DataFrame, which tasks don't have"):
+        apply(df, uses_a_frame)
+    with pytest.raises(pb.InvalidFunction, match="uses a SparkSession, which tasks don't have"):
         apply(df, uses_spark)
 
 

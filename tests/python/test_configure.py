@@ -34,6 +34,8 @@ class FakeBuilder:
         """What a JVM that is started now is told."""
         return SubmitArguments({}).value("--jars", "spark.jars")
 
+    create = getOrCreate
+
 
 @pytest.fixture
 def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:

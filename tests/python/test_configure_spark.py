@@ -151,6 +151,59 @@ def test_spark_submit_without_our_jar_warns_and_says_what_to_write(
     assert f"spark-submit --jars {find_jar()} " in warning
 
 
+def on_a_server_of_our_own():  # type: ignore[no-untyped-def]
+    import logging
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    spark = pb.configure(build({})).getOrCreate()
+
+    async def double(row):
+        return row.id * 2
+
+    df = pb.async_io(spark.range(0, 20, 1, 2), double, returns="x long", engine="jvm")
+    word = spark.range(1).selectExpr("java_method('com.acme.There', 'word') AS word").first().word
+    return [type(spark).__module__, sorted(row.x for row in df.collect()), word]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_spark_submit_with_a_remote_that_it_starts(
+    tmp_path: Path, users_jar: Path, ours: bool
+) -> None:
+    """PySpark hands the options of spark-submit over to Python, which starts the server."""
+    script = tmp_path / "app.py"
+    script.write_text(app_text(on_a_server_of_our_own))
+    jars = f"{users_jar},{find_jar()}" if ours else str(users_jar)
+    mode = ["--remote", "local[2]", "--conf", "spark.api.mode=connect"]
+    command = [SUBMIT, *mode, "--jars", jars, str(script)]
+    told = answered(command, environment(SOURCES), tmp_path)
+    assert told == ["pyspark.sql.connect.session", DOUBLES, "yes"]
+
+
+def creates_a_session():  # type: ignore[no-untyped-def]
+    first = pb.configure(build({"spark.master": "local[1]"})).create()
+    again = pb.configure(build({})).create()
+
+    async def double(row):
+        return row.id * 2
+
+    return [
+        [
+            row.x
+            for row in pb.async_io(spark.range(3), double, returns="x long", engine="jvm").collect()
+        ]
+        for spark in (first, again)
+    ]
+
+
+@pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2),
+    reason="older ones create none with a JVM in reach",
+)
+def test_a_session_that_is_created(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", app_text(creates_a_session)]
+    assert answered(command, environment(SOURCES), tmp_path) == [[0, 2, 4]] * 2
+
+
 def session_runs_already(log):  # type: ignore[no-untyped-def]
     import logging
     import warnings

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,13 +52,30 @@ def name_of(function: object) -> str:
 
 def pickled(command: object, function: str) -> bytes:
     """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the ``function``."""
-    from pyspark import cloudpickle
-
     try:
-        return bytes(cloudpickle.dumps(command))  # type: ignore[no-untyped-call]
+        with io.BytesIO() as target:
+            _pickler(target).dump(command)
+            return target.getvalue()
     except Exception as problem:
         reason = f"{type(problem).__name__}: {problem}"
         raise error("NOT_PICKLABLE", function=function, reason=reason) from problem
+
+
+_OF_DRIVER = ("SparkSession", "DataFrame")
+
+
+def _pickler(target: io.BytesIO) -> Any:
+    """Refuses what works on the driver only. Those of Spark Connect can be pickled otherwise."""
+    from pyspark.cloudpickle import CloudPickler
+
+    class Pickler(CloudPickler):
+        def reducer_override(self, value: object) -> Any:
+            kind = type(value)
+            if kind.__name__ in _OF_DRIVER and kind.__module__.startswith("pyspark.sql."):
+                raise pickle.PicklingError(f"it uses a {kind.__name__}, which tasks don't have")
+            return super().reducer_override(value)  # type: ignore[no-untyped-call]
+
+    return Pickler(target)  # type: ignore[no-untyped-call]
 
 
 def unpickled(command: bytes) -> object:

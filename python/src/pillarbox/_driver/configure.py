@@ -6,13 +6,13 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import error
 from .door.plugin import PLUGIN, SETTING
 from .jars import how_to_add_jar
-from .submit import SubmitArguments, in_environment, jar_list
+from .submit import SubmitArguments, handed_over, in_environment, jar_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +24,11 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """``builder``, whose session will have the jar of this package on its class path.
 
     For the first session of the process. The jar is added to those that ``PYSPARK_SUBMIT_ARGS``,
-    ``spark-defaults.conf`` and the builder name when ``getOrCreate()`` is called; one that is there
-    already is taken. Under ``spark-submit``, and where a session has run before, the JVM runs
-    already and can't load jars any more: if it has none of ours, ``getOrCreate()`` gives a
-    ``RuntimeWarning`` with the remedy. What was done is logged, at level INFO, by the logger
-    "pillarbox".
+    ``spark-defaults.conf`` and the builder name when ``getOrCreate()`` is called (or ``create()``,
+    which is meant below too); one that is there already is taken. Under ``spark-submit``, and where
+    a session has run before, the JVM runs already and can't load jars any more: if it has none of
+    ours, ``getOrCreate()`` gives a ``RuntimeWarning`` with the remedy. What was done is logged, at
+    level INFO, by the logger "pillarbox".
 
     A Spark Connect server that ``getOrCreate()`` starts (a remote of "local[2]", or the API mode
     "connect") gets the jar and the plugin. One that runs elsewhere ("sc://...") has been started
@@ -41,30 +41,34 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if the package holds no jar
     and there is none.
     """
-    if not isinstance(getattr(builder.getOrCreate, "__self__", None), _Start):
-        builder.getOrCreate = _Start(builder).run  # type: ignore[method-assign]
+    for name in ("getOrCreate", "create"):
+        action = getattr(builder, name)
+        if not isinstance(getattr(action, "__self__", None), _Start):
+            setattr(builder, name, _Start(builder, action).run)
     return builder
 
 
 class _Start:
-    """Stands in front of a builder's ``getOrCreate``: only then is known what all have named."""
+    """Stands in front of a builder's ``action``, which makes the session: only then is known what
+    all have named."""
 
-    def __init__(self, builder: SparkSession.Builder) -> None:
+    def __init__(self, builder: SparkSession.Builder, action: Callable[[], SparkSession]) -> None:
         self._builder = builder
-        self._get_or_create = builder.getOrCreate
+        self._action = action
 
     def run(self) -> SparkSession:
+        """The action, with jar and plugin where its JVM is still to come."""
         remote = _remote(self._builder)
         if remote is not None and (
             remote.startswith("sc://") or not _starts_servers(self._builder)
         ):
             _LOG.info("pb.configure: the Spark Connect server %s has its jars already", remote)
-            return self._get_or_create()
+            return self._action()
         from .door import classic
 
         if classic.is_running():
             self._join(remote)
-            return self._get_or_create()
+            return self._action()
         return self._launch(remote)
 
     def _launch(self, remote: str | None) -> SparkSession:
@@ -72,7 +76,7 @@ class _Start:
         spark-submit makes of all jars and packages."""
         from . import jars
 
-        arguments = SubmitArguments(self._builder._options)
+        arguments = SubmitArguments(self._settings(remote))
         master = remote or arguments.value("--master", "spark.master", "MASTER") or "local[*]"
         _use_python(arguments.value("", "spark.pyspark.python"), master)
         named = jar_list(arguments.value("--jars", "spark.jars"))
@@ -83,17 +87,29 @@ class _Start:
             _LOG.info("pb.configure: %s is added to the session's jars", jar)
         else:
             _LOG.info("pb.configure: %s is among the session's jars already", jar)
-        _add_to_option(self._builder, jar)
-        settings = {} if remote is None else self._plugins(arguments)
+        self._add_to_option(remote, jar)
+        settings = {} if remote is None else self._plugins(remote)
         with in_environment(arguments.changed(named, settings)):
-            return self._get_or_create()
+            return self._action()
 
-    def _plugins(self, arguments: SubmitArguments) -> dict[str, str]:
+    def _settings(self, remote: str | None) -> dict[str, object]:
+        """The builder's, and what PySpark takes like those: to a server that it starts it hands
+        over what ``spark-submit --remote`` was told."""
+        return {**({} if remote is None else handed_over()), **self._builder._options}
+
+    def _add_to_option(self, remote: str | None, jar: str) -> None:
+        """Executors get what the builder names, if it names jars, and nothing else."""
+        named = jar_list(str(self._settings(remote).get("spark.jars", "")))
+        if named and jar not in named:
+            self._builder.config("spark.jars", ",".join([*named, jar]))
+
+    def _plugins(self, remote: str) -> dict[str, str]:
         """The setting of the server to come. By the builder only where it is named there, since
         PySpark warns of each setting of a server that the builder names."""
-        named = jar_list(arguments.value("", SETTING))
+        settings = self._settings(remote)
+        named = jar_list(SubmitArguments(settings).value("", SETTING))
         plugins = ",".join(named if PLUGIN in named else [*named, PLUGIN])
-        if SETTING in self._builder._options:
+        if SETTING in settings:
             self._builder.config(SETTING, plugins)
         return {SETTING: plugins}
 
@@ -108,12 +124,10 @@ class _Start:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         else:
             _LOG.info("pb.configure: the JVM that runs has %s already", jar)
-            _add_to_option(self._builder, jar)
-        if (
-            jar and remote is not None and "SPARK_LOCAL_REMOTE" not in os.environ
-        ):  # its server will start
-            settings = self._plugins(SubmitArguments(self._builder._options))
-            self._builder.config(SETTING, settings[SETTING])
+            self._add_to_option(remote, jar)
+        server_is_there = "SPARK_LOCAL_REMOTE" in os.environ
+        if jar and remote is not None and not server_is_there:
+            self._builder.config(SETTING, self._plugins(remote)[SETTING])
 
 
 def _remote(builder: SparkSession.Builder) -> str | None:
@@ -140,13 +154,6 @@ def _api_mode(options: Mapping[str, object]) -> str:
 
     mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
     return mode if mode in ("classic", "connect") else util.default_api_mode()
-
-
-def _add_to_option(builder: SparkSession.Builder, jar: str) -> None:
-    """Executors get what the builder names, if it names jars, and nothing else."""
-    named = jar_list(str(builder._options.get("spark.jars", "")))
-    if named and jar not in named:
-        builder.config("spark.jars", ",".join([*named, jar]))
 
 
 def _use_python(named: str | None, master: str) -> None:

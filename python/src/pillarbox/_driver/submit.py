@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -78,6 +79,13 @@ def in_environment(arguments: str) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def handed_over() -> dict[str, str]:
+    """What ``spark-submit --remote`` hands over to the application; empty without it."""
+    groups = range(int(os.environ.get("PYSPARK_REMOTE_INIT_CONF_LEN", "0")))
+    told = [json.loads(os.environ[f"PYSPARK_REMOTE_INIT_CONF_{group}"]) for group in groups]
+    return {key: value for group in told for key, value in group.items()}
 
 
 def jar_list(text: str | None) -> list[str]:

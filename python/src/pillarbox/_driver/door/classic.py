@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import weakref
-from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jars import how_to_add_jar
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BRIDGE = "io.pillarbox.spark.PythonBridge"
-
-_added: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 class ClassicDoor(Door):
@@ -46,22 +43,13 @@ class ClassicDoor(Door):
         start = None if initial is None else initial._jdf
         return self._frame(self._bridge().processKeyed(df._jdf, function, json.dumps(spec), start))
 
-    def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
-        told = self._bridge().storedOperators(self._spark._jsparkSession, checkpoint)
-        return json.loads(told)  # type: ignore[no-any-return]
-
-    def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
-        told = self._bridge().storedVersions(self._spark._jsparkSession, checkpoint, operator)
-        return json.loads(told)  # type: ignore[no-any-return]
-
-    def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
+    def _read_state(self, address: dict[str, Any]) -> DataFrame:
         session = self._spark._jsparkSession
-        told = self._bridge().storedStates(session, checkpoint, operator, version)
-        return json.loads(told)  # type: ignore[no-any-return]
+        return self._frame(self._bridge().readState(session, json.dumps(address)))
 
-    def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
+    def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         session = self._spark._jsparkSession
-        return self._frame(self._bridge().readState(session, checkpoint, operator, name, version))
+        return str(self._bridge().lookUp(session, kind, json.dumps(address)))
 
     def analyzed_plan(self, df: DataFrame) -> str:
         return str(df._jdf.queryExecution().analyzed().treeString())
@@ -73,17 +61,15 @@ class ClassicDoor(Door):
             return None
         return MicroBatch(query, number, tell("spark.sql.execution.id"))
 
-    def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
-        """Once a SparkContext: executors fetch the file as long as it lives."""
+    def _owner_of_files(self) -> Any:
+        return self._spark.sparkContext
+
+    def _send_python_file(self, name: str, content: bytes) -> None:
+        """Executors fetch the file as long as the context lives."""
         context = self._spark.sparkContext
-        added = _added.setdefault(context, set())
-        if name in added:
-            return
-        path = os.path.join(context._temp_dir, name)
-        with open(path, "wb") as file:
-            file.write(make())
-        context.addPyFile(path)
-        added.add(name)
+        path = Path(context._temp_dir, name)
+        path.write_bytes(content)
+        context.addPyFile(str(path))
 
     def forget_broadcasts(self) -> None:
         self._spark.sparkContext._pickled_broadcast_vars.clear()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
 import weakref
-from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import error
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
-_added: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 class ConnectDoor(Door):
@@ -60,22 +57,11 @@ class ConnectDoor(Door):
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
 
-    def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
-        return self._told("stored_operators", checkpoint=checkpoint)  # type: ignore[no-any-return]
+    def _read_state(self, address: dict[str, Any]) -> DataFrame:
+        return self._frame(Operator("read_state", address))
 
-    def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
-        return self._told(  # type: ignore[no-any-return]
-            "stored_versions", checkpoint=checkpoint, operator=operator
-        )
-
-    def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
-        return self._told(  # type: ignore[no-any-return]
-            "stored_states", checkpoint=checkpoint, operator=operator, version=version
-        )
-
-    def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
-        spec = {"checkpoint": checkpoint, "operator": operator, "name": name, "version": version}
-        return self._frame(Operator("read_state", spec))
+    def _look_up(self, kind: str, address: dict[str, Any]) -> str:
+        return str(self._rows(kind, address)[0][0])
 
     def analyzed_plan(self, df: DataFrame) -> str:
         remote: Any = df
@@ -87,17 +73,15 @@ class ConnectDoor(Door):
         """A client isn't told."""
         return None
 
-    def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
-        """Once a session, which has it as its artifact."""
-        added = _added.setdefault(self._spark, set())
-        if name in added:
-            return
+    def _owner_of_files(self) -> Any:
+        return self._spark
+
+    def _send_python_file(self, name: str, content: bytes) -> None:
+        """As an artifact of the session."""
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, name)
-            with open(path, "wb") as file:
-                file.write(make())
-            self._spark.addArtifacts(path, pyfile=True)
-        added.add(name)
+            path = Path(folder, name)
+            path.write_bytes(content)
+            self._spark.addArtifacts(str(path), pyfile=True)
 
     def forget_broadcasts(self) -> None:
         """A client has none."""
@@ -115,9 +99,6 @@ class ConnectDoor(Door):
 
     def _rows(self, kind: str, spec: dict[str, Any]) -> Any:
         return self._frame(Operator(kind, spec)).collect()
-
-    def _told(self, kind: str, **spec: Any) -> Any:
-        return json.loads(self._rows(kind, spec)[0][0])
 
 
 def _plan(df: Any) -> Any:

@@ -1,5 +1,7 @@
 package io.pillarbox.spark
 
+import java.util.UUID
+
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.DataFrame
@@ -21,6 +23,7 @@ object SpecBuilder {
       .put("on_error", "raise")
       .put("error_column", "error")
       .put("returns", StructType.fromDDL(returns).json)
+      .put("operator_id", UUID.randomUUID.toString)
     spec.putArray("inputs")
     change(spec)
     mapper.writeValueAsString(spec)

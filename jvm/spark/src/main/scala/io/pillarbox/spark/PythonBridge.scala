@@ -1,19 +1,21 @@
 package io.pillarbox.spark
 
-import java.util.{Properties, UUID}
+import java.util.Properties
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
-import io.pillarbox.spark.inspect.{CheckpointCatalog, StateReader}
+import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
-import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy}
+import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy, ReadState}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -85,30 +87,39 @@ private[pillarbox] object PythonBridge {
     }
   }
 
-  /** The keyed operators of a checkpoint, as a JSON list of `{"id", "name"}`; empty where there is none. */
-  def storedOperators(session: SparkSession, checkpoint: String): String =
-    json(new CheckpointCatalog(session, checkpoint).operators.map { case (id, note) =>
-      java.util.Map.of[String, Any]("id", id, "name", note.name)
-    })
+  /**
+   * What there is in a checkpoint, as a JSON list: "stored_operators" as `{"id", "name"}` (none where there is
+   * no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a version.
+   *
+   * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
+   */
+  def lookUp(session: SparkSession, kind: String, addressJson: String): String = {
+    val address = SpecJson.read[StateAddress](addressJson)
+    val catalog = new CheckpointCatalog(session, address.checkpoint)
+    val found: Seq[Any] = kind match {
+      case "stored_operators" =>
+        catalog.operators.map { case (id, note) =>
+          java.util.Map.of[String, Any]("id", id, "name", note.name)
+        }
+      case "stored_versions" => catalog.versions(address.operator)
+      case "stored_states" => catalog.states(address.operator, address.version).map(_.name)
+      case other => throw new IllegalArgumentException(s"Pillarbox knows no operator \"$other\".")
+    }
+    new ObjectMapper().writeValueAsString(found.asJava)
+  }
 
-  /** The versions of an operator's state that can be read, as a JSON list. */
-  def storedVersions(session: SparkSession, checkpoint: String, operator: Long): String =
-    json(new CheckpointCatalog(session, checkpoint).versions(operator))
-
-  /** The names of the states in a version, as a JSON list. */
-  def storedStates(session: SparkSession, checkpoint: String, operator: Long, version: Long): String =
-    json(new CheckpointCatalog(session, checkpoint).states(operator, version).map(_.name))
-
-  /** A DataFrame of a state's entries, or of the timers; see [[StateReader.read]]. */
-  def readState(
-      session: SparkSession,
-      checkpoint: String,
-      operator: Long,
-      name: String,
-      version: Long
-  ): DataFrame = StateReader.read(session, checkpoint, operator, name, version)
-
-  private def json(values: Seq[Any]): String = new ObjectMapper().writeValueAsString(values.asJava)
+  /**
+   * A DataFrame of a state's entries, or of the timers, which are read when it is.
+   *
+   * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
+   * @throws java.lang.IllegalArgumentException if there is no such state
+   */
+  def readState(session: SparkSession, addressJson: String): DataFrame = {
+    val reader = StateReader(session, SpecJson.read[StateAddress](addressJson))
+    val node = ReadState(reader, DataTypeUtils.toAttributes(reader.schema))
+    PillarboxStrategy.register(session)
+    SparkAdapter.ofRows(session, node)
+  }
 
   private def className(operator: String, named: Option[String]): String = named.getOrElse(
     throw new IllegalArgumentException(s"$operator: a function of the JVM needs a class name")
@@ -117,7 +128,6 @@ private[pillarbox] object PythonBridge {
   private def plan(df: DataFrame, spec: AsyncIOSpec, function: AsyncIOFunction): DataFrame = {
     val child = SparkAdapter.analyzedPlan(df)
     PillarboxStrategy.register(df.sparkSession)
-    val operatorId = spec.operatorId.getOrElse(UUID.randomUUID().toString)
     val node = AsyncIO(
       spec,
       function,
@@ -125,12 +135,11 @@ private[pillarbox] object PythonBridge {
       keys(df, spec),
       by(df, spec),
       results(spec),
-      operatorId,
       child
     )
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
-    SparkAdapter.ofRows(df, Project(columns, node))
+    SparkAdapter.ofRows(df.sparkSession, Project(columns, node))
   }
 
   private def inputs(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] = {

@@ -100,7 +100,8 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  * @param signature
  *   alike for operators of one kind, in every run of a program
  * @param operatorId
- *   names the operator for limits that tasks share; none for one that gets its name here
+ *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used; limits
+ *   that tasks share go by it
  * @param callScope
  *   what the ids of its calls begin with, unless it has a place in a streaming query
  * @param json
@@ -139,7 +140,7 @@ private[pillarbox] final case class AsyncIOSpec(
     journalTtlMs: Long = 0,
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
-    operatorId: Option[String],
+    operatorId: String,
     callScope: Option[String],
     json: String = ""
 ) {
@@ -198,6 +199,8 @@ private[pillarbox] object AsyncIOSpec {
   def fromJson(json: String): AsyncIOSpec = {
     val spec = SpecJson.read[AsyncIOSpec](json)
     if (spec.name == null) throw new IllegalArgumentException("The operator has no name")
+    if (spec.operatorId == null)
+      throw new IllegalArgumentException(s"${spec.operator}: there is no operator_id")
     spec.copy(json = json)
   }
 }

@@ -4,7 +4,6 @@ import java.util.Optional
 
 import scala.jdk.OptionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.PythonBridge
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -41,23 +40,8 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
       case "process_keyed" =>
         val initial = message.initial.map(connect.dataFrame).orNull
         PythonBridge.processKeyed(input, function, message.spec, initial)
-      case look => lookUp(look, new ObjectMapper().readTree(message.spec), connect)
-    }
-  }
-
-  /** What is in a checkpoint. A list is told as a row with its JSON. */
-  private def lookUp(kind: String, told: JsonNode, connect: ConnectAdapter): DataFrame = {
-    val session = connect.session
-    val checkpoint = told.path("checkpoint").asText
-    def operator = told.path("operator").asLong
-    def version = told.path("version").asLong
-    kind match {
-      case "stored_operators" => connect.rows(PythonBridge.storedOperators(session, checkpoint))
-      case "stored_versions" => connect.rows(PythonBridge.storedVersions(session, checkpoint, operator))
-      case "stored_states" => connect.rows(PythonBridge.storedStates(session, checkpoint, operator, version))
-      case "read_state" =>
-        PythonBridge.readState(session, checkpoint, operator, told.path("name").asText, version)
-      case other => throw new IllegalArgumentException(s"Pillarbox knows no operator \"$other\".")
+      case "read_state" => PythonBridge.readState(connect.session, message.spec)
+      case look => connect.rows(PythonBridge.lookUp(connect.session, look, message.spec))
     }
   }
 

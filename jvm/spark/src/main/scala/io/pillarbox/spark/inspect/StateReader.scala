@@ -4,33 +4,40 @@ import io.pillarbox.api.StateDescriptor
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.state.InitialState
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.types.StructType
 
-/** Makes DataFrames of stored state. On the driver. */
-private[pillarbox] object StateReader {
+/**
+ * Where stored state is. A question about less leaves out what it doesn't need.
+ *
+ * @param operator its id
+ * @param version the state after so many micro-batches
+ * @param name of the state, or what stands for the timers
+ */
+private[pillarbox] final case class StateAddress(
+    checkpoint: String,
+    operator: Long = 0,
+    version: Long = 0,
+    name: String = ""
+)
 
-  /**
-   * The entries of one state, or the timers, of one version: read when the DataFrame is, a task for each
-   * partition.
-   *
-   * @param operator
-   *   its id
-   * @throws IllegalArgumentException
-   *   if there is no such state
-   */
-  def read(
-      session: SparkSession,
-      checkpoint: String,
-      operator: Long,
-      name: String,
-      version: Long
-  ): DataFrame = {
-    val catalog = new CheckpointCatalog(session, checkpoint)
-    val note = catalog.note(operator)
-    val layout =
-      if (name == InitialState.Timers) new TimerLayout(note.keys)
-      else stateLayout(catalog, operator, name, version)
+/** The entries of one state, or the timers, of one version. On the driver. */
+private[pillarbox] final case class StateReader(session: SparkSession, address: StateAddress) {
+  import address._
+
+  private lazy val catalog = new CheckpointCatalog(session, checkpoint)
+  private lazy val note = catalog.note(operator)
+  private lazy val layout =
+    if (name == InitialState.Timers) new TimerLayout(note.keys) else stateLayout
+
+  /** @throws IllegalArgumentException if there is no such state */
+  def schema: StructType = layout.schema
+
+  /** A task for each partition reads its state when it runs. */
+  def rows: RDD[InternalRow] = {
     val partitions = (0 until note.partitions).map { partition =>
       StoredPartition(
         partition,
@@ -38,22 +45,16 @@ private[pillarbox] object StateReader {
         catalog.version(operator, partition, version)
       )
     }
-    val rows = new StoredRowsRDD(
+    new StoredRowsRDD(
       session.sparkContext,
       partitions,
       layout,
       SparkAdapter.broadcastHadoopConf(session),
       PillarboxConf.RocksDBMemory.read(SparkAdapter.sqlConf(session))
     )
-    SparkAdapter.ofRows(session, rows, layout.schema)
   }
 
-  private def stateLayout(
-      catalog: CheckpointCatalog,
-      operator: Long,
-      name: String,
-      version: Long
-  ): StoredLayout = {
+  private def stateLayout: StoredLayout = {
     val states = catalog.states(operator, version)
     val state = states
       .find(_.name == name)
@@ -62,7 +63,7 @@ private[pillarbox] object StateReader {
           s"There is no state '$name', only ${states.map(_.name).mkString(", ")}"
         )
       )
-    val keys = catalog.note(operator).keys
+    val keys = note.keys
     if (name == WaitingRows.StateName) new WaitingLayout(keys, state)
     else
       state.kind match {

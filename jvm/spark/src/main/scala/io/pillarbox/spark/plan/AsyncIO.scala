@@ -18,8 +18,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
  *   the columns by which rows are put into partitions; none: they stay where they are
  * @param results
  *   the columns that it adds
- * @param operatorId names this call of `async_io` in every executor of the application, wherever its
- *   DataFrame is used; limits that are shared by tasks go by it
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -28,9 +26,10 @@ private[pillarbox] final case class AsyncIO(
     keys: Seq[Attribute],
     by: Seq[Attribute],
     results: Seq[Attribute],
-    operatorId: String,
     child: LogicalPlan
 ) extends UnaryNode {
+
+  def operatorId: String = spec.operatorId
 
   /** Where the keys are among the columns of `output`. */
   def keyOrdinals(output: Seq[Attribute]): Seq[Int] = ordinals(keys, output)

@@ -71,7 +71,7 @@ private[pillarbox] final class KeyedPlanner(
         input
       )
     // Aliases give the columns fresh ids where a query uses this DataFrame twice (a self-join).
-    SparkAdapter.ofRows(df, Project(results.map(result => Alias(result, result.name)()), node))
+    SparkAdapter.ofRows(df.sparkSession, Project(results.map(result => Alias(result, result.name)()), node))
   }
 
   /** The initial rows: the keys, a column for each state that the spec names, and one to sort by. */

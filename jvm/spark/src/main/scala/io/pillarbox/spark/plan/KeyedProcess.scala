@@ -60,6 +60,9 @@ private[pillarbox] final case class KeyedProcess(
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
+  override protected def doCanonicalize(): LogicalPlan =
+    super.doCanonicalize().asInstanceOf[KeyedProcess].copy(initial = initial.map(_.canonicalized))
+
   override protected def withNewChildInternal(newChild: LogicalPlan): KeyedProcess = copy(child = newChild)
 }
 
@@ -73,6 +76,16 @@ private[pillarbox] final case class InitialPlan(
     keys: Seq[Attribute],
     layout: InitialLayout
 ) {
+
+  /** The same for plans with the same result, whatever ids their columns have: for comparison only. */
+  def canonicalized: InitialPlan = {
+    val canonical = plan.canonicalized
+    copy(
+      plan = canonical,
+      keys = canonical.output.take(keys.size),
+      layout = layout.copy(columns = canonical.output)
+    )
+  }
 
   /** The rows, of equal keys in the same of `partitions` partitions as the input of a stateful operator. */
   def rows(partitions: Int): InitialRows =

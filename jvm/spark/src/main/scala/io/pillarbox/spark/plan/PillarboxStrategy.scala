@@ -21,6 +21,7 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
     case node: KeyedProcess if RealTimeMode.reaches(node) => throw KeyedErrors.inRealTime(node.spec.name)
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
     case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
+    case ReadState(reader, output) => ReadStateExec(reader, output) :: Nil
     case _ => Nil
   }
 

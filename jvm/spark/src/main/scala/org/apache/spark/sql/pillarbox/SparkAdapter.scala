@@ -20,8 +20,8 @@ import org.apache.spark.util.SerializableConfiguration
 object SparkAdapter {
 
   /** A DataFrame over `plan`, analysed at once, so that errors show where the user wrote the call. */
-  def ofRows(like: DataFrame, plan: LogicalPlan): DataFrame =
-    classic.Dataset.ofRows(classicOf(like).sparkSession, plan)
+  def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame =
+    classic.Dataset.ofRows(classicOf(session), plan)
 
   /** The session's hooks for strategies of others. */
   def experimental(session: SparkSession): ExperimentalMethods = classicOf(session).experimental
@@ -63,10 +63,6 @@ object SparkAdapter {
         s"The JVM engine needs a classic DataFrame, found ${other.getClass.getName}."
       )
   }
-
-  /** A DataFrame of rows that are made by tasks. */
-  def ofRows(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
-    classicOf(session).internalCreateDataFrame(rows, schema)
 
   /** The session's Hadoop configuration for the driver. */
   def hadoopConf(session: SparkSession): Configuration = classicOf(session).sessionState.newHadoopConf()
