@@ -60,11 +60,11 @@ test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of i
 
 test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (twenty minutes)
 	$(PYTHON) -m pip install --quiet -e 'python[stores]'
-	tools/sbt stores/jars
+	tools/sbt hadoop/jars
 	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py
 
-test-yarn: $(VENV)/.dev $(JAR) ## on a small YARN cluster, in client and in cluster mode (two minutes)
-	tools/yarn-jars
+test-yarn: $(VENV)/.dev $(JAR) tools ## on a small YARN cluster, in client and in cluster mode (two minutes)
+	tools/sbt hadoop/jars
 	cd python && ../$(PYTHON) -m pytest -q -c pyproject.toml -m yarn ../tests/python/test_yarn.py
 
 jar: $(JAR) ## the thin jar that users install

@@ -209,6 +209,15 @@ lazy val bench = (project in file("jvm/bench"))
       .mkString("-Dpillarbox.bench.frocksdb=", java.io.File.pathSeparator, "")
   )
 
+lazy val jars = taskKey[Unit]("writes the paths of a project's jars to target/jars, a file for each purpose")
+
+/** Without netty, which Spark has. */
+def listJars(root: File, found: UpdateReport, parts: Configuration*): Unit =
+  parts.foreach { part =>
+    val files = found.select(configurationFilter(part.name)).filterNot(_.getName.matches("netty-[a-z-]+4.*"))
+    IO.writeLines(root / "target" / "jars" / s"${part.name}.txt", files.map(_.getAbsolutePath))
+  }
+
 /** A Kafka broker, and Spark's source and sink for it: of `make test-kafka`, which runs them beside Spark. */
 val KafkaBroker = config("kafkaBroker").hide
 val KafkaConnector = config("kafkaConnector").hide
@@ -225,48 +234,37 @@ lazy val kafka = (project in file("jvm/kafka"))
       "org.apache.kafka" % "kafka-clients" % "3.9.2" % KafkaConnector intransitive (),
       "org.apache.commons" % "commons-pool2" % "2.13.1" % KafkaConnector intransitive ()
     ),
-    TaskKey[Unit]("jars") := {
-      val folder = (ThisBuild / baseDirectory).value / "target" / "kafka"
-      val found = update.value
-      Seq(KafkaBroker, KafkaConnector).foreach { part =>
-        val jars = found.select(configurationFilter(part.name))
-        IO.writeLines(folder / s"${part.name}.txt", jars.map(_.getAbsolutePath))
-      }
-    }
+    jars := listJars((ThisBuild / baseDirectory).value, update.value, KafkaBroker, KafkaConnector)
   )
 
 /**
- * HDFS in one process, and what Spark needs for S3: of `make test-stores`. Of the SDK the parts that the connector uses:
- * its own bundle of all services takes more than half a gigabyte. Spark brings the libraries that they need.
+ * HDFS and YARN in one process each, and what Spark needs for S3: of `make test-stores` and `make test-yarn`. Spark brings
+ * the libraries that they need, but for those of YARN. Of the SDK the parts that the connector uses: its own bundle of all
+ * services takes more than half a gigabyte.
  */
 val hadoopVersion = "3.5.0"
 val awsVersion = "2.35.4"
-val Hdfs = config("hdfs").hide
+val MiniCluster = config("miniCluster").hide
+val Yarn = config("yarn").hide
 val S3A = config("s3a").hide
-lazy val stores = (project in file("jvm/stores"))
+lazy val hadoop = (project in file("jvm/hadoop"))
   .disablePlugins(MimaPlugin)
   .settings(
     publish / skip := true,
-    ivyConfigurations ++= Seq(Hdfs, S3A),
+    ivyConfigurations ++= Seq(MiniCluster, Yarn, S3A),
     libraryDependencies ++= Seq(
-      "org.apache.hadoop" % "hadoop-client-minicluster" % hadoopVersion % Hdfs intransitive (),
+      "org.apache.hadoop" % "hadoop-client-minicluster" % hadoopVersion % MiniCluster intransitive (),
+      "org.junit.jupiter" % "junit-jupiter-api" % "5.11.4" % Yarn,
       "org.apache.hadoop" % "hadoop-aws" % hadoopVersion % S3A intransitive (),
       "software.amazon.s3.analyticsaccelerator" % "analyticsaccelerator-s3" % "1.3.1" % S3A intransitive (),
       "org.wildfly.openssl" % "wildfly-openssl" % "2.2.5.Final" % S3A intransitive (),
       "org.apache.httpcomponents" % "httpclient" % "4.5.13" % S3A
     ),
+    libraryDependencies ++= Seq("bcprov", "bcpkix", "bcutil")
+      .map(part => "org.bouncycastle" % s"$part-jdk18on" % "1.80" % Yarn intransitive ()),
     libraryDependencies ++= Seq("s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
       .map(part => ("software.amazon.awssdk" % part % awsVersion % S3A).exclude("org.slf4j", "slf4j-api")),
-    TaskKey[Unit]("jars") := {
-      val folder = (ThisBuild / baseDirectory).value / "target" / "stores"
-      val found = update.value
-      Seq(Hdfs, S3A).foreach { part =>
-        // Spark has the parts of netty.
-        val jars =
-          found.select(configurationFilter(part.name)).filterNot(_.getName.matches("netty-[a-z-]+4.*"))
-        IO.writeLines(folder / s"${part.name}.txt", jars.map(_.getAbsolutePath))
-      }
-    }
+    jars := listJars((ThisBuild / baseDirectory).value, update.value, MiniCluster, Yarn, S3A)
   )
 
 lazy val versionResource = Def.task {

@@ -35,7 +35,8 @@ from .measure import SETTINGS
 
 sys.path.insert(0, str(report.ROOT / "tests" / "python"))
 
-from stores import S3, Hdfs, jars, running
+from java_jars import listed_jars
+from stores import S3, Hdfs, running
 
 KEYS, SMALL, PARTITIONS, SKIPPED = 20_000, 500, 2, 3
 STATE = "spark.sql.streaming.stateStore."
@@ -104,7 +105,7 @@ def session(conf: dict[str, str]) -> SparkSession:
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         # Only the first session of a process has its jars loaded.
-        "spark.jars": ",".join(jars("s3a")),
+        "spark.jars": ",".join(listed_jars("s3a")),
     }
     for key, value in {**SETTINGS, **own, **conf}.items():
         builder = builder.config(key, value)

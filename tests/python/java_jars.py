@@ -36,6 +36,12 @@ def compiled(
     return folder / name
 
 
+def listed_jars(purpose: str) -> list[str]:
+    """The paths that build.sbt's task ``jars`` has written down; empty where it didn't run."""
+    file = Path(__file__).parents[2] / "target/jars" / f"{purpose}.txt"
+    return file.read_text().split() if file.exists() else []
+
+
 def written(folder: Path, sources: Mapping[str, str], end: str) -> list[str]:
     for simple, text in sources.items():
         (folder / f"{simple}{end}").write_text(text)

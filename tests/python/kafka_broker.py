@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from java_jars import tool
+from java_jars import listed_jars, tool
 from ports import free_ports, listens
 from spark_support import eventually
 
-JARS = Path(__file__).parents[2] / "target/kafka"
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
 
 def connector_jars() -> str:
     """Spark's source and sink, as ``spark.jars`` wants them."""
-    return ",".join((JARS / "kafkaConnector.txt").read_text().split())
+    return ",".join(listed_jars("kafkaConnector"))
 
 
 @contextmanager
@@ -39,7 +38,7 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
     )
-    jars = ":".join((JARS / "kafkaBroker.txt").read_text().split())
+    jars = ":".join(listed_jars("kafkaBroker"))
     java = [tool("java"), "-Xmx512m", "-cp", jars]
     storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(settings)]
     with (folder / "broker.log").open("w") as log:

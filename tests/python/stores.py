@@ -15,21 +15,16 @@ from typing import Any
 
 import pyspark
 
-from java_jars import tool
+from java_jars import listed_jars, tool
 from ports import free_port, free_ports, listens
 from spark_support import eventually
 
-JARS = Path(__file__).parents[2] / "target/stores"
 BUCKET = "checkpoints"
-
-
-def jars(part: str) -> list[str]:
-    return (JARS / f"{part}.txt").read_text().split()
 
 
 def missing() -> str | None:
     """Why the tests can't run here; None if they can."""
-    if not (JARS / "s3a.txt").exists() or not (JARS / "hdfs.txt").exists():
+    if not listed_jars("s3a") or not listed_jars("miniCluster"):
         return "needs Hadoop's jars: make test-stores fetches them"
     try:
         import moto.server  # noqa: F401
@@ -84,7 +79,7 @@ class Hdfs(Store):
     def command(self) -> list[str]:
         fresh = [] if (self.folder / "data").exists() else ["-format"]
         spark = Path(pyspark.__file__).parent / "jars"
-        classes = ":".join([*jars("hdfs"), f"{spark}/*"])
+        classes = ":".join([*listed_jars("miniCluster"), f"{spark}/*"])
         options = {
             "hdfs.minidfs.basedir": self.folder / "data",
             "dfs.namenode.safemode.extension": "0",
@@ -115,7 +110,7 @@ class S3(Store):
         self.port = free_port()
         self.url = f"s3a://{BUCKET}"
         self.conf = {
-            "spark.jars": ",".join(jars("s3a")),
+            "spark.jars": ",".join(listed_jars("s3a")),
             "spark.hadoop.fs.s3a.endpoint": f"http://localhost:{self.port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",

@@ -15,6 +15,7 @@ import pyspark
 import pytest
 
 import pillarbox as pb
+from java_jars import listed_jars
 from pillarbox._driver.jars import find_jar
 from python_archive import python_archive
 from spark_apps import app_text, environment
@@ -23,7 +24,6 @@ from spark_support import eventually
 pytestmark = pytest.mark.yarn
 
 HERE = Path(__file__).parent
-JARS = HERE.parents[1] / ".build/yarn"
 PYSPARK = Path(pyspark.__file__).parent
 
 # The application below is sent as text; this name is its own.
@@ -63,7 +63,8 @@ def shipped(file):  # type: ignore[no-untyped-def]
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The folder with the settings of a cluster."""
     folder = tmp_path_factory.mktemp("yarn")
-    path = f"{JARS}/*{os.pathsep}{PYSPARK}/jars/*"
+    hadoop = [*listed_jars("miniCluster"), *listed_jars("yarn"), f"{PYSPARK}/jars/*"]
+    path = os.pathsep.join(hadoop)
     start = ["java", "-cp", path, str(HERE / "yarn/MiniYarn.java"), str(folder / "conf")]
     with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
         yarn = subprocess.Popen(start, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=err)
