@@ -30,6 +30,12 @@ def suite(folder: Path, name: str, code: int, cases: str | None) -> None:
         ({"python": (0, "pp"), "smoke-4.0": (0, "")}, "2 passed, 1 failed", 1),
         ({"python": (3, "pp")}, "2 passed, 1 failed", 1),
         ({}, "0 passed, 1 failed", 1),
+        # What failed was run again.
+        ({"python": (1, "ppf"), "python-again": (0, "p")}, "3 passed, 0 failed", 0),
+        ({"python": (1, "ppff"), "python-again": (1, "pf")}, "2 passed, 2 failed", 1),
+        ({"python": (1, "ppff"), "python-again": (0, "p")}, "2 passed, 2 failed", 1),
+        ({"python": (1, "pffff"), "python-again": (0, "pppp")}, "1 passed, 4 failed", 1),
+        ({"python": (1, "p"), "python-again": (5, None)}, "1 passed, 1 failed", 1),
     ],
 )
 def test_all_suites_are_summed_and_one_that_ran_nothing_has_failed(
