@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import pillarbox as pb
 from pillarbox._base.lines import line_of
 from pillarbox._driver.door import door_of
-from spark_apps import run_app
+from spark_apps import SOURCES, run_app
 from spark_support import eventually
 
 # The applications below are sent as text; these names are theirs.
@@ -111,6 +111,87 @@ def test_workers_that_serve_one_task_close_their_resource(
 
     eventually(lambda: workers("closed") == workers("opened"), "resources to be closed")
     assert len(workers("opened")) == 8
+
+
+# PySpark's daemon, whose workers don't answer as long as there is a file "hold".
+SLOW_DAEMON = """
+import os, time
+from pyspark import daemon
+
+real = os.fork
+
+def fork():
+    pid = real()
+    if pid == 0:
+        open("FOLDER/forked", "w").close()
+        while os.path.exists("FOLDER/hold"):
+            time.sleep(0.01)
+    return pid
+
+os.fork = fork
+daemon.manager()
+"""
+
+
+def one_waits_and_one_is_cancelled(folder, engine):  # type: ignore[no-untyped-def]
+    import threading
+    import time
+
+    settings = {"spark.master": "local[2]", "spark.python.daemon.module": "slow_daemon"}
+    spark = pb.configure(build(settings)).getOrCreate()
+    found = {}
+
+    def there(name):
+        return os.path.exists(f"{folder}/{name}")
+
+    def mark(name):
+        open(f"{folder}/{name}", "w").close()
+
+    def wait(name):
+        end = time.monotonic() + 60
+        while not there(name):
+            assert time.monotonic() < end, name
+            time.sleep(0.01)
+
+    async def waits(row):
+        open(f"{folder}/called", "w").close()
+        while not os.path.exists(f"{folder}/go"):
+            await asyncio.sleep(0.01)
+        return row.id
+
+    def run(group):
+        spark.sparkContext.setJobGroup(group, "", interruptOnCancel=True)
+        try:
+            df = pb.async_io(spark.range(0, 1, 1, 1), waits, returns="x long", engine=engine)
+            found[group] = [row.x for row in df.collect()]
+        except Exception as problem:
+            found[group] = type(problem).__name__ + str(problem)
+
+    first = threading.Thread(target=run, args=["waits"])
+    first.start()
+    wait("called")
+    os.remove(f"{folder}/forked")
+    mark("hold")
+    second = threading.Thread(target=run, args=["cancelled"])
+    second.start()
+    wait("forked")
+    spark.sparkContext.cancelJobGroup("cancelled")
+    second.join()
+    os.remove(f"{folder}/hold")
+    mark("go")
+    first.join()
+    return found
+
+
+def test_a_task_that_is_cancelled_while_its_worker_starts_takes_no_other_worker_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would take the interrupt for the end of its daemon, and end all that it has forked."""
+    (tmp_path / "slow_daemon.py").write_text(SLOW_DAEMON.replace("FOLDER", str(tmp_path)))
+    monkeypatch.setattr("spark_apps.SOURCES", f"{SOURCES}{os.pathsep}{tmp_path}")
+    found = run_app(one_waits_and_one_is_cancelled, str(tmp_path), "jvm")
+    assert found["waits"] == [0]
+    assert "cancelled part of cancelled job group" in found["cancelled"]
 
 
 def pages_of_a_second_frame(settings):  # type: ignore[no-untyped-def]

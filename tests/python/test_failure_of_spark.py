@@ -47,16 +47,19 @@ def stream(spark: SparkSession, folder: Path, build: Build) -> Any:
 
 
 class Seen:
-    """An error in each way that it can be seen in."""
+    """An error in each way that it can be seen in.
+
+    The batch runs when the stream has ended: a task of a stream that is interrupted while Spark
+    starts its worker ends all workers of Spark's daemon.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path, build: Build) -> None:
         query = stream(spark, folder, build)
+        ended = raised_by(lambda: query.awaitTermination(LIMIT_S), StreamingQueryException)
         self.errors = {
-            "batch": in_batch(spark, build),
-            "awaitTermination": raised_by(
-                lambda: query.awaitTermination(LIMIT_S), StreamingQueryException
-            ),
+            "awaitTermination": ended,
             "exception()": query.exception(),
+            "batch": in_batch(spark, build),
         }
 
     def failures(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
-import java.io.{ByteArrayOutputStream, DataOutputStream, File}
+import java.io.{ByteArrayOutputStream, Closeable, DataOutputStream, File}
 import java.net.StandardSocketOptions
 import java.nio.channels.SocketChannel
 import java.nio.file.Path
@@ -28,8 +28,9 @@ final class LeasedWorker private[pillarbox] (
     key: PythonWorkers.Key,
     worker: PythonWorker,
     knownPid: Option[Long]
-) {
+) extends Closeable {
   private val returned = new AtomicBoolean
+  @volatile private var taken = false
 
   /** The one that started it: at the end of an application there is no current one any more. */
   private val sparkEnv = SparkEnv.get
@@ -57,6 +58,15 @@ final class LeasedWorker private[pillarbox] (
    */
   def destroy(): Unit = if (returned.compareAndSet(false, true))
     sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+
+  /** From now on it is for who takes it to give it back, perhaps some time after its task. */
+  private[pillarbox] def take(): LeasedWorker = {
+    taken = true
+    this
+  }
+
+  /** At the end of the task. Kills a process that the task, killed meanwhile, has never got. */
+  override def close(): Unit = if (!taken) destroy()
 
   /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
   def preamble(function: UserFunction): Array[Byte] = {
@@ -109,6 +119,9 @@ object PythonWorkers {
   /**
    * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
    *
+   * A task that is killed meanwhile is interrupted afterwards: Spark takes an interrupt here for the end of its
+   * daemon, and starts a new one, with which all other workers of the old one end.
+   *
    * @param sources
    *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ
    */
@@ -116,7 +129,9 @@ object PythonWorkers {
       function: UserFunction,
       sources: String,
       context: TaskContext
-  ): LeasedWorker = {
+  ): LeasedWorker = context.createResourceUninterruptibly(connect(function, sources, context)).take()
+
+  private def connect(function: UserFunction, sources: String, context: TaskContext): LeasedWorker = {
     val conf = SparkEnv.get.conf
     val env = environment(function, sources, context)
     val daemon = conf.get(PYTHON_DAEMON_MODULE).getOrElse("pyspark.daemon")
