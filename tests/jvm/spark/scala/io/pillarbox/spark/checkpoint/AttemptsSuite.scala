@@ -62,6 +62,17 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
+  test("what was written after a version that a query was taken back behind does not count") {
+    withPartition { partition =>
+      var open = empty(partition)
+      (1 to 3).foreach(i => open = partition.commit(open, id(1, i.toLong), i.toLong, 10L + i))
+      // Back to version 1: the next run writes the second again, and ends.
+      partition.commit(partition.load(1, ""), id(2, 1), 2L, 22L)
+      assert(valueOf(partition, 2).contains(11L))
+      assert(partition.read(partition.load(2, ""), 2L).contains(22L))
+    }
+  }
+
   test("a snapshot is of the attempt that took it, whatever others wrote") {
     withPartition { partition =>
       val lost = partition.commit(empty(partition), id(1, 1), 1L, 99L)
