@@ -117,6 +117,21 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
+  test("clean-up has nothing to do where more versions are retained than are there") {
+    withPartition { partition =>
+      var open = empty(partition)
+      (1 to 8).foreach { i =>
+        partition.commit(if (i == 1) empty(partition) else partition.load(i - 1L, ""), id(1, i * 2L), 9L, -1L)
+        open = partition.commit(open, id(1, i * 2L + 1), i.toLong, i.toLong)
+        if (i == 3 || i == 6) partition.snapshot(open)
+      }
+      partition.cleanUp(open, oldest = 7)
+      (1 to 5).foreach(oldest => partition.cleanUp(open, oldest.toLong))
+      assert(partition.folder.list().map(_.version).toSet == Set(6L, 7L, 8L))
+      assert(partition.timers(partition.load(8, "")) == 8)
+    }
+  }
+
   private def withLedgers(body: (HadoopPath, Configuration) => Unit): Unit = {
     val local = Files.createTempDirectory("operator")
     try body(new HadoopPath(local.toUri), new Configuration)

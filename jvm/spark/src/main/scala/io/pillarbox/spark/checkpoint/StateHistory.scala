@@ -75,7 +75,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    * `oldest` is loaded from. Snapshots of attempts that lost count for nothing here.
    */
   def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
-    pathTo(ancestor(current, oldest, folder.list().toSet)).headOption.filter(_.kind.isFull).foreach { first =>
+    val from = ancestor(current, oldest, folder.list().toSet)
+    from.flatMap(pathTo(_).headOption).filter(_.kind.isFull).foreach { first =>
       val (old, kept) = folder.list().partition(_.version < first.version)
       old.foreach(folder.delete)
       folder.deleteUnfinished(StateFile.parse(_).exists(_.version < first.version))
@@ -86,10 +87,12 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     }
   }
 
+  /** None if it is deleted already, as when fewer versions were retained before, or the query went back. */
   @tailrec
-  private def ancestor(version: StateVersion, number: Long, there: Files): StateVersion =
-    if (version.number <= number) version
-    else if (version.id.isEmpty) StateVersion(number, None)
+  private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
+    if (idsOf(math.max(version.number, number), there).isEmpty) None
+    else if (version.number <= number) Some(version)
+    else if (version.id.isEmpty) ancestor(StateVersion(number, None), number, there)
     else ancestor(before(version, there), number, there)
 
   private def accepted(version: StateVersion, there: Files): StateVersion =
