@@ -62,6 +62,17 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
+  test("what was written after a version that a query was taken back behind does not count") {
+    withPartition { partition =>
+      var open = empty(partition)
+      (1 to 3).foreach(i => open = partition.commit(open, id(1, i.toLong), i.toLong, 10L + i))
+      // Back to version 1: the next run writes the second again, and ends.
+      partition.commit(partition.load(1, ""), id(2, 1), 2L, 22L)
+      assert(valueOf(partition, 2).contains(11L))
+      assert(partition.read(partition.load(2, ""), 2L).contains(22L))
+    }
+  }
+
   test("a snapshot is of the attempt that took it, whatever others wrote") {
     withPartition { partition =>
       val lost = partition.commit(empty(partition), id(1, 1), 1L, 99L)
@@ -102,6 +113,21 @@ class AttemptsSuite extends AnyFunSuite {
       partition.cleanUp(open, oldest = 7)
       val left = partition.folder.list()
       assert(left.map(_.version).min == 6 && left.count(_.version == 6) == 3)
+      assert(partition.timers(partition.load(8, "")) == 8)
+    }
+  }
+
+  test("clean-up has nothing to do where more versions are retained than are there") {
+    withPartition { partition =>
+      var open = empty(partition)
+      (1 to 8).foreach { i =>
+        partition.commit(if (i == 1) empty(partition) else partition.load(i - 1L, ""), id(1, i * 2L), 9L, -1L)
+        open = partition.commit(open, id(1, i * 2L + 1), i.toLong, i.toLong)
+        if (i == 3 || i == 6) partition.snapshot(open)
+      }
+      partition.cleanUp(open, oldest = 7)
+      (1 to 5).foreach(oldest => partition.cleanUp(open, oldest.toLong))
+      assert(partition.folder.list().map(_.version).toSet == Set(6L, 7L, 8L))
       assert(partition.timers(partition.load(8, "")) == 8)
     }
   }

@@ -32,9 +32,11 @@ private[pillarbox] object Attempt {
     case _ => None
   }
 
+  /** The run that wrote a file with an id in its name; -1 where that is not known. */
+  def runOf(id: Option[String]): Long = id.flatMap(of).fold(-1L)(_.run)
+
   /** Ids in names of files: at first none, as files of format 1 had in earlier releases. */
   val oldestFirst: Ordering[Option[String]] = Ordering.by { id: Option[String] =>
-    val attempt = id.flatMap(of)
-    (attempt.fold(-1L)(_.run), attempt.fold(-1L)(_.task), id.getOrElse(""))
+    (runOf(id), id.flatMap(of).fold(-1L)(_.task), id.getOrElse(""))
   }
 }

@@ -75,7 +75,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    * `oldest` is loaded from. Snapshots of attempts that lost count for nothing here.
    */
   def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
-    pathTo(ancestor(current, oldest, folder.list().toSet)).headOption.filter(_.kind.isFull).foreach { first =>
+    val from = ancestor(current, oldest, folder.list().toSet)
+    from.flatMap(pathTo(_).headOption).filter(_.kind.isFull).foreach { first =>
       val (old, kept) = folder.list().partition(_.version < first.version)
       old.foreach(folder.delete)
       folder.deleteUnfinished(StateFile.parse(_).exists(_.version < first.version))
@@ -86,10 +87,12 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     }
   }
 
+  /** None if it is deleted already, as when fewer versions were retained before, or the query went back. */
   @tailrec
-  private def ancestor(version: StateVersion, number: Long, there: Files): StateVersion =
-    if (version.number <= number) version
-    else if (version.id.isEmpty) StateVersion(number, None)
+  private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
+    if (idsOf(math.max(version.number, number), there).isEmpty) None
+    else if (version.number <= number) Some(version)
+    else if (version.id.isEmpty) ancestor(StateVersion(number, None), number, there)
     else ancestor(before(version, there), number, there)
 
   private def accepted(version: StateVersion, there: Files): StateVersion =
@@ -110,9 +113,15 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def newest(number: Long, there: Files): Option[String] =
     idsOf(number, there).maxOption(Attempt.oldestFirst).flatten
 
-  /** None where nobody has tried the next version, or nothing can be learnt from it. */
+  /**
+   * None where nobody has tried the next version, or nothing can be learnt from it. A try of a run before the
+   * one that wrote `number` last went on from a state behind which the query was taken back since.
+   */
   private def baseOfNext(number: Long, there: Files): Option[Option[String]] = {
-    val tries = there.filter(file => file.version == number + 1 && file.kind.hasBase)
+    val run = Attempt.runOf(newest(number, there))
+    val tries = there.filter { file =>
+      file.version == number + 1 && file.kind.hasBase && Attempt.runOf(file.id) >= run
+    }
     for {
       file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
       base <- baseOf(file)

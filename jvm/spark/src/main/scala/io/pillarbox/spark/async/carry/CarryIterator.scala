@@ -75,7 +75,7 @@ private[carry] final class CarryIterator(
     takeSlot()
     if (known.isEmpty)
       known = store.knownOf(base.number + 1, task.settings.run, runId).map { case (id, report) =>
-        Known(Some(id), report)
+        Known(Some(id), report, isOpen = false)
       }
     results = store.results(base)
   }
@@ -88,7 +88,7 @@ private[carry] final class CarryIterator(
     else if (base.isMetBy(open.version)) slot = open.slot
     else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
       OpenSlots.checkIn(partition, open)
-      known = Some(Known(open.version.id, open.report))
+      known = Some(Known(open.version.id, open.report, isOpen = true))
     } else open.slot.close()
   }
 
@@ -96,11 +96,24 @@ private[carry] final class CarryIterator(
     ended = true
     results.close()
     known match {
-      case Some(Known(id, report)) => tellDriver(next(id), report)
+      case Some(there) => take(there)
       case None => run()
     }
     committed = true
   }
+
+  /**
+   * Operators before this one do their part all the same: where another attempt did it and failed, Spark has
+   * forgotten what it told. Calls of a slot that is not open here are left to the next micro-batch.
+   */
+  private def take(there: Known): Unit = {
+    if (isAgain) while (input.hasNext) input.next()
+    closeSlot()
+    tellDriver(next(there.id), there.report)
+    if (!there.isOpen && there.report.inFlight > 0) driver.wake(base.number + 1)
+  }
+
+  private def isAgain = context.attemptNumber() > 0 || context.stageAttemptNumber() > 0
 
   private def run(): Unit = {
     val start = System.nanoTime
@@ -236,6 +249,11 @@ private object CarryIterator {
   private final val NanosPerMs = 1000000L
   private final val MicrosPerMs = 1000L
 
-  /** The next version as it is there already. */
-  private final case class Known(id: Option[String], report: SlotReport)
+  /**
+   * The next version as it is there already.
+   *
+   * @param isOpen
+   *   whether its slot is open in this executor
+   */
+  private final case class Known(id: Option[String], report: SlotReport, isOpen: Boolean)
 }

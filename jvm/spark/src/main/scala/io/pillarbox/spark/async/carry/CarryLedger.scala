@@ -27,6 +27,7 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
   private var toDrain = false
   private var watermarks = Map.empty[Long, Long]
   private var asked = 0
+  private var hasWritten = false
 
   /** An executor has said that a version has results. */
   def wake(version: Long): Unit = due = math.max(due, version)
@@ -81,8 +82,13 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
     }
   )
 
-  /** Writes the watermarks of a micro-batch that is about to run, and forgets old ones. */
+  /**
+   * Writes the watermarks of a micro-batch that is about to run, and forgets old ones, and in a run's first
+   * those of later ones, behind which the query was taken back.
+   */
   def write(version: Long, keep: Int): Unit = {
+    if (!hasWritten) folder.listNames().filter(numberOf(_).exists(_ > version)).foreach(folder.deleteNamed)
+    hasWritten = true
     folder.writeNamed(nameOf(version)) { stream =>
       val out = new DataOutputStream(stream)
       out.writeLong(watermarks.getOrElse(version - 1, 0L))
@@ -101,6 +107,9 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
     }
 
   private def nameOf(version: Long) = s"$version.watermark"
+
+  private def numberOf(name: String): Option[Long] =
+    Option(name).filter(_.endsWith(".watermark")).flatMap(_.stripSuffix(".watermark").toLongOption)
 }
 
 private[spark] object CarryLedger extends DriverMessages.Listener {

@@ -268,6 +268,12 @@ private[carry] final class CarrySlot(
     if (!opened.isDone) calls.abort()
   }
 
+  /** Closes it, and has the micro-batch after `version` make its calls again. Any thread. */
+  def giveUp(version: Long): Unit = {
+    close()
+    driver.wake(version)
+  }
+
   /** Waits until a closed slot has given everything back, for `ms` at most. */
   def join(ms: Long): Unit = thread.join(ms)
 }

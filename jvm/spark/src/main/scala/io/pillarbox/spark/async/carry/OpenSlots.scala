@@ -41,8 +41,12 @@ private[carry] object OpenSlots extends OpenPartitions {
 
   override def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
-  /** Ends the calls of a slot that this executor has no use for any more; they are made again elsewhere. */
-  override def unload(partition: StatePartition): Unit = checkOut(partition).foreach(_.slot.close())
+  /**
+   * Ends the calls of a slot that this executor has no use for any more. The next micro-batch makes them
+   * again, which is asked for: nobody else may have them.
+   */
+  override def unload(partition: StatePartition): Unit =
+    checkOut(partition).foreach(open => open.slot.giveUp(open.version.number))
 
   /** Ends the calls of a query's run. */
   def closeRun(runId: String): Unit = partitions.filter(_.runId.toString == runId).foreach(unload)

@@ -1,0 +1,23 @@
+package io.pillarbox.spark.async.carry
+
+import io.pillarbox.spark.checkpoint.StateFolder
+import io.pillarbox.spark.keyed.KeyedFixture
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+class CarryLedgerSuite extends AnyFunSuite with KeyedFixture {
+
+  test("watermarks of micro-batches that a query was taken back behind are forgotten") {
+    withFolder { folder =>
+      val notes = new StateFolder(new Path(folder.toUri), spark.sparkContext.hadoopConfiguration)
+      val before = new CarryLedger(notes, spark, "")
+      (0 to 12).foreach { version =>
+        before.advance(version.toLong, version * 1000L, Long.MaxValue)
+        before.write(version.toLong, keep = 100)
+      }
+      val again = new CarryLedger(notes, spark, "")
+      again.write(10, keep = 100)
+      assert(notes.listNames().toSet == (0 to 10).map(number => s"$number.watermark").toSet)
+    }
+  }
+}
