@@ -50,7 +50,7 @@ private[pillarbox] object PythonBridge {
    * A DataFrame that calls a function for each row of `df`.
    *
    * @param function
-   *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction` by class
+   *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction`
    * @param specJson
    *   an [[AsyncIOSpec]] as JSON
    */
@@ -88,8 +88,8 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
-   * What there is in a checkpoint, as a JSON list: "stored_operators" as `{"id", "name"}` (none where there is
-   * no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a version.
+   * What there is in a checkpoint, as a JSON list: "stored_operators" as `{"id", "name"}` (none where there
+   * is no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a version.
    *
    * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
    */

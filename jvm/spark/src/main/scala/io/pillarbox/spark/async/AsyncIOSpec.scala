@@ -100,8 +100,8 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  * @param signature
  *   alike for operators of one kind, in every run of a program
  * @param operatorId
- *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used; limits
- *   that tasks share go by it
+ *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used;
+ *   limits that tasks share go by it
  * @param callScope
  *   what the ids of its calls begin with, unless it has a place in a streaming query
  * @param json

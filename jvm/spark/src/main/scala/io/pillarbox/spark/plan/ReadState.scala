@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.execution.LeafExecNode
 
-/** The rows of stored state. Equal for the same version of the same state, so that it is found in the cache. */
+/** The rows of stored state. Equal for the same version of the same state: so it is found in the cache. */
 private[pillarbox] final case class ReadState(reader: StateReader, output: Seq[Attribute])
     extends LeafNode
     with MultiInstanceRelation {

@@ -104,7 +104,7 @@ private[pillarbox] final class ArrowBatchWriter(
 
   private def measure(): Unit = {
     gathered = root.getFieldVectors.asScala.foldLeft(0L) { (bytes, column) =>
-      // Arrow knows a size once it knows the number of values. ArrowWriter.sizeInBytes is not in all releases.
+      // Arrow knows a size once it knows the number of values. Not all releases have ArrowWriter.sizeInBytes.
       column.setValueCount(count)
       bytes + column.getBufferSizeFor(count)
     }

@@ -119,8 +119,8 @@ object PythonWorkers {
   /**
    * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
    *
-   * A task that is killed meanwhile is interrupted afterwards: Spark takes an interrupt here for the end of its
-   * daemon, and starts a new one, with which all other workers of the old one end.
+   * A task that is killed meanwhile is interrupted afterwards: Spark takes an interrupt here for the end of
+   * its daemon, and starts a new one, with which all other workers of the old one end.
    *
    * @param sources
    *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ

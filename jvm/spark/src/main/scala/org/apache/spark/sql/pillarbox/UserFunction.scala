@@ -16,7 +16,7 @@ final class UserFunction private (
 ) extends Serializable {
 
   /**
-   * With the artifacts of the job that the calling thread is about to submit, as Spark Connect's sessions have
+   * With the artifacts of the job that the calling thread is about to submit: Spark Connect's sessions have
    * them. A stream runs in a copy of its session, which has artifacts of its own. On the driver.
    */
   def ofCurrentJob: UserFunction = new UserFunction(function, PythonWorkers.currentArtifactId)
