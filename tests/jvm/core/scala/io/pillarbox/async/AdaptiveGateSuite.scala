@@ -7,7 +7,7 @@ import scala.util.Random
 
 import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.gate.{AdaptiveGate, CallGate, Overload, RateGate}
+import io.pillarbox.async.gate.{AdaptiveGate, CallGate, GateClock, Overload, RateGate}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A limit that follows what a service bears. */
@@ -16,6 +16,19 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   private class ComeBack(ms: => Long) extends RuntimeException with HasRetryDelay {
     override def retryDelayMs: Long = ms
+  }
+
+  /** Time passes whenever somebody looks. */
+  private class TickingClock extends GateClock {
+    var now = 0L
+    val tasks = mutable.Buffer.empty[Runnable]
+
+    override def nanoTime: Long = {
+      now += 1
+      now
+    }
+
+    override def schedule(delayNanos: Long, task: Runnable): Unit = tasks += task
   }
 
   private def take(gate: CallGate, permits: Int): Unit =
@@ -41,6 +54,21 @@ class AdaptiveGateSuite extends AnyFunSuite {
       end(gate, busy, clock.nanoTime)
     }
     assert(gate.limitNow == 1 && gate.inUse == 0)
+  }
+
+  test("a pause that ends just when somebody comes does not keep it waiting") {
+    (-20L to 20L).foreach { before =>
+      val clock = new TickingClock
+      val gate = new AdaptiveGate(1, Overload.Default, clock)
+      take(gate, 1)
+      end(gate, new ComeBack(1), 0)
+      clock.now = TimeUnit.MILLISECONDS.toNanos(1) - before
+      var served = false
+      val granted = gate.tryAcquire(() => served = true)
+      clock.now += 100
+      clock.tasks.foreach(_.run())
+      assert(granted || served, s"$before ns before the end")
+    }
   }
 
   test("answers raise it again by one for as many as are under way, up to where it began") {

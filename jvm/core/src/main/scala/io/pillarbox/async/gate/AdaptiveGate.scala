@@ -1,45 +1,37 @@
 package io.pillarbox.async.gate
 
-import java.util
-import java.util.concurrent.TimeUnit
-
 /**
  * As many permits are out at a time as the service bears, at most `ceiling`: see [[AdaptiveLimit]]. After an
- * attempt that was told when to come back, no other begins before. Waiters are served in the order they came.
+ * attempt that was told when to come back, no other begins before.
  *
  * Where the limit falls, permits that are out stay out; no new one is given until enough have come back.
  */
-private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, clock: GateClock)
-    extends CallGate {
+private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, gateClock: GateClock)
+    extends PausingGate(gateClock) {
   require(ceiling > 0, s"The maximum of concurrent calls must be positive, not $ceiling")
 
   private val limit = new AdaptiveLimit(ceiling)
-  private val waiters = new util.ArrayDeque[Runnable]
-  private var out = 0
-  private var isPaused = false
-  private var pausedUntil = 0L
   private var armed = false
 
   override def tryAcquire(waiter: Runnable): Boolean = synchronized {
-    val granted = waiters.isEmpty && take()
-    if (!granted) {
-      waiters.addLast(waiter)
-      arm()
-    }
+    val granted = takeOrWait(waiter)
+    if (!granted) someWait()
     granted
   }
 
-  private def take(): Boolean = {
-    if (isPaused && clock.nanoTime - pausedUntil >= 0) isPaused = false
-    val granted = !isPaused && out < limit.now
+  override protected def take(): Boolean = {
+    val granted = !isPaused(clock.nanoTime) && out < limit.now
     if (granted) out += 1
     granted
   }
 
   /** Without a pause the next permit that comes back serves the waiters. */
-  private def arm(): Unit = if (isPaused && !armed && !waiters.isEmpty) {
-    armed = true
-    clock.schedule(math.max(0L, pausedUntil - clock.nanoTime), () => onPauseOver())
+  override protected def someWait(): Unit = {
+    val left = pauseLeft
+    if (left >= 0 && !armed && hasWaiters) {
+      armed = true
+      clock.schedule(left, () => onPauseOver())
+    }
   }
 
   private def onPauseOver(): Unit = {
@@ -52,46 +44,11 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, cl
     synchronized {
       if (error eq null) limit.answered(out)
       else if (pauseMs >= 0) {
-        val now = clock.nanoTime
-        limit.overloaded(startNanos, now)
-        if (pauseMs > 0) pause(now + nanosOf(pauseMs))
+        limit.overloaded(startNanos, clock.nanoTime)
+        pause(nanosOf(pauseMs))
       }
     }
   }
 
-  private def pause(until: Long): Unit = if (!isPaused || until - pausedUntil > 0) {
-    isPaused = true
-    pausedUntil = until
-  }
-
-  private def nanosOf(ms: Long): Long =
-    TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
-
-  /** @throws IllegalStateException if more permits come back than went out */
-  override def release(): Unit = {
-    synchronized {
-      if (out == 0) throw new IllegalStateException("A permit was released that nobody held: all are free.")
-      out -= 1
-    }
-    serve()
-  }
-
-  /** Waiters run outside the lock: they may come back at once. */
-  private def serve(): Unit = {
-    val served = new util.ArrayList[Runnable]
-    synchronized {
-      while (!waiters.isEmpty && take()) served.add(waiters.pollFirst())
-      arm()
-    }
-    served.forEach(_.run())
-  }
-
-  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
-
-  override def mayBegin: Boolean = synchronized(!isPaused || clock.nanoTime - pausedUntil >= 0)
-
   override def limitNow: Int = synchronized(limit.now)
-
-  /** Permits that are out. */
-  def inUse: Int = synchronized(out)
 }

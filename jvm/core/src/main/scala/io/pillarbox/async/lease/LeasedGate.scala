@@ -1,13 +1,12 @@
 package io.pillarbox.async.lease
 
-import java.util
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.async.gate.{CallGate, GateClock, Overload}
+import io.pillarbox.async.gate.{GateClock, Overload, PausingGate}
 
 /**
  * A process's part in a limit that is lent: an attempt needs a permit of those that it has, and a token if
- * there is a rate. Waiters are served in the order they came.
+ * there is a rate.
  *
  * While it has permits, or waits, it tells the lender several times a second; permits that nobody needs go
  * back within a second. While the lender can't be reached it uses what it has until its lease ends, and then
@@ -19,20 +18,15 @@ import io.pillarbox.async.gate.{CallGate, GateClock, Overload}
 private[pillarbox] final class LeasedGate(
     terms: LeaseTerms,
     overload: Overload,
-    clock: GateClock,
+    gateClock: GateClock,
     send: (LeaseReport, LeaseGrant => Unit) => Unit
-) extends CallGate {
+) extends PausingGate(gateClock) {
   import LeasedGate._
-
-  private val waiters = new util.ArrayDeque[Runnable]
-  private var out = 0
 
   private var permits = 0
   private var leaseEnd = 0L
   private var tokens = 0
   private var tokenEnd = 0L
-  private var isPaused = false
-  private var pausedUntil = 0L
 
   private var sent = 0L
   private var applied = 0L
@@ -45,18 +39,17 @@ private[pillarbox] final class LeasedGate(
 
   override def tryAcquire(waiter: Runnable): Boolean = {
     val (granted, report) = synchronized {
-      val granted = waiters.isEmpty && take()
-      if (!granted) waiters.addLast(waiter)
+      val granted = takeOrWait(waiter)
       (granted, if (granted || isTicking) null else startTicking())
     }
     if (report != null) deliver(report)
     granted
   }
 
-  private def take(): Boolean = {
+  override protected def take(): Boolean = {
     val now = clock.nanoTime
     expire(now)
-    val granted = !isPaused && out < permits && (terms.starts == 0 || tokens > 0)
+    val granted = !isPaused(now) && out < permits && (terms.starts == 0 || tokens > 0)
     if (granted) {
       out += 1
       if (terms.starts > 0) tokens -= 1
@@ -67,7 +60,6 @@ private[pillarbox] final class LeasedGate(
   private def expire(now: Long): Unit = {
     if (permits > 0 && now - leaseEnd >= 0) permits = 0
     if (tokens > 0 && now - tokenEnd >= 0) tokens = 0
-    if (isPaused && now - pausedUntil >= 0) isPaused = false
   }
 
   private def startTicking(): LeaseReport = {
@@ -80,7 +72,7 @@ private[pillarbox] final class LeasedGate(
   private def tick(): Unit = {
     val report = synchronized {
       expire(clock.nanoTime)
-      val isIdle = out == 0 && waiters.isEmpty
+      val isIdle = out == 0 && !hasWaiters
       idleTicks = if (isIdle) idleTicks + 1 else 0
       val leaves = idleTicks * terms.reportNanos >= IdleNanos
       if (leaves) giveAllBack()
@@ -107,10 +99,10 @@ private[pillarbox] final class LeasedGate(
       applied,
       if (terms.calls > 0) permits else 0,
       out,
-      !waiters.isEmpty,
+      hasWaiters,
       answered,
       if (hasOverload) math.max(0L, now - overloadStart) else -1L,
-      if (isPaused) math.max(0L, pausedUntil - now) else 0L
+      math.max(0L, pauseLeft)
     )
     answered = 0
     hasOverload = false
@@ -131,15 +123,10 @@ private[pillarbox] final class LeasedGate(
         leaseEnd = sentNanos + LeaseTerms.LeaseNanos
         tokens = grant.tokens
         tokenEnd = sentNanos + terms.tokenNanos
-        if (grant.pauseNanos > 0) pause(clock.nanoTime + grant.pauseNanos)
+        pause(grant.pauseNanos)
       }
     }
     serve()
-  }
-
-  private def pause(until: Long): Unit = if (!isPaused || until - pausedUntil > 0) {
-    isPaused = true
-    pausedUntil = until
   }
 
   override def observe(startNanos: Long, error: Throwable): Unit = if (terms.adaptive) {
@@ -149,42 +136,16 @@ private[pillarbox] final class LeasedGate(
       else if (pauseMs >= 0) {
         if (!hasOverload || startNanos - overloadStart > 0) overloadStart = startNanos
         hasOverload = true
-        val nanos = TimeUnit.MILLISECONDS.toNanos(math.min(pauseMs, Overload.LongestPauseMs))
-        if (nanos > 0) pause(clock.nanoTime + nanos)
+        pause(nanosOf(pauseMs))
       }
     }
   }
-
-  /** @throws IllegalStateException if more permits come back than went out */
-  override def release(): Unit = {
-    synchronized {
-      if (out == 0) throw new IllegalStateException("A permit was released that nobody held: all are free.")
-      out -= 1
-    }
-    serve()
-  }
-
-  /** Waiters run outside the lock: they may come back at once. */
-  private def serve(): Unit = {
-    val served = new util.ArrayList[Runnable]
-    synchronized {
-      while (!waiters.isEmpty && take()) served.add(waiters.pollFirst())
-    }
-    served.forEach(_.run())
-  }
-
-  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
-
-  override def mayBegin: Boolean = synchronized(!isPaused || clock.nanoTime - pausedUntil >= 0)
 
   /** Those that this process has, in use or not, and that its lease still covers. */
   override def limitNow: Int = synchronized {
     expire(clock.nanoTime)
     permits
   }
-
-  /** Attempts under way here. */
-  def inUse: Int = synchronized(out)
 }
 
 private object LeasedGate {

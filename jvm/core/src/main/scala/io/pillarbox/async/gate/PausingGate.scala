@@ -1,0 +1,83 @@
+package io.pillarbox.async.gate
+
+import java.util
+import java.util.concurrent.TimeUnit
+
+/**
+ * A gate of permits that may be told to let nobody begin for a while. Waiters are served in the order they
+ * came. All of it is under one lock, but waiters run outside, since they may come back at once.
+ */
+private[async] abstract class PausingGate(protected final val clock: GateClock) extends CallGate {
+  private val waiters = new util.ArrayDeque[Runnable]
+  private var paused = false
+  private var pausedUntil = 0L
+
+  /** Permits that are out. */
+  protected final var out = 0
+
+  /** Whether there was a permit, which is taken then. Under the lock. */
+  protected def take(): Boolean
+
+  /** Some may be waiting, after all were served that could be. Under the lock. */
+  protected def someWait(): Unit = ()
+
+  /** Served in its turn, or put behind the others. Under the lock. */
+  protected final def takeOrWait(waiter: Runnable): Boolean = {
+    val granted = waiters.isEmpty && take()
+    if (!granted) waiters.addLast(waiter)
+    granted
+  }
+
+  protected final def hasWaiters: Boolean = !waiters.isEmpty
+
+  /** Whether nobody may begin. Under the lock. */
+  protected final def isPaused(now: Long): Boolean = {
+    if (now - pausedUntil >= 0) paused = false
+    paused
+  }
+
+  /**
+   * For how many ns nobody may begin: 0 too for a pause that is over, as long as nobody has asked for a permit
+   * since; negative without a pause. Under the lock.
+   */
+  protected final def pauseLeft: Long = if (paused) math.max(0L, pausedUntil - clock.nanoTime) else -1L
+
+  /** Nobody begins for so many ns; a pause that lasts longer stays. Under the lock. */
+  protected final def pause(nanos: Long): Unit = if (nanos > 0) {
+    val until = clock.nanoTime + nanos
+    if (!paused || until - pausedUntil > 0) {
+      paused = true
+      pausedUntil = until
+    }
+  }
+
+  /** Of a pause that somebody outside asks for. */
+  protected final def nanosOf(ms: Long): Long =
+    TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
+
+  /** Gives permits to those that wait. Not under the lock. */
+  protected final def serve(): Unit = {
+    val served = new util.ArrayList[Runnable]
+    synchronized {
+      while (!waiters.isEmpty && take()) served.add(waiters.pollFirst())
+      someWait()
+    }
+    served.forEach(_.run())
+  }
+
+  /** @throws IllegalStateException if more permits come back than went out */
+  override def release(): Unit = {
+    synchronized {
+      if (out == 0) throw new IllegalStateException("A permit was released that nobody held: all are free.")
+      out -= 1
+    }
+    serve()
+  }
+
+  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
+
+  override def mayBegin: Boolean = synchronized(!paused || clock.nanoTime - pausedUntil >= 0)
+
+  /** Permits that are out. */
+  final def inUse: Int = synchronized(out)
+}
