@@ -264,3 +264,34 @@ def test_the_largest_numbers_work(spark, engine, options):
             pb.async_io, f, returns="y long", engine=engine, **options, **limits
         )
         assert sorted(map(tuple, limited.collect())) == [(i, i) for i in range(20)]
+
+
+class Counts(pb.KeyedProcessFunction):
+    def process(self, row, ctx):
+        yield row
+
+
+KEYED = {"by": "id", "returns": "id long"}
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda df, _: pb.async_io(None, f, returns="y long"), "df must be a DataFrame of Spark"),
+        (lambda df, _: pb.async_io(df.groupBy("id"), f, returns="y long"), "df must be a Data"),
+        (lambda df, _: pb.process_keyed([1], Counts(), **KEYED), "df must be a DataFrame of Spark"),
+        (lambda df, _: pb.scan(None, by="id", state={"n": ("0L", "n + 1")}), "df must be a Data"),
+        (
+            lambda df, _: pb.process_keyed(df, Counts(), **KEYED, side_outputs=["late"]),
+            r"side_outputs must be a dict of columns by tag.*\['late'\]",
+        ),
+        (lambda df, spark: pb.read_state(spark, None, 0, "n"), "checkpoint must be the folder of"),
+        (lambda df, spark: pb.read_state(spark, "", 0, "n"), "checkpoint must be the folder of"),
+        (lambda df, _: pb.read_state("spark", "/x", 0, "n"), "spark must be a SparkSession"),
+        (lambda df, _: pb.read_state(df, "/x", 0, "n"), "spark must be a SparkSession"),
+        (lambda df, spark: pb.configure(spark), "builder must be a builder of sessions"),
+    ],
+)
+def test_something_else_than_a_frame_or_a_session_is_refused(df, spark, call, told):
+    with pytest.raises(pb.InvalidOption, match=told):
+        call(df, spark)

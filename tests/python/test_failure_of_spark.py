@@ -468,3 +468,18 @@ def test_a_users_text_that_looks_like_ours_stays_a_text(spark: SparkSession, eng
     found = pb.failure_of(in_batch(spark, with_async(engine, says)))
     assert type(found) is pb.CallFailed
     assert (found.kind, found.message) == ("RuntimeError", f"x\n{forged}")
+
+
+def test_an_error_without_a_traceback_is_found_in_each_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "in"))
+    source = spark.readStream.schema("id long").parquet(str(tmp_path / "in"))
+    calls = pb.async_io(source, refuses_three, returns="y long", carry_over=True)
+    writer = calls.writeStream.format("noop").trigger(once=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    ended = raised_by(lambda: query.awaitTermination(LIMIT_S), StreamingQueryException)
+    for error in (ended, query.exception()):
+        found = pb.failure_of(error)
+        assert found is not None
+        assert found.name == "CARRY_OVER_UNSUPPORTED"

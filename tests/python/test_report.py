@@ -77,6 +77,13 @@ def test_what_is_laid_out_is_read_again_with_messages_whole(case: Any) -> None:
         assert shown == given_value or given_value.startswith(shown.removesuffix("…"))
 
 
+@pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
+def test_what_spark_writes_behind_a_report_is_not_part_of_it(case: Any) -> None:
+    layout = case["layout"]
+    behind = " SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {a}"
+    assert parse(layout + behind) == parse(layout)
+
+
 @pytest.mark.parametrize("case", ROWS, ids=[case["sql"] for case in ROWS])
 def test_a_row_is_shown_as_the_golden_file_says(spark: SparkSession, case: Any) -> None:
     df = spark.sql(case["sql"])

@@ -95,3 +95,27 @@ def test_a_streams_batches_are_limited_too(spark: SparkSession, tmp_path: Path, 
     ):
         found = stream.run()
     assert max(size for _, _, size in found) <= 64
+
+
+class CountsSilently(pb.BatchProcessFunction):
+    """Tells of the second row of a key and of none else; for batches without one it gives None."""
+
+    def open(self, ctx: Any) -> None:
+        ctx.value_state("n", "bigint")
+
+    def process(self, batch: Any, state: Any, ctx: Any) -> Any:
+        n = columns.running_count(state.index, state["n"])
+        state["n"] = columns.group_last(n, state.index, state["n"])
+        second = [at for at, count in enumerate(n.to_pylist()) if count == 2]
+        return {"k": batch["k"].take(second)} if second else None
+
+
+def test_a_batch_may_give_no_rows_at_all(spark: SparkSession) -> None:
+    rows = spark.range(0, 10, 1, 1).selectExpr("id % 5 k")
+    with settings(spark, **{LIMIT: "2"}):
+        out = pb.process_keyed(rows, CountsSilently(), by="k", returns="k bigint").collect()
+    assert sorted(row.k for row in out) == [0, 1, 2, 3, 4]
+    nothing = pb.process_keyed(rows.limit(0), CountsSilently(), by="k", returns="k bigint")
+    assert nothing.collect() == []
+    first = pb.process_keyed(rows.limit(5), CountsSilently(), by="k", returns="k bigint")
+    assert first.collect() == []

@@ -67,6 +67,14 @@ def check_flag(option: str, value: object) -> None:
     check(isinstance(value, bool), option, "True or False", value, True)
 
 
+def check_frame(value: object) -> None:
+    """What an operator is applied to."""
+    from pyspark.sql import DataFrame
+
+    is_one = isinstance(value, DataFrame)
+    check(is_one, "df", "a DataFrame of Spark", value, 'spark.table("items")')
+
+
 def check_name(option: str, value: object, example: str, expected: str = "a name") -> None:
     """A text that isn't empty."""
     check(isinstance(value, str) and bool(value), option, expected, value, f'"{example}"')

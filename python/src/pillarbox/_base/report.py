@@ -18,7 +18,7 @@ from .failures import Failure, exit_error, kind_of, message_of, users_traceback
 
 _HEAD, _MESSAGE, _VALUE, _NAME = 400, 250, 200, 100  # the longest of each, in characters of JSON
 _MARK = "pillarbox-failure "
-_LINES = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n" + _MARK + r"(\{[^\n]*\})(?=\n|$)")
+_LINES = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n" + _MARK + r"(?=\{)")
 _OPTIONAL = {"key": str, "row": str, "timer": str, "attempts": int, "elapsed_ms": int}
 _TWO = frozenset('"\\\n\r\t\b\f')
 
@@ -97,10 +97,11 @@ def parse(text: str, start: int = 0) -> Report | None:
     if found is None:
         return None
     try:
-        line = json.loads(found[3])
+        # Behind a line without texts Spark may go on at once, with the SQLSTATE of its own error.
+        line, end = json.JSONDecoder().raw_decode(text, found.end())
         if line["name"] != found[1]:
             return None
-        full, message, traceback = _texts(text, found.end(), line["texts"])
+        full, message, traceback = _texts(text, end, line["texts"])
         place = f"{line['operator']}: " if line["operator"] else ""
         return Report(
             **{name: _checked(line[name], str) for name in ("type", "name", "operator", "kind")},

@@ -16,7 +16,7 @@ from .._async.options import (
     check_engine,
     refuse_for_python,
 )
-from .._base.checks import needs_other
+from .._base.checks import check_frame, needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from ..errors import error
 from ..retry import Retry
@@ -192,6 +192,7 @@ def _plan(
         select_inputs,
     )
 
+    check_frame(df)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from .._base.checks import check
 from ..errors import error
 from .door.plugin import PLUGIN, SETTING
 from .jars import how_to_add_jar
@@ -39,8 +40,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     environment that is not activated, ``python3`` would be one without the packages.
 
     ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if the package holds no jar
-    and there is none.
+    and there is none. For what is no builder :class:`InvalidOption` is raised at once.
     """
+    is_builder = hasattr(builder, "getOrCreate")
+    check(is_builder, "builder", "a builder of sessions", builder, "SparkSession.builder")
     for name in ("getOrCreate", "create"):
         action = getattr(builder, name)
         if not isinstance(getattr(action, "__self__", None), _Start):

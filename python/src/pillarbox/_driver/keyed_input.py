@@ -15,7 +15,14 @@ from .._arrow.schema import (
     parse_returns,
     select_inputs,
 )
-from .._base.checks import check_choice, check_flag, check_name, column_names, invalid
+from .._base.checks import (
+    check_choice,
+    check_flag,
+    check_frame,
+    check_name,
+    column_names,
+    invalid,
+)
 from .._keyed.input_columns import check_timestamp
 from .._keyed.output import MAIN, TAG
 from ..errors import error
@@ -75,6 +82,7 @@ class KeyedInput:
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
+    check_frame(df)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._base.checks import check_flag, needs_other
+from .._base.checks import check, check_flag, needs_other
 from .._base.functions import JvmFunction
 from .._keyed.function import (
     AsyncKeyedProcessFunction,
@@ -121,6 +121,11 @@ def process_keyed(
         order_by=order_by,
         time_sorted=time_sorted,
         inputs=inputs,
+    )
+    are_outputs = side_outputs is None or isinstance(side_outputs, Mapping)
+    check(
+        *(are_outputs, "side_outputs", "a dict of columns by tag", side_outputs),
+        '{"late": "id bigint"}',
     )
     _check_form(form, time_sorted, side_outputs)
     calls = CallOptions(capacity, timeout, attempt_timeout, retry, on_error, error_column, resource)

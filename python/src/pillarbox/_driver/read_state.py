@@ -55,6 +55,10 @@ def read_state(
     """
     from .engine import require_jvm
 
+    is_session = isinstance(getattr(spark, "version", None), str)
+    check(is_session, "spark", "a SparkSession", spark, "spark")
+    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
+    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
     door = require_jvm(spark)
     check_name("name", name, "count", "the name of a state")
     is_version = version is None or is_number(version, int)

@@ -82,7 +82,8 @@ class BatchRunner:
         if len(index):
             state = BatchState(keys, index, columns)
             batch = _one_batch(frame.row_blobs, self._row_schema)
-            rows = self._cut(self._accept.batch(self._function.process(batch, state, context)))
+            told = self._accept.batch(self._function.process(batch, state, context))
+            rows = [] if told is None else self._cut(told)
         for column in columns.values():
             column.changed[: frame.ended] = False
         return rows, [wire.changes(columns[wire.name], self._size) for wire in self._columns]
