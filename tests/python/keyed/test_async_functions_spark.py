@@ -29,7 +29,7 @@ from keyed.test_random_programs_spark import play as play_stream
 for module in (model, async_model, test_random_programs_spark, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)
 
-CALLS: dict[str, Any] = {"retry": pb.Retry(4, backoff="1ms"), "attempt_timeout": "200ms"}
+CALLS: dict[str, Any] = {"retry": pb.Retry(50, backoff="1ms"), "attempt_timeout": "200ms"}
 
 
 class Overlap(pb.AsyncKeyedProcessFunction):
