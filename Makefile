@@ -58,7 +58,7 @@ test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of i
 	tools/sbt kafka/jars
 	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py
 
-test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (twenty minutes)
+test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (forty minutes)
 	$(PYTHON) -m pip install --quiet -e 'python[stores]'
 	tools/sbt hadoop/jars
 	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py

@@ -113,7 +113,7 @@ def test_workers_that_serve_one_task_close_their_resource(
     assert len(workers("opened")) == 8
 
 
-# PySpark's daemon, whose workers don't answer as long as there is a file "hold".
+# PySpark's daemon, whose workers don't answer as long as there is a file "hold", and the daemon.
 SLOW_DAEMON = """
 import os, time
 from pyspark import daemon
@@ -124,7 +124,8 @@ def fork():
     pid = real()
     if pid == 0:
         open("FOLDER/forked", "w").close()
-        while os.path.exists("FOLDER/hold"):
+        daemon_pid = os.getppid()
+        while os.path.exists("FOLDER/hold") and os.getppid() == daemon_pid:
             time.sleep(0.01)
     return pid
 
@@ -133,7 +134,7 @@ daemon.manager()
 """
 
 
-def one_waits_and_one_is_cancelled(folder, engine):  # type: ignore[no-untyped-def]
+def one_waits_and_one_is_cancelled(folder):  # type: ignore[no-untyped-def]
     import threading
     import time
 
@@ -141,15 +142,12 @@ def one_waits_and_one_is_cancelled(folder, engine):  # type: ignore[no-untyped-d
     spark = pb.configure(build(settings)).getOrCreate()
     found = {}
 
-    def there(name):
-        return os.path.exists(f"{folder}/{name}")
-
     def mark(name):
         open(f"{folder}/{name}", "w").close()
 
     def wait(name):
         end = time.monotonic() + 60
-        while not there(name):
+        while not os.path.exists(f"{folder}/{name}"):
             assert time.monotonic() < end, name
             time.sleep(0.01)
 
@@ -162,7 +160,7 @@ def one_waits_and_one_is_cancelled(folder, engine):  # type: ignore[no-untyped-d
     def run(group):
         spark.sparkContext.setJobGroup(group, "", interruptOnCancel=True)
         try:
-            df = pb.async_io(spark.range(0, 1, 1, 1), waits, returns="x long", engine=engine)
+            df = pb.async_io(spark.range(0, 1, 1, 1), waits, returns="x long", engine="jvm")
             found[group] = [row.x for row in df.collect()]
         except Exception as problem:
             found[group] = type(problem).__name__ + str(problem)
@@ -189,7 +187,7 @@ def test_a_task_that_is_cancelled_while_its_worker_starts_takes_no_other_worker_
     """Spark would take the interrupt for the end of its daemon, and end all that it has forked."""
     (tmp_path / "slow_daemon.py").write_text(SLOW_DAEMON.replace("FOLDER", str(tmp_path)))
     monkeypatch.setattr("spark_apps.SOURCES", f"{SOURCES}{os.pathsep}{tmp_path}")
-    found = run_app(one_waits_and_one_is_cancelled, str(tmp_path), "jvm")
+    found = run_app(one_waits_and_one_is_cancelled, str(tmp_path))
     assert found["waits"] == [0]
     assert "cancelled part of cancelled job group" in found["cancelled"]
 

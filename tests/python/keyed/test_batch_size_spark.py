@@ -97,16 +97,12 @@ def test_a_streams_batches_are_limited_too(spark: SparkSession, tmp_path: Path, 
     assert max(size for _, _, size in found) <= 64
 
 
-class CountsSilently(pb.BatchProcessFunction):
+class CountsSilently(Columns):
     """Tells of the second row of a key and of none else; for batches without one it gives None."""
 
-    def open(self, ctx: Any) -> None:
-        ctx.value_state("n", "bigint")
-
     def process(self, batch: Any, state: Any, ctx: Any) -> Any:
-        n = columns.running_count(state.index, state["n"])
-        state["n"] = columns.group_last(n, state.index, state["n"])
-        second = [at for at, count in enumerate(n.to_pylist()) if count == 2]
+        numbers = super().process(batch, state, ctx)["n"].to_pylist()
+        second = [at for at, number in enumerate(numbers) if number == 2]
         return {"k": batch["k"].take(second)} if second else None
 
 

@@ -122,11 +122,9 @@ def process_keyed(
         time_sorted=time_sorted,
         inputs=inputs,
     )
-    are_outputs = side_outputs is None or isinstance(side_outputs, Mapping)
-    check(
-        *(are_outputs, "side_outputs", "a dict of columns by tag", side_outputs),
-        '{"late": "id bigint"}',
-    )
+    is_dict = side_outputs is None or isinstance(side_outputs, Mapping)
+    example = '{"late": "id bigint"}'
+    check(is_dict, "side_outputs", "a dict of columns by tag", side_outputs, example)
     _check_form(form, time_sorted, side_outputs)
     calls = CallOptions(capacity, timeout, attempt_timeout, retry, on_error, error_column, resource)
     _check_calls(fn, calls, carry_over, initial_state)
