@@ -65,6 +65,7 @@ CONNECT = SMOKE | {
     "test_metrics_spark",
     "test_parity_spark",
     "test_scan_spark",
+    "test_state_types_spark",
     "test_types_round_trip",
 }
 LINES = CONNECT | {

@@ -50,6 +50,7 @@ FITTING: dict[str, Any] = {
     "array<timestamp>": [NOON],
     "map<string,int>": {"a": 1},
     "map<int,array<double>>": {1: [0.5]},
+    "struct<>": Row(),
     "struct<a:int,b:string>": Row(a=1, b="x"),
     "struct<a:array<struct<b:decimal(4,1)>>>": Row(a=[Row(b=Decimal("1.5"))]),
 }

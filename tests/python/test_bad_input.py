@@ -53,7 +53,9 @@ def apply(df, function=f, **options):
         ({"timeout": "1s", "attempt_timeout": "2s"}, "timeout"),
         ({"retry": 3}, "retry"),
         ({"on_error": "ignore"}, "on_error"),
-        ({"error_column": ""}, "error_column"),
+        ({"on_error": "column", "error_column": ""}, "error_column"),
+        ({"error_column": "why"}, "error_column='why' has no meaning without on_error=\"column\""),
+        ({"on_error": "null", "error_column": "why"}, "without on_error"),
         ({"max_concurrency": 0}, "max_concurrency"),
         ({"rate_limit": "0 per second"}, "rate_limit"),
         ({"rate_limit": 50}, "rate_limit"),
@@ -295,3 +297,18 @@ KEYED = {"by": "id", "returns": "id long"}
 def test_something_else_than_a_frame_or_a_session_is_refused(df, spark, call, told):
     with pytest.raises(pb.InvalidOption, match=told):
         call(df, spark)
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"),
+    [
+        ({"late": ""}, r"INVALID_RETURNS\] side_outputs\['late'\] must be a DDL string"),
+        ({"late": "x intervall"}, r"INVALID_RETURNS\] side_outputs\['late'\] must be a DDL string"),
+        ({"late": "gap interval year to month"}, r"column gap of side_outputs\['late'\] has"),
+        ({"id": "x int"}, "named id: one from returns, another from side_outputs"),
+        ({"late": "x int", "LATE": "x int"}, "one from side_outputs, another from side_outputs"),
+    ],
+)
+def test_a_side_output_that_cannot_be_is_named(df, sides, told):
+    with pytest.raises(pb.InvalidSchema, match=told):
+        pb.process_keyed(df, Counts(), **KEYED, side_outputs=sides)

@@ -1,12 +1,16 @@
 """Errors as data: the catalogue and the types agree, and messages are whole."""
 
 import pickle
+import re
 import string
+from pathlib import Path
 
 import pytest
 
 import pillarbox as pb
 from pillarbox import errors
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def parameters_of(name):
@@ -32,6 +36,14 @@ def test_each_public_error_type_is_listed_in_the_tree_at_the_top_of_the_module()
         if isinstance(value, type) and issubclass(value, pb.PillarboxError):
             assert name in errors.__doc__
             assert getattr(pb, name) is value
+
+
+def test_errors_of_stored_state_are_in_the_docs_too():
+    sources = [path.read_text("utf-8") for path in ROOT.glob("jvm/*/src/main/scala/**/*.scala")]
+    named = {name for text in sources for name in re.findall(r'"((?:STATE|TIMERS)_[A-Z_]+)"', text)}
+    assert len(named) > 10
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    assert {name for name in named if not re.search(rf"\b{name}\b", page)} == set()
 
 
 def test_an_error_travels_between_processes():

@@ -24,7 +24,7 @@ from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
 from ._driver.process_keyed import main_output, process_keyed, side_output
-from ._driver.read_state import TIMERS, WAITING_ROWS, read_state
+from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.batch import BatchContext, BatchState
 from ._keyed.function import (
@@ -34,6 +34,7 @@ from ._keyed.function import (
     KeyedProcessFunction,
 )
 from ._keyed.opening import OpenContext
+from ._keyed.stored_names import TIMERS, WAITING_ROWS
 from ._keyed.surface import (
     AggregatingState,
     AsyncContext,

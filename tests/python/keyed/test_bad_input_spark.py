@@ -118,6 +118,12 @@ def test_a_state_that_was_not_registered(df: DataFrame) -> None:
     assert "[UNKNOWN_STATE] There is no state 'm'; declared are 'n'" in message
 
 
+@pytest.mark.parametrize("name", [pb.TIMERS, pb.WAITING_ROWS, "pillarbox x"])
+def test_a_name_that_a_checkpoint_has_for_something_else(df: DataFrame, name: str) -> None:
+    message = failure(df, Does(print, open=lambda self, ctx: ctx.value_state(name, "bigint")))
+    assert "[INVALID_OPTION] name must be a name that doesn't begin with 'pillarbox '" in message
+
+
 def test_two_types_under_one_name(df: DataFrame) -> None:
     message = failure(df, Does(print, open=lambda self, ctx: ctx.list_state("n", "string")))
     assert "[STATE_NAME_TAKEN]" in message

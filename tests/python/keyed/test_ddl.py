@@ -47,6 +47,12 @@ def nested(inner):
     )
 
 
+@pytest.mark.parametrize("ddl", ["string collate UNICODE", "array<string collate UNICODE>"])
+def test_a_type_alone_may_have_a_collation(spark, ddl):
+    (field,) = t.StructType.fromDDL(f"s {ddl}")
+    assert parse_type(ddl, "type") == field.dataType
+
+
 @given(st.recursive(ATOMIC, nested, max_leaves=8))
 def test_a_type_is_read_from_how_it_is_written(kind):
     assert parse_type(kind.simpleString(), "type") == kind

@@ -23,6 +23,7 @@ PLAIN = [
     ("array<int>", (1, None), [1, None]),
     ("map<string,float>", {"a": 0.1}, {"a": 0.10000000149011612}),
     ("struct<a: int, b: array<string>>", {"a": 1, "b": ["x"]}, Row(a=1, b=["x"])),
+    ("struct<>", {}, Row()),
     ("dest string, n bigint", ("JFK", 3), Row(dest="JFK", n=3)),
     ("dest string, n bigint", Row(n=3, dest="JFK"), Row(dest="JFK", n=3)),
     ("dest string, n bigint", {"n": 3}, Row(dest=None, n=3)),

@@ -39,7 +39,7 @@ OPTIONS: dict[str, Any] = {
     "attempt_timeout": None,
     "retry": None,
     "on_error": "raise",
-    "error_column": "error",
+    "error_column": None,
     "max_concurrency": None,
     "rate_limit": None,
     "inputs": None,

@@ -105,6 +105,8 @@ class _Parser:
             return True
         if len(self._tokens) < 2 or self._word_at(0) == "interval":
             return len(self._tokens) > 1 and self._word_at(1) in _ATOMIC
+        if self._word_at(1) == "collate":
+            return False
         return self._word_at(1) is not None or self._symbol_at(1) == ":"
 
     def _columns(self, end: str) -> t.StructType:

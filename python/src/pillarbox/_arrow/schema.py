@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from .._base.lines import in_utc
-from ..errors import error, shown
+from ..errors import PillarboxError, error, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,17 +30,17 @@ ERROR_TYPE = StructType(
 )
 
 
-def parse_returns(returns: object) -> StructType:
-    """``returns`` as a schema.
+def parse_returns(returns: object, option: str = "returns") -> StructType:
+    """``returns``, or what else ``option`` names, as a schema.
 
     Raises ``InvalidSchema`` for anything but a DDL string or StructType with columns that can
     travel as Arrow. A DDL string is read by Spark's own parser, so a session must be active.
     """
-    schema = _parsed(returns)
+    schema = _parsed(returns, option)
     if not isinstance(schema, StructType) or not schema.fields:
-        raise error("INVALID_RETURNS", value=shown(returns), reason="it has no named columns")
+        raise _invalid(returns, option, "it has no named columns")
     for column in schema.fields:
-        check_type(column.dataType, column.name, "returns")
+        check_type(column.dataType, column.name, option)
     return schema
 
 
@@ -49,16 +49,20 @@ def as_nullable(schema: StructType) -> StructType:
     return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
 
 
-def _parsed(returns: object) -> DataType:
+def _parsed(returns: object, option: str) -> DataType:
     if isinstance(returns, StructType):
         return returns
     if not isinstance(returns, str) or not returns.strip():
-        raise error("INVALID_RETURNS", value=shown(returns), reason="it is neither")
+        raise _invalid(returns, option, "it is neither")
     try:
         return StructType.fromDDL(returns)
     except Exception as problem:
         reason = str(problem).strip().splitlines()[0]
-        raise error("INVALID_RETURNS", value=shown(returns), reason=reason) from None
+        raise _invalid(returns, option, reason) from None
+
+
+def _invalid(returns: object, option: str, reason: str) -> PillarboxError:
+    return error("INVALID_RETURNS", option=option, value=shown(returns), reason=reason)
 
 
 def check_type(data_type: DataType, column: str, place: str) -> None:

@@ -30,6 +30,7 @@ Journal = str | os.PathLike[str] | bool | None
 OnError = Literal["raise", "null", "column"]
 Engine = Literal["auto", "jvm", "python"]
 Scope = Literal["task", "executor", "query"]
+ERROR_COLUMN = "error"
 BLOCKED_LOOP_MS = 5000
 MOST_THREADS = 512  # of a plain function in one worker, without those that hang
 
@@ -48,7 +49,7 @@ class AsyncOptions:
     attempt_timeout: Duration | None
     retry: Retry | None
     on_error: OnError
-    error_column: str
+    error_column: str | None
     max_concurrency: int | None
     rate_limit: str | None
     inputs: Sequence[str] | None
@@ -73,7 +74,7 @@ class AsyncOptions:
         check_flag("explode", self.explode)
         check_count("capacity", self.capacity)
         check_choice("on_error", self.on_error, OnError)
-        check_name("error_column", self.error_column, "error_column")
+        self._check_error_column()
         check_name("name", self.name, "name")
         if self.max_concurrency is not None:
             check_count("max_concurrency", self.max_concurrency)
@@ -101,6 +102,22 @@ class AsyncOptions:
         self._check_carry_over()
         self._check_journal()
         self._check_by()
+
+    def _check_error_column(self) -> None:
+        if self.error_column is None:
+            return
+        check_name("error_column", self.error_column, "why")
+        if self.on_error != "column":
+            advice = 'Give on_error="column" too, or leave error_column out.'
+            condition = 'without on_error="column"'
+            raise needs_other("error_column", self.error_column, condition, advice)
+
+    @property
+    def added_error_column(self) -> str | None:
+        """The name of the column that tells of errors; None where there is none."""
+        if self.on_error != "column":
+            return None
+        return ERROR_COLUMN if self.error_column is None else self.error_column
 
     def _check_by(self) -> None:
         if self.per_key is not None:
@@ -224,7 +241,7 @@ class AsyncOptions:
             "attempt_timeout_ms": self.attempt_timeout_ms,
             "retry": self.retry.to_spec() if self.retry else None,
             "on_error": self.on_error,
-            "error_column": self.error_column,
+            "error_column": self.added_error_column or ERROR_COLUMN,
             "max_concurrency": self.max_concurrency,
             "rate": self.rate,
             "adaptive": self.adaptive,

@@ -46,7 +46,7 @@ def async_io(
     attempt_timeout: Duration | None = None,
     retry: Retry | None = None,
     on_error: OnError = "raise",
-    error_column: str = "error",
+    error_column: str | None = None,
     resource: Callable[[], Any] | None = None,
     max_concurrency: int | None = None,
     rate_limit: str | None = None,
@@ -100,7 +100,8 @@ def async_io(
     attempt_timeout: for one attempt; what then happens is up to ``retry``.
     retry: a :class:`Retry`; without it one attempt is made.
     on_error: "raise" fails the task; "null" leaves the new columns null; "column" does so too and
-        adds ``error_column``: struct<kind, message, attempts, elapsed_ms>, null for good rows.
+        adds ``error_column`` ("error" by default): struct<kind, message, attempts, elapsed_ms>,
+        null for good rows.
     resource: a function without parameters that gives an (async) context manager, such as
         ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
         engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
@@ -197,9 +198,8 @@ def _plan(
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns)
     inputs = select_inputs(schema, options.inputs, sensitive)
-    error_column = options.error_column if options.on_error == "column" else None
     added = columns if options.on_error == "raise" else as_nullable(columns)
-    output = output_schema(schema, added, error_column, sensitive)
+    output = output_schema(schema, added, options.added_error_column, sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by_columns, sensitive)
     door = _door_to_jvm(df, function, engine)

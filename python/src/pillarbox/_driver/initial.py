@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
+from .._keyed.stored_names import TIMERS
 from ..errors import PillarboxError, error, shown
-from .read_state import TIMERS
+from .door import door_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 # The one state of a scan.
 SCAN = "scan"
@@ -38,21 +39,26 @@ class InitialState:
 
 
 def initial_state(
-    given: object, keys: StructType, scanned: Sequence[str] = ()
+    given: object, spark: SparkSession, keys: StructType, scanned: Sequence[str] = ()
 ) -> InitialState | None:
     """What the user handed over, checked and brought into form.
 
-    A scan has one state of the columns ``scanned``. Raises ``InvalidOption``
-    (INITIAL_STATE_INVALID) for what can't be such. Whether the function has these states, and of
-    these types, is known only when it is opened.
+    ``spark`` is the input's session. A scan has one state of the columns ``scanned``. Raises
+    ``InvalidOption`` (INITIAL_STATE_INVALID, OTHER_SESSION) for what can't be such.
+    Whether the function has these states, and of these types, is known only when it is opened.
     """
     from pyspark.sql import DataFrame
 
     if given is None:
         return None
     if isinstance(given, DataFrame):
+        _check_frame(given, spark)
         return _wide(given, keys, scanned)
     if isinstance(given, Mapping) and given:
+        for name, df in given.items():
+            if not isinstance(name, str) or not isinstance(df, DataFrame):
+                raise _invalid(given, f"{shown(name)} has {shown(df)}")
+            _check_frame(df, spark)
         return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
@@ -60,7 +66,6 @@ def initial_state(
 def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialState:
     from pyspark.sql import functions as F
 
-    _check_static(df)
     missing = [name for name in keys.names if name not in df.columns]
     if missing:
         raise _invalid(df, f"it lacks the key column {', '.join(missing)}")
@@ -77,17 +82,10 @@ def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialSta
     return InitialState(rows, [{"state": name, "entry": False} for name in states])
 
 
-def _entries(given: Mapping[Any, Any], keys: StructType) -> InitialState:
+def _entries(given: Mapping[str, DataFrame], keys: StructType) -> InitialState:
     from functools import reduce
 
-    from pyspark.sql import DataFrame
-
-    parts = []
-    for at, (name, df) in enumerate(given.items()):
-        if not isinstance(name, str) or not isinstance(df, DataFrame):
-            raise _invalid(given, f"{shown(name)} has {shown(df)}")
-        _check_static(df)
-        parts.append(_part(name, df, keys, f"state {at}"))
+    parts = [_part(name, df, keys, f"state {at}") for at, (name, df) in enumerate(given.items())]
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     columns = [f"key {at}" for at in range(len(keys))] + [f"state {at}" for at in range(len(parts))]
     arranged = rows.select(*columns, _ORDER)
@@ -119,7 +117,9 @@ def _order(column: Any) -> Any:
     return column.cast("bigint").alias(_ORDER)
 
 
-def _check_static(df: DataFrame) -> None:
+def _check_frame(df: DataFrame, spark: SparkSession) -> None:
+    if not door_of(spark).owns(df):
+        raise error("OTHER_SESSION", option="initial_state")
     if df.isStreaming:
         raise _invalid(df, "it is a stream")
 

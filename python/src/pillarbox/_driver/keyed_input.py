@@ -146,4 +146,6 @@ def parse_outputs(
         if key in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
         owners[key] = "side_outputs"
-    return columns, {tag: parse_returns(kind) for tag, kind in side_outputs.items()}
+    return columns, {
+        tag: parse_returns(kind, f"side_outputs[{tag!r}]") for tag, kind in side_outputs.items()
+    }

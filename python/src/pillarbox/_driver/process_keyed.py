@@ -14,9 +14,9 @@ from .._keyed.function import (
 )
 from .._keyed.input_columns import quoted
 from .._keyed.methods import check_methods, instead_of, timers_refused
+from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
 from .async_io import check_retry_on
-from .read_state import TIMERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,7 +129,7 @@ def process_keyed(
     calls = CallOptions(capacity, timeout, attempt_timeout, retry, on_error, error_column, resource)
     _check_calls(fn, calls, carry_over, initial_state)
     found = check_input(df, options)
-    initial = initial_rows(initial_state, found.keys)
+    initial = initial_rows(initial_state, df.sparkSession, found.keys)
     return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial, calls)
 
 

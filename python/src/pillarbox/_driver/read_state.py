@@ -6,14 +6,11 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, cast
 
 from .._base.checks import check, check_name, is_number
+from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# Names that no function's state has; the JVM side knows the same.
-TIMERS = "pillarbox timers"
-WAITING_ROWS = "pillarbox time-sorted rows"
 
 
 def read_state(

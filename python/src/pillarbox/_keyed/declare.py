@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType
 from .._arrow.ddl import parse_type
 from .._arrow.fields import Place
 from .._arrow.schema import check_type
-from .._base.checks import check_name
+from .._base.checks import check_name, invalid
 from ..errors import PillarboxError, error, shown
 from .context import KeyedContext
 from .function import AggregateFunction
@@ -17,6 +17,7 @@ from .list_state import ListCells
 from .map_state import MapCells
 from .methods import check_aggregate
 from .state import Declaration, State
+from .stored_names import RESERVED
 from .ttl import as_ttl
 from .value_state import AggregatingCells, ReducingCells, ValueCells
 from .values import KeyType, ValueType, is_hashable
@@ -80,6 +81,8 @@ class StateRegistry:
         self, name: str, kind: str, type: Any, key_type: Any, ttl: Any, fold: Any
     ) -> Declaration:
         check_name("name", name, "count", "the name of the state")
+        if name.startswith(RESERVED):
+            raise invalid("name", f"a name that doesn't begin with {RESERVED!r}", name, '"count"')
         if kind not in self._kinds:
             raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
         _check_fold(name, kind, fold)

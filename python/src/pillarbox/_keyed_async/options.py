@@ -41,11 +41,6 @@ class CallOptions:
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
-        if self.error_column is not None and self.on_error != "column":
-            advice = 'Give on_error="column" too, or leave error_column out.'
-            raise needs_other(
-                "error_column", self.error_column, 'without on_error="column"', advice
-            )
         options = AsyncOptions(
             name=name,
             ordered=False,
@@ -54,7 +49,7 @@ class CallOptions:
             attempt_timeout=self.attempt_timeout,
             retry=self.retry,
             on_error="raise" if self.on_error is None else self.on_error,
-            error_column="error" if self.error_column is None else self.error_column,
+            error_column=self.error_column,
             max_concurrency=None,
             rate_limit=None,
             inputs=None,
@@ -79,9 +74,9 @@ class KeyedCalls:
         if self.options.on_error == "raise":
             return self.returns
         columns = as_nullable(self.returns)
-        if self.options.on_error == "null":
+        name = self.options.added_error_column
+        if name is None:
             return columns
-        name = self.options.error_column
         if name in columns.names:
             raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="error_column")
         return StructType([*columns.fields, StructField(name, ERROR_TYPE)])

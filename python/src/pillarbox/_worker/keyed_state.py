@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._arrow.lists import list_reader, list_writer, struct_reader, struct_writer
+from .._arrow.lists import list_reader, list_writer, struct_reader
 from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
@@ -35,12 +35,9 @@ class _Structs:
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
-        if self._plain:
-            self._read = list_reader(data_type)
-            self._write = list_writer(data_type, arrow.field(0).type, type.place)
-        else:
-            self._read = struct_reader(data_type)
-            self._write = struct_writer(data_type, arrow, type.place)
+        self._read = list_reader(data_type)
+        inner = arrow.field(0).type if self._plain else arrow
+        self._write = list_writer(data_type, inner, type.place)
 
     def read(self, column: pa.Array) -> list[Any]:
         return self._read(column.flatten()[0] if self._plain else column)

@@ -28,6 +28,10 @@ class ClassicDoor(Door):
     def remedy(self) -> str:
         return how_to_add_jar()
 
+    def owns(self, df: DataFrame) -> bool:
+        """Sessions of one JVM share plans."""
+        return hasattr(df, "_jdf")
+
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         function = self._python_function(command)
         return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))

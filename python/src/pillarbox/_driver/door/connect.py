@@ -7,7 +7,6 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import error
 from ..jars import jar_for
 from .door import Door, MicroBatch
 from .operator import Operator
@@ -42,6 +41,9 @@ class ConnectDoor(Door):
             f"--conf {SETTING}={PLUGIN} (several plugins with commas between them)."
         )
 
+    def owns(self, df: DataFrame) -> bool:
+        return bool(getattr(df.sparkSession, "session_id", None) == self._spark.session_id)
+
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
@@ -52,8 +54,6 @@ class ConnectDoor(Door):
         spec: dict[str, Any],
         initial: DataFrame | None,
     ) -> DataFrame:
-        if initial is not None and _session(initial) != self._spark.session_id:
-            raise error("OTHER_SESSION", option="initial_state")
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
 
@@ -103,10 +103,6 @@ class ConnectDoor(Door):
 
 def _plan(df: Any) -> Any:
     return df._plan
-
-
-def _session(df: Any) -> Any:
-    return df.sparkSession.session_id
 
 
 def _tells_of_no_plugin(message: str) -> bool:

@@ -44,6 +44,10 @@ class Door(ABC):
         """How the driver gets the jar that fits, in sentences."""
 
     @abstractmethod
+    def owns(self, df: DataFrame) -> bool:
+        """Whether ``df`` can be part of a plan of this session."""
+
+    @abstractmethod
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         """The async I/O operator over ``df``. ``command`` is the pickled function if it is
         Python."""

@@ -96,6 +96,17 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     harness.close()
   }
 
+  test("a function's states have no names that checkpoints use for something else") {
+    val function = new Counting {
+      override def open(context: OpenContext): Unit = {
+        super.open(context)
+        context.getState(TestState.value(WaitingRows.StateName, Serializers.ofString)): Unit
+      }
+    }
+    val refused = intercept[IllegalArgumentException](newHarness(function).open())
+    assert(refused.getMessage.contains(s"'${WaitingRows.StateName}'"))
+  }
+
   test("a listener of expired values is told the key as the function sees it") {
     val clock = new ManualClock
     val backend = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)

@@ -16,7 +16,9 @@ private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], 
     extends OpenContext {
   private val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
 
+  /** @throws java.lang.IllegalArgumentException if the name is one of Pillarbox's own */
   override def getState[S <: State](descriptor: StateDescriptor[S]): S = {
+    FunctionStates.checkName(descriptor.name)
     val asked = withShownKeys(descriptor)
     val handle = backend.getOrCreate(asked)
     handles(asked.name) = (asked, handle)
@@ -38,4 +40,16 @@ private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], 
 
   /** Removes what the current key has in them. */
   def clear(): Unit = handles.valuesIterator.foreach(_._2.clear())
+}
+
+private object FunctionStates {
+
+  /** So begin the names of what a checkpoint has beside a function's states; the Python side knows the same. */
+  private final val Reserved = "pillarbox "
+
+  private def checkName(name: String): Unit = if (name.startsWith(Reserved))
+    throw new IllegalArgumentException(
+      s"The name of a state can't begin with '$Reserved', but it is '$name': checkpoints have the timers and " +
+        "waiting rows under such names. Give the state another name"
+    )
 }

@@ -144,7 +144,7 @@ class AttemptsSuite extends AnyFunSuite {
       assert(runs == (1 to 12))
       val notes = new StateFolder(new HadoopPath(operator, "_pillarbox"), conf)
       assert(notes.listNames() == Seq("12.run"))
-      assert(notes.readNamed("12.run")(in => new String(in.readAllBytes(), UTF_8)) == "run 12")
+      assert(notes.readNamed("12.run", "A test")(in => new String(in.readAllBytes(), UTF_8)) == "run 12")
     }
   }
 

@@ -49,6 +49,23 @@ class StateFilesSuite extends AnyFunSuite {
     }
   }
 
+  test("a file that clean-up deletes after it was listed is missing by its name, however it is read") {
+    CheckpointPartition.use(FileNames.Attempts, CheckpointPartition.Heap) { partition =>
+      val folder = partition.folder
+      val gone = StateFile(StateFileKind.Delta, 7, Some("0b1f-22"))
+      val readers = Seq[() => Any](
+        () => folder.read(gone)(_.read()),
+        () => folder.open(gone),
+        () => new StateHistory(folder).header(StateVersion(7, gone.id)),
+        () => new StateHistory(folder).pathTo(StateVersion(7, gone.id))
+      )
+      readers.foreach { read =>
+        val missing = intercept[StateException](read())
+        assert(missing.condition == "STATE_FILE_MISSING" && missing.getMessage.contains(gone.name))
+      }
+    }
+  }
+
   test("names of files are read back; those of others are not ours") {
     val files = for {
       kind <- Seq(StateFileKind.Delta, StateFileKind.Snapshot)

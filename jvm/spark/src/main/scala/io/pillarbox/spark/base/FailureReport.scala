@@ -82,6 +82,9 @@ private[pillarbox] object FailureReport {
 
   private val mapper = JsonMapper.builder().disable(JsonWriteFeature.WRITE_HEX_UPPER_CASE).build()
 
+  /** What messages call the keyed operator of this name. */
+  def keyed(name: String): String = s"process_keyed($name)"
+
   /** An error of `errors.json` that has no other reason. */
   def of(name: String, operator: String, parameters: (String, Any)*): FailureReport =
     titled(name, ErrorCatalogue.text(name, parameters: _*), operator)

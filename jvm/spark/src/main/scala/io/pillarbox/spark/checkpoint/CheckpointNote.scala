@@ -50,7 +50,7 @@ private[pillarbox] final case class CheckpointNote(
     val files = CheckpointNote.filesIn(folder, conf)
     CheckpointNote.find(folder, conf) match {
       case Some(found) =>
-        check(CheckpointNote.pathIn(folder), found)
+        check(folder, found)
         // From now on earlier releases look for files that are not there: they are to refuse the checkpoint.
         if (found.layout < layout) copy(name = found.name, keys = found.keys).writeTo(files)
       case None => writeTo(files)
@@ -60,9 +60,9 @@ private[pillarbox] final case class CheckpointNote(
   private def writeTo(files: StateFiles): Unit =
     files.write(CheckpointNote.File)(_.write(json.getBytes(UTF_8))): Unit
 
-  private def check(path: Path, found: CheckpointNote): Unit = {
+  private def check(folder: Path, found: CheckpointNote): Unit = {
     def same(what: String, there: Any, now: Any): Unit =
-      if (there != now) throw CheckpointNote.mismatch(path, what, there.toString, now.toString)
+      if (there != now) throw CheckpointNote.mismatch(name, folder, what, there.toString, now.toString)
     same("the form", found.operator, if (found.isCoarse && operator == "batch") "row" else operator)
     same("keys of type", found.keyType, keyType)
     same("time_sorted", found.timeSorted, timeSorted)
@@ -129,14 +129,18 @@ private[pillarbox] object CheckpointNote {
   private def filesIn(folder: Path, conf: Configuration): StateFiles =
     StateFiles.in(new Path(folder, Folder), conf)
 
-  private def pathIn(folder: Path): Path = new Path(new Path(folder, Folder), File)
-
   private def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
 
   private def parse(node: JsonNode, folder: Path, conf: Configuration): CheckpointNote = {
     val version = node.path("version").asInt
     if (version > AttemptLayout)
-      throw mismatch(pathIn(folder), "format version", version.toString, s"up to $AttemptLayout")
+      throw mismatch(
+        node.path("name").asText,
+        folder,
+        "format version",
+        version.toString,
+        s"up to $AttemptLayout"
+      )
     CheckpointNote(
       node.path("operator").asText,
       node.path("keys").asText,
@@ -154,10 +158,15 @@ private[pillarbox] object CheckpointNote {
   private def formatIn(folder: Path, conf: Configuration): Int =
     formatOf(new StateFolder(new Path(folder, "0"), conf).list().flatMap(_.id).exists(Attempt.of(_).isEmpty))
 
-  private def mismatch(path: Path, what: String, found: String, wanted: String): IllegalStateException = {
-    val parameters = Seq("path" -> path, "what" -> what, "found" -> found, "wanted" -> wanted)
-    new IllegalStateException(
-      FailureReport.of("KEYED_CHECKPOINT_MISMATCH", "process_keyed", parameters: _*).layout
-    )
+  private def mismatch(
+      name: String,
+      folder: Path,
+      what: String,
+      found: String,
+      wanted: String
+  ): IllegalStateException = {
+    val parameters = Seq("path" -> folder, "what" -> what, "found" -> found, "wanted" -> wanted)
+    val report = FailureReport.of("KEYED_CHECKPOINT_MISMATCH", FailureReport.keyed(name), parameters: _*)
+    new IllegalStateException(report.layout)
   }
 }

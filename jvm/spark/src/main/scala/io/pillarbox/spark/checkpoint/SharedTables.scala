@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{FileNotFoundException, InputStream}
+import java.io.InputStream
 import java.nio.file.{Files, Path => LocalPath}
 import java.util.UUID
 import java.util.zip.{CRC32C, CheckedInputStream}
@@ -39,17 +39,7 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
    */
   def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
     val path = folder.pathOfNamed(file.shared)
-    try folder.readNamed(file.shared)(in => copy(in, file, into.resolve(file.local), path))
-    catch {
-      case missing: FileNotFoundException =>
-        throw new StateRestoreException(
-          "STATE_FILE_MISSING",
-          s"$source needs $path, which is not there. Restore the checkpoint from a backup, or start the " +
-            "query with a " +
-            "new one",
-          missing
-        )
-    }
+    folder.readNamed(file.shared, source)(in => copy(in, file, into.resolve(file.local), path))
   }
 
   /**

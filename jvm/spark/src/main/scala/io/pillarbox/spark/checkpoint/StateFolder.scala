@@ -1,7 +1,8 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{InputStream, OutputStream}
+import java.io.{FileNotFoundException, InputStream, OutputStream}
 
+import io.pillarbox.state.StateRestoreException
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -24,17 +25,32 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
 
   private[spark] def pathOfNamed(name: String): Path = new Path(path, name)
 
-  /** @throws java.io.FileNotFoundException if it is not there */
-  def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name)(use)
+  /** @throws StateRestoreException (STATE_FILE_MISSING) if it is not there */
+  def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name, "State")(use)
 
   /** Opens a file, for the caller to close; as `read`. */
-  def open(file: StateFile): InputStream = files.open(file.name)
+  def open(file: StateFile): InputStream = found(file.name, "State")(files.open(file.name))
 
-  private[spark] def readNamed[A](name: String)(use: InputStream => A): A = {
-    val in = files.open(name)
-    try use(in)
-    finally in.close()
-  }
+  /** As `read`, of a file by its name. `needed` says in the error by what. */
+  private[spark] def readNamed[A](name: String, needed: String)(use: InputStream => A): A =
+    found(name, needed) {
+      val in = files.open(name)
+      try use(in)
+      finally in.close()
+    }
+
+  /** Some file systems tell of a missing file when it is opened, others when it is read. */
+  private def found[A](name: String, needed: String)(use: => A): A =
+    try use
+    catch { case gone: FileNotFoundException => throw missing(name, needed, gone) }
+
+  private[spark] def missing(name: String, needed: String, cause: Throwable = null): StateRestoreException =
+    new StateRestoreException(
+      "STATE_FILE_MISSING",
+      s"$needed needs ${pathOfNamed(name)}, which is not there. Restore the checkpoint from a backup, or " +
+        "start the query with a new one",
+      cause
+    )
 
   /**
    * Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it

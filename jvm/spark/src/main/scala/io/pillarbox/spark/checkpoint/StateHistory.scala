@@ -1,11 +1,11 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.IOException
 
 import scala.annotation.tailrec
 import scala.collection.mutable
 
-import io.pillarbox.state.{StateException, StateRestoreException}
+import io.pillarbox.state.StateException
 
 /**
  * Which files lead to a version, and which no version needs any more.
@@ -22,7 +22,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    *
    * @param skipped
    *   snapshots that turned out to be damaged
-   * @throws StateRestoreException
+   * @throws io.pillarbox.state.StateRestoreException
    *   if a file is missing
    */
   def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
@@ -38,7 +38,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
         case None if there(delta) =>
           path.prepend(delta)
           at = before(at, there)
-        case None => throw missing(version, delta)
+        case None => throw folder.missing(delta.name, s"State of version $version")
       }
     }
     path.toSeq
@@ -57,14 +57,10 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   /**
    * The header of a version's delta.
    *
-   * @throws StateRestoreException
+   * @throws io.pillarbox.state.StateRestoreException
    *   if the file is not there or damaged
    */
-  def header(version: StateVersion): StateFileFormat.Header = {
-    val delta = deltaOf(accepted(version))
-    try header(delta)
-    catch { case _: FileNotFoundException => throw missing(version, delta) }
-  }
+  def header(version: StateVersion): StateFileFormat.Header = header(deltaOf(accepted(version)))
 
   /** The delta of a version, whether or not it is there. */
   def deltaOf(version: StateVersion): StateFile =
@@ -132,7 +128,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
 
   private def baseOf(file: StateFile): Option[String] =
     try header(file).base
-    catch { case _: StateException | _: FileNotFoundException => None }
+    catch { case _: StateException => None }
 
   private def idsOf(number: Long, there: Files): Set[Option[String]] =
     there.filter(_.version == number).map(_.id)
@@ -172,11 +168,4 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
 
   private def header(file: StateFile): StateFileFormat.Header =
     folder.read(file)(StateFileFormat.readHeader(_, folder.pathOf(file).toString))
-
-  private def missing(version: StateVersion, file: StateFile) = new StateRestoreException(
-    "STATE_FILE_MISSING",
-    s"State of version $version needs ${folder.pathOf(file)}, which is not there. Restore the checkpoint " +
-      "from a " +
-      "backup, or start the query with a new one"
-  )
 }

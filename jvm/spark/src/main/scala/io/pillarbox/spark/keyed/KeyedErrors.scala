@@ -7,9 +7,6 @@ import io.pillarbox.state.StateException
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
 private[pillarbox] object KeyedErrors {
 
-  /** What messages call the operator of this name. */
-  def operator(name: String): String = s"process_keyed($name)"
-
   def withoutWatermark(operator: String): RuntimeException =
     named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
 
@@ -42,7 +39,7 @@ private[pillarbox] object KeyedErrors {
     val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
     val report = FailureReport.of(
       "KEYED_CALL_FAILED",
-      operator(name),
+      FailureReport.keyed(name),
       "key" -> key,
       "event" -> event,
       "kind" -> kind,
@@ -142,7 +139,7 @@ private[pillarbox] object KeyedErrors {
 
   private def stateReport(name: String, error: StateException): FailureReport = {
     val text = error.getMessage.stripPrefix(s"[${error.condition}] ")
-    FailureReport("StateError", error.condition, text, operator(name), error.condition, text)
+    FailureReport("StateError", error.condition, text, FailureReport.keyed(name), error.condition, text)
   }
 
   /** @param what in it is none of a row's values */
@@ -174,11 +171,11 @@ private[pillarbox] object KeyedErrors {
 
   /** Of a task, for what user code or data caused. */
   private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(FailureReport.of(error, operator(name), parameters: _*))
+    UserErrors.failure(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
 
   /** On the driver, before anything runs. */
   private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
-    new IllegalArgumentException(FailureReport.of(error, operator(name), parameters: _*).layout)
+    new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).layout)
 
   private def quoted(names: Seq[String]): String =
     if (names.isEmpty) "none" else names.mkString("'", "', '", "'")

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import io.pillarbox.spark.state.{InitialColumn, StateStorage, StorageKind}
 import org.apache.spark.sql.types.StructType
 
@@ -48,7 +48,7 @@ private[pillarbox] final case class KeyedSpec(
 ) {
 
   /** What messages call it. */
-  def operator: String = KeyedErrors.operator(name)
+  def operator: String = FailureReport.keyed(name)
 
   def storage: StateStorage = StateStorage(backend, timers.getOrElse(backend))
 

@@ -100,7 +100,7 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
 
   private def read(version: Long): Option[(Long, Long)] =
     Option.when(version >= 0 && folder.listNames().contains(nameOf(version))) {
-      folder.readNamed(nameOf(version)) { stream =>
+      folder.readNamed(nameOf(version), "carry_over") { stream =>
         val in = new DataInputStream(stream)
         (in.readLong(), in.readLong())
       }

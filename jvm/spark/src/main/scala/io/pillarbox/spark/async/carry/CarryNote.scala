@@ -88,7 +88,7 @@ private[spark] object CarryNote {
     val files = filesIn(folder, conf)
     if (!files.listNames().contains(File)) None
     else {
-      val node = files.readNamed(File)(in => mapper.readTree(in.readAllBytes()))
+      val node = files.readNamed(File, "carry_over")(in => mapper.readTree(in.readAllBytes()))
       Some(
         CarryNote(
           node.path("operator").asText,

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.async.carry
 
-import java.io.{FileNotFoundException, OutputStream}
+import java.io.OutputStream
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
-import io.pillarbox.state.StateRestoreException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
@@ -19,9 +18,7 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
     else {
       val file = fileOf(version)
       val source = folder.pathOf(file).toString
-      val in =
-        try folder.open(file)
-        catch { case _: FileNotFoundException => throw missing(source) }
+      val in = folder.open(file)
       val reader = new StateFileFormat.Reader(in, source)
       val rows = format.results(reader.nextSection())
       new SlotStore.Results(rows, reader, () => in.close())
@@ -80,16 +77,9 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
   private def read(file: StateFile): SlotState = {
     val source = folder.pathOf(file).toString
     var state: SlotState = null
-    try folder.read(file)(StateFileFormat.read(_, source)(_ => ())(in => state = format.read(in)))
-    catch { case _: FileNotFoundException => throw missing(source) }
+    folder.read(file)(StateFileFormat.read(_, source)(_ => ())(in => state = format.read(in)))
     state
   }
-
-  private def missing(source: String) = new StateRestoreException(
-    "STATE_FILE_MISSING",
-    s"What is in flight is in $source, which is not there. Restore the checkpoint from a backup, or start the " +
-      "query with a new one"
-  )
 }
 
 private[carry] object SlotStore {

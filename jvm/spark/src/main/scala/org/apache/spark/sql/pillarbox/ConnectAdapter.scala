@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.connect.config.Connect
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
 import org.apache.spark.sql.types.StringType
-import org.apache.spark.sql.{DataFrame, SparkSession, classic}
+import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.unsafe.types.UTF8String
 import org.sparkproject.connect.protobuf.CodedInputStream
 
@@ -23,7 +23,7 @@ final class ConnectAdapter(planner: SparkConnectPlanner) {
   /** @param relation a `spark.connect.Relation` */
   def dataFrame(relation: Array[Byte]): DataFrame = {
     val parsed = proto.Relation.parseFrom(nested(relation))
-    classic.Dataset.ofRows(planner.session, planner.transformRelation(parsed))
+    SparkAdapter.ofRows(session, planner.transformRelation(parsed))
   }
 
   /**
@@ -44,7 +44,7 @@ final class ConnectAdapter(planner: SparkConnectPlanner) {
   }
 
   /** The same as a DataFrame. */
-  def rows(values: String*): DataFrame = classic.Dataset.ofRows(planner.session, text(values: _*))
+  def rows(values: String*): DataFrame = SparkAdapter.ofRows(session, text(values: _*))
 
   /** A message may be as deep as one that Connect reads by itself; protobuf's own limit is far less. */
   private def nested(message: Array[Byte]): CodedInputStream = {
