@@ -16,6 +16,7 @@ import pytest
 
 from environments import python_of
 from java_jars import compiled
+from java_options import java_options
 from keyed.java_functions import SOURCE
 from pillarbox._base.lines import SUPPORTED, installed
 from stored_queries import Case
@@ -40,7 +41,12 @@ def run(line: str, steps: Sequence[int], last: int, folder: Path, jars: Path) ->
     python = python_of(line)
     done = subprocess.run(
         [python, str(APP), json.dumps({**settings, "jars": str(jars)})],
-        env={**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": python,
+            "PYSPARK_DRIVER_PYTHON": python,
+            "JDK_JAVA_OPTIONS": java_options(Path(python).parents[1]),
+        },
         capture_output=True,
         text=True,
         timeout=600,

@@ -15,13 +15,12 @@ from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from java_jars import compiled
+from java_options import java_options
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-# Of each JVM that a test starts. It runs for some minutes on small data: what the second compiler
-# and a collector with threads take, they don't give back.
-os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["JDK_JAVA_OPTIONS"] = java_options(Path(sys.prefix))
 
 # Shared with the JVM's tests.
 FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
