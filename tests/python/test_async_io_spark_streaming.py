@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,86 @@ def test_stateful_operators_of_spark_after_calls(folders: Folders) -> None:
     folders.add(2, 6)
     folders.run(folders.enriched().dropDuplicates(["id"]))
     assert folders.written() == [(i, 2 * i) for i in range(6)]
+
+
+def seen_by_another_session(spark: SparkSession, df: DataFrame, name: str) -> DataFrame:
+    """``df`` by a view, in a session that has made no operator."""
+    if hasattr(spark, "newSession"):
+        df.createOrReplaceGlobalTempView(name)
+        return spark.newSession().table(f"global_temp.{name}")
+    if not hasattr(spark, "cloneSession"):
+        pytest.skip("this Spark Connect has one session a client")
+    df.createOrReplaceTempView(name)
+    return spark.cloneSession().table(name)
+
+
+def test_a_query_that_another_session_starts_is_watched_too(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.add(0, 4)
+
+    async def slow(row: Any) -> int:
+        await asyncio.sleep(0.5)
+        return int(row.id) * 2
+
+    carried = folders.stream().transform(
+        pb.async_io, slow, returns="twice long", engine="jvm", carry_over=True
+    )
+    seen = seen_by_another_session(spark, carried, "carried")
+    with pytest.raises(Exception, match=r"CARRY_OVER_UNSUPPORTED.*trigger\(once=True\)"):
+        seen.writeStream.format("noop").trigger(once=True).start().awaitTermination()
+    folders.run(seen)
+    assert folders.written() == [(i, 2 * i) for i in range(4)]
+
+
+class RowThenTimer(pb.KeyedProcessFunction):
+    def process(self, row: Any, ctx: Any) -> Any:
+        # After this micro-batch, whose time is that of its begin.
+        ctx.timers.register_processing_time(int(time.time() * 1000) + 500)
+        yield ctx.key, 0
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.key, 1
+
+
+def test_a_timer_wakes_a_restarted_query_of_another_session(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.add(0, 2)
+    keyed = folders.stream().transform(
+        pb.process_keyed, RowThenTimer(), by="id", returns="id long, twice long"
+    )
+    seen = seen_by_another_session(spark, keyed, "timed")
+    folders.run(seen)
+    assert folders.written() == [(0, 0), (1, 0)]
+    query = (
+        seen.writeStream.format("parquet")
+        .option("checkpointLocation", folders.checkpoint)
+        .start(folders.sink)
+    )
+    try:
+        everything = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        eventually(lambda: folders.written() == everything, "the timers")
+    finally:
+        query.stop()
+
+
+@pytest.mark.classic
+def test_a_session_of_batches_is_not_held_by_a_listener(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.add(0, 1)
+    other = spark.newSession()
+    other_folders = Folders(other, folders.root)
+
+    async def double(row: Any) -> int:
+        return int(row.id) * 2
+
+    options: Any = {"returns": "twice long", "engine": "jvm"}
+    assert other.range(1).transform(pb.async_io, double, **options).count() == 1
+    # Not asked for before: listeners are kept by what this makes.
+    listeners = other._jsparkSession.streams().listListeners  # type: ignore[attr-defined]
+    assert len(listeners()) == 0
+    other_folders.run(other_folders.enriched())
+    assert len(listeners()) == 1
+    assert other_folders.written() == [(0, 0)]

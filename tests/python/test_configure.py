@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import pillarbox as pb
+from pillarbox._base.lines import SUPPORTED, installed
 from pillarbox._driver import engine, jars
 from pillarbox._driver.door import classic
 from pillarbox._driver.jars import find_jar
@@ -249,6 +250,15 @@ def test_the_remedy_under_spark_submit_is_a_jar_for_spark_submit(
     assert "kernel" in jars.how_to_add_jar()
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert f"spark-submit --jars {find_jar()} " in jars.how_to_add_jar()
+
+
+def test_the_remedy_for_another_line_is_its_pyspark_and_its_jar() -> None:
+    other = next(line for line in SUPPORTED if line != installed())
+    told = jars.how_to_add_jar(f"{other}.1")
+    assert f"PySpark {installed()} runs on Spark {other}.1" in told
+    assert f"install PySpark {other} for it" in told
+    assert f"pillarbox-spark_{other}-" in told
+    assert jars.how_to_add_jar(f"{installed()}.9") == jars.how_to_add_jar()
 
 
 async def unused(row: Any) -> int:

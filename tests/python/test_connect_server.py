@@ -227,6 +227,39 @@ def test_plans_may_be_deep_and_used_twice(answers: Any) -> None:
     assert answers["self-join"] == 40
 
 
+def after_another_session(address):  # type: ignore[no-untyped-def]
+    """The first session of the process stays its active one, also when it has ended."""
+    first = SparkSession.builder.remote(address).create()
+    first.range(1).collect()
+    second = SparkSession.builder.remote(address).create()
+    first.stop()
+
+    async def double(row):
+        return 2 * row.id
+
+    class Counts(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            ctx.output("side", (row.id,))
+            yield (row.id,)
+
+    calls = pb.async_io(second.range(3), double, returns="v long")
+    keyed = pb.process_keyed(
+        calls, Counts(), by="id", returns="id long", side_outputs={"side": "id long"}
+    )
+    counted = pb.main_output(keyed).count(), pb.side_output(keyed, "side").count()
+    problem = None
+    try:
+        pb.async_io(second.range(3), double, returns="v lng")
+    except pb.InvalidSchema as refused:
+        problem = refused.name
+    second.stop()
+    return [*counted, problem]
+
+
+def test_a_session_works_after_the_one_that_was_there_first(server: Server) -> None:
+    assert run_client(after_another_session, server.address) == [3, 3, "INVALID_RETURNS"]
+
+
 def two_sessions(address, libraries):  # type: ignore[no-untyped-def]
     import time
 

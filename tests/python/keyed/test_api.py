@@ -100,7 +100,7 @@ def test_a_scan_is_expressions(df, asked):
 
 
 def test_side_outputs_are_taken_apart(spark, asked):
-    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, False)
+    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, False, spark)
     from pillarbox._keyed.output import wire_schema
 
     rows = [("main", "a", 1, None), ("bad", None, None, ("no",))]
@@ -143,7 +143,7 @@ class Columns(pb.BatchProcessFunction):
             {"side_outputs": {"main": "why string"}},
             "another than the main output's, but it is 'main'",
         ),
-        ({"side_outputs": {"bad": "why"}}, "returns must be a DDL string"),
+        ({"side_outputs": {"bad": "why"}}, "side_outputs['bad'] must be a DDL string"),
         ({"fn": CountAndSum}, "not its class"),
         (
             {"fn": Columns(), "time_sorted": True, "timestamp": "ts"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.types import (
     DataType,
     IntegerType,
@@ -30,13 +31,13 @@ ERROR_TYPE = StructType(
 )
 
 
-def parse_returns(returns: object, option: str = "returns") -> StructType:
+def parse_returns(returns: object, spark: SparkSession, option: str = "returns") -> StructType:
     """``returns``, or what else ``option`` names, as a schema.
 
     Raises ``InvalidSchema`` for anything but a DDL string or StructType with columns that can
-    travel as Arrow. A DDL string is read by Spark's own parser, so a session must be active.
+    travel as Arrow. A DDL string is read by the parser of ``spark``.
     """
-    schema = _parsed(returns, option)
+    schema = _parsed(returns, spark, option)
     if not isinstance(schema, StructType) or not schema.fields:
         raise _invalid(returns, option, "it has no named columns")
     for column in schema.fields:
@@ -49,14 +50,15 @@ def as_nullable(schema: StructType) -> StructType:
     return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
 
 
-def _parsed(returns: object, option: str) -> DataType:
+def _parsed(returns: object, spark: Any, option: str) -> DataType:
     if isinstance(returns, StructType):
         return returns
     if not isinstance(returns, str) or not returns.strip():
         raise _invalid(returns, option, "it is neither")
     try:
-        return StructType.fromDDL(returns)
-    except Exception as problem:
+        parsed: DataType = spark._parse_ddl(returns)
+        return parsed
+    except (ParseException, AnalysisException) as problem:
         reason = str(problem).strip().splitlines()[0]
         raise _invalid(returns, option, reason) from None
 

@@ -196,7 +196,7 @@ def _plan(
     check_frame(df)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
-    columns = parse_returns(returns)
+    columns = parse_returns(returns, df.sparkSession)
     inputs = select_inputs(schema, options.inputs, sensitive)
     added = columns if options.on_error == "raise" else as_nullable(columns)
     output = output_schema(schema, added, options.added_error_column, sensitive)

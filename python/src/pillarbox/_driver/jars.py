@@ -49,8 +49,17 @@ def jar_for(version: str) -> str:
         return f"pillarbox-spark_{line_of(version)}-{__version__}.jar"
 
 
-def how_to_add_jar() -> str:
-    """What to do where the JVM of this process runs and has no jar of ours."""
+def how_to_add_jar(spark: str | None = None) -> str:
+    """What to do where the JVM of this process runs and has no jar of ours that fits.
+
+    ``spark``: the version that runs there, if it is known.
+    """
+    if spark is not None and line_of(spark) != installed():
+        return (
+            f"Here PySpark {installed()} runs on Spark {spark}, perhaps that of SPARK_HOME: install "
+            f"PySpark {line_of(spark)} for it, or unset SPARK_HOME; where a platform makes the "
+            f"session, add {jar_for(spark)} to its spark.jars."
+        )
     try:
         jar = find_jar()
     except PillarboxError:

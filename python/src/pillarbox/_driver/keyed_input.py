@@ -29,7 +29,7 @@ from ..errors import error
 from .keys import key_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Backend = Literal["rocksdb", "heap"]
 TIMES = (TimestampType, TimestampNTZType)
@@ -129,10 +129,13 @@ def _check_time_sorted(
 
 
 def parse_outputs(
-    returns: StructType | str, side_outputs: dict[str, StructType | str], case_sensitive: bool
+    returns: StructType | str,
+    side_outputs: dict[str, StructType | str],
+    case_sensitive: bool,
+    spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
     """The columns of the main and side outputs. Raises ``InvalidSchema``."""
-    columns = parse_returns(returns)
+    columns = parse_returns(returns, spark)
     owners: dict[str, str] = {}
     for name in columns.names:
         if folded(name, case_sensitive) in owners:
@@ -147,5 +150,6 @@ def parse_outputs(
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
         owners[key] = "side_outputs"
     return columns, {
-        tag: parse_returns(kind, f"side_outputs[{tag!r}]") for tag, kind in side_outputs.items()
+        tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]")
+        for tag, kind in side_outputs.items()
     }

@@ -149,11 +149,13 @@ def _planned(
     from .keyed_input import parse_outputs
     from .specs import KeyedSpec
 
-    columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive)
+    columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive, df.sparkSession)
     command = calls = None
     if isinstance(fn, AsyncKeyedProcessFunction):
         calls = given.calls(found.options.name, columns)
-        columns, sides = parse_outputs(calls.output, side_outputs, found.case_sensitive)
+        columns, sides = parse_outputs(
+            calls.output, side_outputs, found.case_sensitive, df.sparkSession
+        )
     if not isinstance(fn, JvmFunction):
         command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides, calls).dumps()
     door = require_jvm(df.sparkSession)

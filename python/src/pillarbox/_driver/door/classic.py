@@ -26,7 +26,7 @@ class ClassicDoor(Door):
         return None if bridge is None else (str(bridge.version()), str(bridge.sparkVersion()))
 
     def remedy(self) -> str:
-        return how_to_add_jar()
+        return how_to_add_jar(str(self._spark.version))
 
     def owns(self, df: DataFrame) -> bool:
         """Sessions of one JVM share plans."""

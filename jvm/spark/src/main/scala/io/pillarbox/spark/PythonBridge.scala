@@ -117,7 +117,7 @@ private[pillarbox] object PythonBridge {
   def readState(session: SparkSession, addressJson: String): DataFrame = {
     val reader = StateReader(session, SpecJson.read[StateAddress](addressJson))
     val node = ReadState(reader, DataTypeUtils.toAttributes(reader.schema))
-    PillarboxStrategy.register(session)
+    PillarboxStrategy.register(session, node)
     SparkAdapter.ofRows(session, node)
   }
 
@@ -127,7 +127,6 @@ private[pillarbox] object PythonBridge {
 
   private def plan(df: DataFrame, spec: AsyncIOSpec, function: AsyncIOFunction): DataFrame = {
     val child = SparkAdapter.analyzedPlan(df)
-    PillarboxStrategy.register(df.sparkSession)
     val node = AsyncIO(
       spec,
       function,
@@ -137,6 +136,7 @@ private[pillarbox] object PythonBridge {
       results(spec),
       child
     )
+    PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
     SparkAdapter.ofRows(df.sparkSession, Project(columns, node))

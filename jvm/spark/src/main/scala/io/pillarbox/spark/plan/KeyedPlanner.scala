@@ -55,7 +55,6 @@ private[pillarbox] final class KeyedPlanner(
       spec: KeyedSpec,
       results: Seq[Attribute]
   ): DataFrame = {
-    PillarboxStrategy.register(df.sparkSession)
     val node =
       KeyedProcess(
         spec.copy(timestamp = timestamp.map(_.name)),
@@ -70,6 +69,7 @@ private[pillarbox] final class KeyedPlanner(
         initial.map(initialPlan),
         input
       )
+    PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the columns fresh ids where a query uses this DataFrame twice (a self-join).
     SparkAdapter.ofRows(df.sparkSession, Project(results.map(result => Alias(result, result.name)()), node))
   }

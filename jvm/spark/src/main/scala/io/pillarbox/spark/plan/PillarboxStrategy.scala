@@ -27,12 +27,23 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   /**
    * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and
-   * lets timers wake its queries.
+   * watches its streaming queries if `node` is of such.
    */
-  def register(session: SparkSession): Unit = session.synchronized {
-    RestartWakeUp.register(session, StreamHooks)
-    val experimental = SparkAdapter.experimental(session)
-    if (!experimental.extraStrategies.contains(this: SparkStrategy))
-      experimental.extraStrategies = experimental.extraStrategies :+ this
+  def register(session: SparkSession, node: LogicalPlan): Unit = {
+    session.synchronized {
+      val experimental = SparkAdapter.experimental(session)
+      if (!experimental.extraStrategies.contains(this: SparkStrategy))
+        experimental.extraStrategies = experimental.extraStrategies :+ this
+    }
+    watch(session, node)
   }
+
+  /**
+   * Lets timers and calls wake the queries of `session`, and refuses those that can't run, if `plan`, which
+   * it has analysed, is that of a stream with our nodes. They may have come by a view of another session. A
+   * session that is watched stays in memory as long as the application, so others are not.
+   */
+  def watch(session: SparkSession, plan: LogicalPlan): Unit =
+    if (plan.isStreaming && StreamHooks.concerns(plan) && !SparkAdapter.isOfQuery(session))
+      RestartWakeUp.register(session, StreamHooks)
 }

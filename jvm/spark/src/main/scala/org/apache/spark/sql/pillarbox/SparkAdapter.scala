@@ -23,6 +23,10 @@ object SparkAdapter {
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame =
     classic.Dataset.ofRows(classicOf(session), plan)
 
+  /** Whether this is the thread of a streaming query, which has a session of its own for its micro-batches. */
+  def isOfQuery(session: SparkSession): Boolean =
+    session.sparkContext.getLocalProperty(Spark41.StreamExecution.QUERY_ID_KEY) != null
+
   /** The session's hooks for strategies of others. */
   def experimental(session: SparkSession): ExperimentalMethods = classicOf(session).experimental
 
