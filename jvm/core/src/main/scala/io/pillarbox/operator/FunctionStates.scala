@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import io.pillarbox.api.KeyedProcessFunction.OpenContext
 import io.pillarbox.api.{State, StateDescriptor}
-import io.pillarbox.state.KeyedStateBackend
+import io.pillarbox.state.{KeyedStateBackend, StateNames}
 
 /**
  * The states that a function gets when it is opened, by name in the order in which it asked for them.
@@ -18,7 +18,7 @@ private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], 
 
   /** @throws java.lang.IllegalArgumentException if the name is one of Pillarbox's own */
   override def getState[S <: State](descriptor: StateDescriptor[S]): S = {
-    FunctionStates.checkName(descriptor.name)
+    StateNames.check(descriptor.name)
     val asked = withShownKeys(descriptor)
     val handle = backend.getOrCreate(asked)
     handles(asked.name) = (asked, handle)
@@ -40,16 +40,4 @@ private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], 
 
   /** Removes what the current key has in them. */
   def clear(): Unit = handles.valuesIterator.foreach(_._2.clear())
-}
-
-private object FunctionStates {
-
-  /** So begin the names of what a checkpoint has beside a function's states; the Python side knows the same. */
-  private final val Reserved = "pillarbox "
-
-  private def checkName(name: String): Unit = if (name.startsWith(Reserved))
-    throw new IllegalArgumentException(
-      s"The name of a state can't begin with '$Reserved', but it is '$name': checkpoints have the timers and " +
-        "waiting rows under such names. Give the state another name"
-    )
 }

@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{ArrayList, Comparator}
 
 import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
-import io.pillarbox.state.{KeyedStateBackend, Namespace}
+import io.pillarbox.state.{KeyedStateBackend, Namespace, StateNames}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
@@ -45,8 +45,8 @@ private[pillarbox] final class WaitingRows[K, R](
 
 private[pillarbox] object WaitingRows {
 
-  /** No function can use this name: it is not an identifier. */
-  final val StateName = "pillarbox time-sorted rows"
+  /** No function can use this name. */
+  final val StateName = StateNames.Reserved + "time-sorted rows"
 
   private val RowTimers = Namespace.of("rows".getBytes(UTF_8))
 

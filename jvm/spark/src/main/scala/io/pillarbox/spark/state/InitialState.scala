@@ -100,7 +100,7 @@ private[pillarbox] object InitialTarget {
 private[pillarbox] object InitialState {
 
   /** Stands for the timers, where the name of a state is asked for. */
-  final val Timers = "pillarbox timers"
+  final val Timers = StateNames.Reserved + "timers"
 
   /** A kind of timer, in DataFrames of timers. */
   def nameOf(kind: TimeDomain): String = kind match {
