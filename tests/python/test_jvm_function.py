@@ -123,7 +123,7 @@ SOURCES = {
         import io.pillarbox.api.KeyedProcessFunction;
         import io.pillarbox.api.Serializers;
         import io.pillarbox.api.StateDescriptor;
-        import io.pillarbox.api.StateTtlConfig;
+        import io.pillarbox.api.StateTtl;
         import io.pillarbox.api.TimeDomain;
         import io.pillarbox.api.ValueState;
         import java.util.ArrayList;
@@ -137,8 +137,7 @@ SOURCES = {
           private ValueState<Long> seen;
 
           @Override public void open(OpenContext context) {
-            StateTtlConfig second =
-                StateTtlConfig.ofMillis(1000).withTimeDomain(TimeDomain.EVENT_TIME);
+            StateTtl second = StateTtl.ofMillis(1000).withTimeDomain(TimeDomain.EVENT_TIME);
             seen = context.getState(
                 StateDescriptor.value("seen", Serializers.ofLong())
                     .withTtl(second)

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.util.Random
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate.{AdaptiveGate, CallGate, GateClock, Overload, RateGate}
 import org.scalatest.funsuite.AnyFunSuite
@@ -14,8 +14,8 @@ import org.scalatest.funsuite.AnyFunSuite
 class AdaptiveGateSuite extends AnyFunSuite {
   private val busy = AsyncTimeoutException.attempt(1, 10)
 
-  private class ComeBack(ms: => Long) extends RuntimeException with HasRetryDelay {
-    override def retryDelayMs: Long = ms
+  private class ComeBack(ms: => Long) extends RuntimeException with RetryAfter {
+    override def retryAfterMs: Long = ms
   }
 
   /** Time passes whenever somebody looks. */

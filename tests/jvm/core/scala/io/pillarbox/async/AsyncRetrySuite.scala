@@ -3,7 +3,7 @@ package io.pillarbox.async
 import java.util
 import java.util.concurrent.{CompletionException, ExecutionException}
 
-import io.pillarbox.api.{HasRetryDelay, NotRetryable}
+import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.retry.AsyncRetryStrategies
 import org.scalatest.funsuite.AnyFunSuite
@@ -103,8 +103,8 @@ class AsyncRetrySuite extends AnyFunSuite {
     assert(h.attempts("a") == 1 && h.emitted == Seq("a=>failed CompletionException after 1 in 0"))
     h.fail(
       "b",
-      wrapped(new java.io.IOException with HasRetryDelay {
-        override def retryDelayMs: Long = 500
+      wrapped(new java.io.IOException with RetryAfter {
+        override def retryAfterMs: Long = 500
       })
     )
     h.fail("c", wrapped(new java.io.IOException))
@@ -119,8 +119,8 @@ class AsyncRetrySuite extends AnyFunSuite {
     h.process("a", "b")
     h.fail(
       "a",
-      new RuntimeException with HasRetryDelay {
-        override def retryDelayMs: Long = throw new ArithmeticException("no date")
+      new RuntimeException with RetryAfter {
+        override def retryAfterMs: Long = throw new ArithmeticException("no date")
       }
     )
     h.answer("b")
@@ -128,8 +128,8 @@ class AsyncRetrySuite extends AnyFunSuite {
   }
 
   test("a failure that carries its own delay is obeyed, however long or short") {
-    def after(ms: Long): Throwable = new RuntimeException with HasRetryDelay {
-      override def retryDelayMs: Long = ms
+    def after(ms: Long): Throwable = new RuntimeException with RetryAfter {
+      override def retryAfterMs: Long = ms
     }
     val h = new AsyncHarness(asRow.copy(retry = retry(9, 10)))
     h.process("a")

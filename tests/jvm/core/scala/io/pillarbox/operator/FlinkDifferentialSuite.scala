@@ -2,8 +2,8 @@ package io.pillarbox.operator
 
 import java.time.Duration
 
-import io.pillarbox.api.StateTtlConfig._
-import io.pillarbox.api.{ScalaSerializers, StateTtlConfig}
+import io.pillarbox.api.StateTtl._
+import io.pillarbox.api.{ScalaSerializers, StateTtl}
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
@@ -62,9 +62,9 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
       forAll(Script.steps)(steps => compare(steps, new OurSide(None, queues), new FlinkSide(None)))
     }
 
-  private val flinkUpdates = Map[UpdateType, FlinkTtl.UpdateType](
-    UpdateType.ON_CREATE_AND_WRITE -> FlinkTtl.UpdateType.OnCreateAndWrite,
-    UpdateType.ON_READ_AND_WRITE -> FlinkTtl.UpdateType.OnReadAndWrite
+  private val flinkUpdates = Map[Update, FlinkTtl.UpdateType](
+    Update.ON_CREATE_AND_WRITE -> FlinkTtl.UpdateType.OnCreateAndWrite,
+    Update.ON_READ_AND_WRITE -> FlinkTtl.UpdateType.OnReadAndWrite
   )
 
   private val flinkVisibilities = Map[Visibility, FlinkTtl.StateVisibility](
@@ -72,7 +72,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
     Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP -> FlinkTtl.StateVisibility.ReturnExpiredIfNotCleanedUp
   )
 
-  private def configs(update: UpdateType, visibility: Visibility): (StateTtlConfig, FlinkTtl) = (
+  private def configs(update: Update, visibility: Visibility): (StateTtl, FlinkTtl) = (
     TestState.ttl(10, update, visibility, cleanup = Cleanup.NONE),
     FlinkTtl
       .newBuilder(Duration.ofMillis(10))
@@ -82,7 +82,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
       .build()
   )
 
-  for (update <- Seq[UpdateType](UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)) {
+  for (update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)) {
     test(s"with TTL, $update: the same firings and values as Flink") {
       val (ours, flink) = configs(update, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps)(steps => compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink))))
@@ -98,7 +98,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
 
   for (ttl <- Seq(false, true))
     test(s"state in RocksDB, ${if (ttl) "with" else "without"} TTL: the same firings and values as Flink") {
-      val (ours, flink) = configs(UpdateType.ON_READ_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED)
+      val (ours, flink) = configs(Update.ON_READ_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps, minSuccessful(25)) { steps =>
         val side = new OurSide(Some(ours).filter(_ => ttl), newBackend = onRocksDB)
         compare(steps, side, new FlinkSide(Some(flink).filter(_ => ttl)))
@@ -114,7 +114,7 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
   )
 
   test("where we differ: an expired element of a list is shown once, by Flink as long as another one lives") {
-    val (ours, flink) = configs(UpdateType.ON_CREATE_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
+    val (ours, flink) = configs(Update.ON_CREATE_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
     val sides = Seq(new OurSide(Some(ours)), new FlinkSide(Some(flink)))
     def rows(side: ScriptSide, action: Action): Seq[String] = {
       side.element(Row(1, Seq(action)), 0)

@@ -8,7 +8,7 @@ import io.pillarbox.api.{
   KeyedProcessFunction,
   OutputTag,
   Serializers,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   ValueState
 }
@@ -23,8 +23,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
   private val late = new OutputTag[String]("late")
 
   /** Counts per key; emits the count when a timer ten behind the last row fires. */
-  private class Counting(ttl: Option[StateTtlConfig] = None)
-      extends KeyedProcessFunction[String, Event, String] {
+  private class Counting(ttl: Option[StateTtl] = None) extends KeyedProcessFunction[String, Event, String] {
     private var count: ValueState[String] = _
     var closed = false
 
@@ -112,7 +111,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     val backend = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)
     val told = scala.collection.mutable.ArrayBuffer.empty[(Any, Any)]
     val descriptor = TestState
-      .value("v", Serializers.ofString, Some(StateTtlConfig.ofMillis(10)))
+      .value("v", Serializers.ofString, Some(StateTtl.ofMillis(10)))
       .withExpiryListener((key, _, value) => told += key -> value)
     val state = new FunctionStates[String](backend, key => s"shown $key").getState(descriptor)
     backend.setCurrentKey("a")

@@ -9,7 +9,7 @@ import io.pillarbox.api.{
   OutputTag,
   ScalaSerializers,
   Serializers,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   ValueState
 }
@@ -19,7 +19,7 @@ import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.timer.TimerQueues
 
 /** The scripted function over our state and timers. */
-final class OurScripted(ttl: Option[StateTtlConfig]) extends KeyedProcessFunction[Long, Row, String] {
+final class OurScripted(ttl: Option[StateTtl]) extends KeyedProcessFunction[Long, Row, String] {
   private var values: ValueState[String] = _
   private var map: MapState[String, String] = _
   private var elements: ListState[String] = _
@@ -73,7 +73,7 @@ object OurScripted {
  * @param newBackend for 16 key groups; closed by the operator
  */
 final class OurSide(
-    ttl: Option[StateTtlConfig],
+    ttl: Option[StateTtl],
     queues: () => TimerQueues = () => TimerQueues.Heap,
     newBackend: StateClock => KeyedStateBackend[Long] = OurSide.onHeap
 ) extends ScriptSide {

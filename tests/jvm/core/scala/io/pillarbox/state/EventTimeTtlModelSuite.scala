@@ -2,8 +2,8 @@ package io.pillarbox.state
 
 import scala.collection.mutable
 
-import io.pillarbox.api.StateTtlConfig._
-import io.pillarbox.api.{MapState, ScalaSerializers, StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtl._
+import io.pillarbox.api.{MapState, ScalaSerializers, StateTtl, TimeDomain}
 import io.pillarbox.state.EventTimeTtlModelSuite._
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
@@ -20,7 +20,7 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
   protected def scripts: PosInt
 
   for {
-    update <- Seq[UpdateType](UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)
+    update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)
     cleanup <- Seq(TestState.cleanup(), Cleanup.NONE)
   }
     test(s"$update, $cleanup: what is seen is what the model holds") {
@@ -28,8 +28,8 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
       forAll(steps, minSuccessful(scripts))(run(ttl, _))
     }
 
-  private def run(ttl: StateTtlConfig, steps: List[Step]): Unit = {
-    val model = new Model(ttl.updateType == UpdateType.ON_READ_AND_WRITE)
+  private def run(ttl: StateTtl, steps: List[Step]): Unit = {
+    val model = new Model(ttl.update == Update.ON_READ_AND_WRITE)
     var subject = new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark)))
     try
       steps.foreach {
@@ -52,7 +52,7 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
     clock
   }
 
-  private final class Subject(ttl: StateTtlConfig, val backend: KeyedStateBackend[Long]) {
+  private final class Subject(ttl: StateTtl, val backend: KeyedStateBackend[Long]) {
     val clock: ManualClock = backend.clock.asInstanceOf[ManualClock]
     private val values = backend.getOrCreate(value.living(Some(ttl)))
     private val lists = backend.getOrCreate(list.living(Some(ttl)))

@@ -5,8 +5,8 @@ import java.nio.file.{Files, Paths}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.api.StateTtlConfig._
-import io.pillarbox.api.{ExpiryListener, ScalaSerializers, Serializers, StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtl._
+import io.pillarbox.api.{ExpiryListener, ScalaSerializers, Serializers, StateTtl, TimeDomain}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
@@ -49,9 +49,9 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     }
   }
 
-  private def configOf(node: JsonNode): StateTtlConfig = TestState.ttl(
+  private def configOf(node: JsonNode): StateTtl = TestState.ttl(
     10L,
-    if (node.has("update")) UpdateType.ON_READ_AND_WRITE else UpdateType.ON_CREATE_AND_WRITE,
+    if (node.has("update")) Update.ON_READ_AND_WRITE else Update.ON_CREATE_AND_WRITE,
     if (node.has("visibility")) Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     else Visibility.NEVER_RETURN_EXPIRED,
     if (node.has("time")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
@@ -60,7 +60,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
 }
 
 /** What the cases act on. */
-private final class GoldenTtlStates(backend: KeyedStateBackend[String], config: StateTtlConfig) {
+private final class GoldenTtlStates(backend: KeyedStateBackend[String], config: StateTtl) {
   val told: mutable.ArrayBuffer[String] = mutable.ArrayBuffer.empty
   private val ttl = Some(config)
   private val listener: Option[ExpiryListener] =

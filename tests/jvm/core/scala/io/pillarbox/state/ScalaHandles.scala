@@ -5,7 +5,7 @@ import java.util.Map.Entry
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.api.{ExpiryListener, MapState, State, StateDescriptor, StateTtlConfig}
+import io.pillarbox.api.{ExpiryListener, MapState, State, StateDescriptor, StateTtl}
 
 /** State handles with Scala's collections, for tests. */
 object ScalaHandles {
@@ -25,7 +25,7 @@ object ScalaHandles {
 
   implicit final class Living[S <: State](private val descriptor: StateDescriptor[S]) extends AnyVal {
     def living(
-        ttl: Option[StateTtlConfig],
+        ttl: Option[StateTtl],
         onExpire: Option[ExpiryListener] = None
     ): StateDescriptor[S] = {
       val lasting = ttl.fold(descriptor)(descriptor.withTtl)

@@ -2,7 +2,7 @@ package io.pillarbox.state
 
 import java.io.ByteArrayInputStream
 
-import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.StateTtl._
 import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry}
@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** What a snapshot tells without the program that wrote it, the same for every backend. */
 abstract class StateEntriesContract extends AnyFunSuite with StateFixture {
   private val ttl = Some(
-    TestState.ttl(1000L, UpdateType.ON_READ_AND_WRITE, timeDomain = TimeDomain.PROCESSING_TIME)
+    TestState.ttl(1000L, Update.ON_READ_AND_WRITE, timeDomain = TimeDomain.PROCESSING_TIME)
   )
   private val lasting = list.living(ttl)
   private val renewed = map.living(ttl)

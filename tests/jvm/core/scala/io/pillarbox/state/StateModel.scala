@@ -1,7 +1,7 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.StateTtlConfig._
-import io.pillarbox.api.{StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtl._
+import io.pillarbox.api.{StateTtl, TimeDomain}
 
 /** The plainest possible keyed state: immutable maps, and TTL by its definition. */
 final case class StateModel(keys: Map[String, StateModel.OneKey] = Map.empty) {
@@ -22,7 +22,7 @@ object StateModel {
   )
 
   /** TTL at one moment. */
-  final class Rules(ttl: Option[StateTtlConfig], clock: StateClock) {
+  final class Rules(ttl: Option[StateTtl], clock: StateClock) {
     private val isEvent = ttl.exists(_.timeDomain == TimeDomain.EVENT_TIME)
     private val now = if (isEvent) clock.watermark else clock.processingTime
 
@@ -33,7 +33,7 @@ object StateModel {
 
     /** What a read leaves behind of something alive. */
     def afterRead[A](stamped: Stamped[A]): Stamped[A] =
-      if (ttl.exists(_.updateType == UpdateType.ON_READ_AND_WRITE)) (stamped._1, stamp(Some(stamped)))
+      if (ttl.exists(_.update == Update.ON_READ_AND_WRITE)) (stamped._1, stamp(Some(stamped)))
       else stamped
   }
 }

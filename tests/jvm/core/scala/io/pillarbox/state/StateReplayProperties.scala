@@ -5,13 +5,12 @@ import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
-import io.pillarbox.api.StateTtlConfig._
 import io.pillarbox.api.{
   ListState,
   MapState,
   ReducingState,
   Serializers,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   TypeSerializer,
   ValueState
@@ -38,10 +37,10 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
       range: KeyGroupRange
   ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
 
-  private val ttls: Seq[(String, Option[StateTtlConfig])] = Seq("no TTL" -> None) ++ (for {
+  private val ttls: Seq[(String, Option[StateTtl])] = Seq("no TTL" -> None) ++ (for {
     time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
-    update <- Seq(UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)
-  } yield s"$time, $update" -> Some(TestState.ttl(100L, update, Visibility.NEVER_RETURN_EXPIRED, time)))
+    update <- Seq(StateTtl.Update.ON_CREATE_AND_WRITE, StateTtl.Update.ON_READ_AND_WRITE)
+  } yield s"$time, $update" -> Some(TestState.ttl(100L, update, StateTtl.Visibility.NEVER_RETURN_EXPIRED, time)))
 
   for ((name, ttl) <- ttls) {
     test(s"snapshot and logs give the same state as the model, heap to heap ($name)") {
@@ -53,7 +52,7 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
     }
   }
 
-  private final class Run(ttl: Option[StateTtlConfig]) {
+  private final class Run(ttl: Option[StateTtl]) {
     private val clock = new ManualClock(1000L)
     clock.watermark = 1000L
     private val directories = mutable.ArrayBuffer.empty[Path]

@@ -1,6 +1,6 @@
 package io.pillarbox.state
 
-import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.StateTtl._
 import io.pillarbox.api.{
   AggregateFunction,
   AggregatingState,
@@ -10,7 +10,7 @@ import io.pillarbox.api.{
   ReduceFunction,
   ReducingState,
   StateDescriptor,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   TypeSerializer,
   ValueState
@@ -22,11 +22,11 @@ object TestState {
 
   def ttl(
       ms: Long,
-      updateType: UpdateType = UpdateType.ON_CREATE_AND_WRITE,
+      update: Update = Update.ON_CREATE_AND_WRITE,
       visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED,
       timeDomain: TimeDomain = TimeDomain.PROCESSING_TIME,
       cleanup: Cleanup = Cleanup.DEFAULT
-  ): StateTtlConfig = new StateTtlConfig(ms, updateType, visibility, timeDomain, cleanup)
+  ): StateTtl = new StateTtl(ms, update, visibility, timeDomain, cleanup)
 
   def cleanup(
       inFullSnapshot: Boolean = false,
@@ -38,14 +38,14 @@ object TestState {
   def value[T](
       name: String,
       serializer: TypeSerializer[T],
-      ttl: Option[StateTtlConfig] = None,
+      ttl: Option[StateTtl] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[ValueState[T]] = StateDescriptor.value(name, serializer).living(ttl, onExpire)
 
   def list[T](
       name: String,
       serializer: TypeSerializer[T],
-      ttl: Option[StateTtlConfig] = None,
+      ttl: Option[StateTtl] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[ListState[T]] = StateDescriptor.list(name, serializer).living(ttl, onExpire)
 
@@ -53,7 +53,7 @@ object TestState {
       name: String,
       keySerializer: TypeSerializer[UK],
       valueSerializer: TypeSerializer[UV],
-      ttl: Option[StateTtlConfig] = None,
+      ttl: Option[StateTtl] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[MapState[UK, UV]] =
     StateDescriptor.map(name, keySerializer, valueSerializer).living(ttl, onExpire)
@@ -62,7 +62,7 @@ object TestState {
       name: String,
       function: ReduceFunction[T],
       serializer: TypeSerializer[T],
-      ttl: Option[StateTtlConfig] = None,
+      ttl: Option[StateTtl] = None,
       onExpire: Option[ExpiryListener] = None
   ): StateDescriptor[ReducingState[T]] =
     StateDescriptor.reducing(name, serializer, function).living(ttl, onExpire)
@@ -71,7 +71,7 @@ object TestState {
       name: String,
       function: AggregateFunction[IN, ACC, OUT],
       serializer: TypeSerializer[ACC],
-      ttl: Option[StateTtlConfig] = None
+      ttl: Option[StateTtl] = None
   ): StateDescriptor[AggregatingState[IN, OUT]] =
     StateDescriptor.aggregating(name, serializer, function).living(ttl)
 }

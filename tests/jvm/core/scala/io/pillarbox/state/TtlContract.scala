@@ -2,7 +2,7 @@ package io.pillarbox.state
 
 import scala.collection.mutable
 
-import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.StateTtl._
 import io.pillarbox.api.{
   ExpiryListener,
   ListState,
@@ -11,7 +11,7 @@ import io.pillarbox.api.{
   ScalaSerializers,
   State,
   StateDescriptor,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   ValueState
 }
@@ -22,11 +22,11 @@ import org.scalatest.funsuite.AnyFunSuite
 abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   private def ttl(
-      update: UpdateType = UpdateType.ON_CREATE_AND_WRITE,
+      update: Update = Update.ON_CREATE_AND_WRITE,
       visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED,
       time: TimeDomain = TimeDomain.PROCESSING_TIME,
       millis: Long = 100L
-  ): Option[StateTtlConfig] =
+  ): Option[StateTtl] =
     Some(TestState.ttl(millis, update, visibility, time, Cleanup.NONE))
 
   private def run(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
@@ -59,26 +59,25 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("UpdateType.ON_CREATE_AND_WRITE renews by writing only, UpdateType.ON_READ_AND_WRITE by reading too") {
-    for (
-      (update, alive) <- Seq(UpdateType.ON_CREATE_AND_WRITE -> false, UpdateType.ON_READ_AND_WRITE -> true)
-    ) run { (backend, clock) =>
-      val state = backend.getOrCreate(value.living(ttl(update)))
-      state.update("1")
-      clock.processingTime = 1060L
-      assert(state.value() == "1")
-      clock.processingTime = 1120L
-      assert((state.value() == "1") == alive)
-      state.update("2")
-      clock.processingTime = 1200L
-      assert(state.value() == "2")
+  test("Update.ON_CREATE_AND_WRITE renews by writing only, Update.ON_READ_AND_WRITE by reading too") {
+    for ((update, alive) <- Seq(Update.ON_CREATE_AND_WRITE -> false, Update.ON_READ_AND_WRITE -> true)) run {
+      (backend, clock) =>
+        val state = backend.getOrCreate(value.living(ttl(update)))
+        state.update("1")
+        clock.processingTime = 1060L
+        assert(state.value() == "1")
+        clock.processingTime = 1120L
+        assert((state.value() == "1") == alive)
+        state.update("2")
+        clock.processingTime = 1200L
+        assert(state.value() == "2")
     }
   }
 
   /** The stamped state behind a value, a list, a map and an aggregate. */
   private def raw(
       backend: KeyedStateBackend[String],
-      ttl: Option[StateTtlConfig]
+      ttl: Option[StateTtl]
   ): (StampedValue[String], StampedList[String], StampedMap[String, Long], StampedValue[Long]) = (
     backend.stampedValue(value.living(ttl)),
     backend.stampedList[String](list.living(ttl)),
@@ -95,13 +94,13 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("stamped access tells stamps, and neither renews, hides nor removes anything") {
     run { (backend, clock) =>
-      val (one, many, named, _) = raw(backend, ttl(UpdateType.ON_READ_AND_WRITE))
+      val (one, many, named, _) = raw(backend, ttl(Update.ON_READ_AND_WRITE))
       val stamps = () => (stampsOf(one), many.stamps.toList, stampsOf(named))
       assert(stamps() == ((None, Nil, Map.empty)))
-      backend.getOrCreate(value.living(ttl(UpdateType.ON_READ_AND_WRITE))).update("1")
-      val handle = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
+      backend.getOrCreate(value.living(ttl(Update.ON_READ_AND_WRITE))).update("1")
+      val handle = backend.getOrCreate(list.living(ttl(Update.ON_READ_AND_WRITE)))
       handle.add("1")
-      backend.getOrCreate(map.living(ttl(UpdateType.ON_READ_AND_WRITE))).put("x", 1L)
+      backend.getOrCreate(map.living(ttl(Update.ON_READ_AND_WRITE))).put("x", 1L)
       clock.processingTime = 1050L
       handle.add("2")
       clock.processingTime = 5000L
@@ -193,21 +192,12 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("Disabled is as if there was no TTL") {
-    run { (backend, clock) =>
-      val state = backend.getOrCreate(value.living(ttl(UpdateType.DISABLED)))
-      state.update("1")
-      clock.processingTime = Long.MaxValue
-      assert(state.value() == "1")
-    }
-  }
-
   test(
     "Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP shows an expired value once, and reading it doesn't renew it"
   ) {
     run { (backend, clock) =>
       val state = backend.getOrCreate(
-        value.living(ttl(UpdateType.ON_READ_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP))
+        value.living(ttl(Update.ON_READ_AND_WRITE, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP))
       )
       state.update("1")
       clock.processingTime = 1100L
@@ -233,9 +223,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("a list read under UpdateType.ON_READ_AND_WRITE is renewed, its expired elements aren't") {
+  test("a list read under Update.ON_READ_AND_WRITE is renewed, its expired elements aren't") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
+      val state = backend.getOrCreate(list.living(ttl(Update.ON_READ_AND_WRITE)))
       state.add("1")
       clock.processingTime = 1050L
       state.add("2")
@@ -262,9 +252,9 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("reading a list under UpdateType.ON_READ_AND_WRITE changes one entry, not the whole list (FLINK ✗)") {
+  test("reading a list under Update.ON_READ_AND_WRITE changes one entry, not the whole list (FLINK ✗)") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(list.living(ttl(UpdateType.ON_READ_AND_WRITE)))
+      val state = backend.getOrCreate(list.living(ttl(Update.ON_READ_AND_WRITE)))
       state.addAll((1 to 1000).map(_.toString))
       backend.commit()
       clock.processingTime = 1010L
@@ -290,7 +280,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("each entry of a map has its own life, and contains counts as a read") {
     run { (backend, clock) =>
-      val state = backend.getOrCreate(map.living(ttl(UpdateType.ON_READ_AND_WRITE)))
+      val state = backend.getOrCreate(map.living(ttl(Update.ON_READ_AND_WRITE)))
       state.put("read", 1L)
       state.put("asked", 2L)
       state.put("left", 3L)
@@ -451,41 +441,40 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   test("what is written before any event time is known lives from the first watermark, whenever it is met") {
-    for (update <- Seq(UpdateType.ON_CREATE_AND_WRITE, UpdateType.ON_READ_AND_WRITE)) run {
-      (backend, clock) =>
-        val life = ttl(update, time = TimeDomain.EVENT_TIME)
-        val v = backend.getOrCreate(value.living(life))
-        val l = backend.getOrCreate(list.living(life))
-        val m = backend.getOrCreate(map.living(life))
-        def write(): Unit = {
-          v.update("1")
-          l.add("1")
-          m.put("1", 1L)
-        }
-        val (rawV, rawL, rawM, _) = raw(backend, life)
-        def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
-        Seq("a", "b", "c").foreach { key =>
-          backend.setCurrentKey(key)
-          write()
-        }
-        assert(stamps == Set(StateClock.Unknown))
-        backend.noteWatermark(5000L)
-        backend.noteWatermark(5050L)
-        clock.watermark = 5099L
-        backend.setCurrentKey("a")
-        assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
-        backend.setCurrentKey("c")
-        clock.recordTimestamp = 4000L
-        v.update("2")
-        m.put("1", 2L)
-        assert(stampsOf(rawV).contains(5000L), "a late row takes no time away")
-        clock.watermark = 5100L
-        backend.setCurrentKey("b")
-        assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
-        backend.setCurrentKey("c")
-        assert(v.value() == null && m.entries.isEmpty)
-        backend.setCurrentKey("a")
-        assert((v.value() == null) == (update == UpdateType.ON_CREATE_AND_WRITE))
+    for (update <- Seq(Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)) run { (backend, clock) =>
+      val life = ttl(update, time = TimeDomain.EVENT_TIME)
+      val v = backend.getOrCreate(value.living(life))
+      val l = backend.getOrCreate(list.living(life))
+      val m = backend.getOrCreate(map.living(life))
+      def write(): Unit = {
+        v.update("1")
+        l.add("1")
+        m.put("1", 1L)
+      }
+      val (rawV, rawL, rawM, _) = raw(backend, life)
+      def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
+      Seq("a", "b", "c").foreach { key =>
+        backend.setCurrentKey(key)
+        write()
+      }
+      assert(stamps == Set(StateClock.Unknown))
+      backend.noteWatermark(5000L)
+      backend.noteWatermark(5050L)
+      clock.watermark = 5099L
+      backend.setCurrentKey("a")
+      assert(v.value() == "1" && l.get().size == 1 && !m.isEmpty && m.get("1") == 1L)
+      backend.setCurrentKey("c")
+      clock.recordTimestamp = 4000L
+      v.update("2")
+      m.put("1", 2L)
+      assert(stampsOf(rawV).contains(5000L), "a late row takes no time away")
+      clock.watermark = 5100L
+      backend.setCurrentKey("b")
+      assert(v.value() == null && l.get().isEmpty && m.isEmpty && !m.contains("1"))
+      backend.setCurrentKey("c")
+      assert(v.value() == null && m.entries.isEmpty)
+      backend.setCurrentKey("a")
+      assert((v.value() == null) == (update == Update.ON_CREATE_AND_WRITE))
     }
   }
 
@@ -547,7 +536,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   }
 
   /** Writes under one TTL, restarts at 1090 under another, and hands out the handles. */
-  private def switched(from: Option[StateTtlConfig], to: Option[StateTtlConfig])(
+  private def switched(from: Option[StateTtl], to: Option[StateTtl])(
       test: (
           ManualClock,
           KeyedStateBackend[String],
@@ -635,7 +624,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   test("TTL of one type clashes with none of it, and a ttl must be positive") {
     assertThrows[IllegalArgumentException](TestState.ttl(0L))
-    assertThrows[IllegalArgumentException](StateTtlConfig.of(java.time.Duration.ofNanos(5)))
+    assertThrows[IllegalArgumentException](StateTtl.of(java.time.Duration.ofNanos(5)))
     withBackend() { backend =>
       backend.getOrCreate(TestState.value("n", ScalaSerializers.long, ttl()))
       assertThrows[StateRegistrationException](

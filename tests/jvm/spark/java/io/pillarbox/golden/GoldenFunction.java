@@ -4,7 +4,7 @@ import io.pillarbox.api.Collector;
 import io.pillarbox.api.KeyedProcessFunction;
 import io.pillarbox.api.ListState;
 import io.pillarbox.api.StateDescriptor;
-import io.pillarbox.api.StateTtlConfig;
+import io.pillarbox.api.StateTtl;
 import io.pillarbox.api.TimeDomain;
 import io.pillarbox.api.ValueState;
 import io.pillarbox.spark.SparkSerializers;
@@ -32,7 +32,7 @@ public class GoldenFunction extends KeyedProcessFunction<Row, Row, Row> {
 
   @Override
   public void open(OpenContext context) {
-    StateTtlConfig tenMs = StateTtlConfig.ofMillis(10).withTimeDomain(TimeDomain.EVENT_TIME);
+    StateTtl tenMs = StateTtl.ofMillis(10).withTimeDomain(TimeDomain.EVENT_TIME);
     calls = context.getState(StateDescriptor.value("n", SparkSerializers.rows("value int")));
     value = context.getState(StateDescriptor.value("value", SparkSerializers.rows("value bigint")));
     brief =

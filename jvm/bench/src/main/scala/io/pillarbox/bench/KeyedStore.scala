@@ -2,7 +2,7 @@ package io.pillarbox.bench
 
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
-import io.pillarbox.api.{ScalaSerializers, Serializers, State, StateDescriptor, StateTtlConfig}
+import io.pillarbox.api.{ScalaSerializers, Serializers, State, StateDescriptor, StateTtl}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.operator.EventClock
@@ -105,11 +105,11 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
   private val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
 
   private def living[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] = {
-    val config = StateTtlConfig.ofMillis(KeyedStore.TtlMillis)
+    val config = StateTtl.ofMillis(KeyedStore.TtlMillis)
     ttl match {
       case "off" => descriptor
       case "on" => descriptor.withTtl(config)
-      case _ => descriptor.withTtl(config.withCleanup(StateTtlConfig.Cleanup.NONE))
+      case _ => descriptor.withTtl(config.withCleanup(StateTtl.Cleanup.NONE))
     }
   }
 

@@ -6,8 +6,8 @@ package io.pillarbox.api;
  * <p>Every method is called on the mailbox thread and must not block it. An exception that one of them throws
  * counts as a failure of the call, except from {@link #open} and {@link #close}, where it fails the task.
  *
- * @param <IN> what is asked; a Spark {@code Row} for {@code pb.jvm_function}
- * @param <OUT> what is answered; a Spark {@code Row} for {@code pb.jvm_function}
+ * @param <IN> what is asked; a Spark {@code Row} for {@code pb.JvmFunction}
+ * @param <OUT> what is answered; a Spark {@code Row} for {@code pb.JvmFunction}
  */
 public interface AsyncFunction<IN, OUT> {
 

@@ -8,7 +8,7 @@ import java.io.Serializable;
  * <p>One object serves all keys of a partition; what belongs to a key goes into state. All calls are on the
  * mailbox thread, never two at a time. What a method throws fails the task.
  *
- * @param <K> the key; a Spark {@code Row} of the {@code by} columns for {@code pb.jvm_function}
+ * @param <K> the key; a Spark {@code Row} of the {@code by} columns for {@code pb.JvmFunction}
  * @param <IN> the rows that come; a Spark {@code Row}
  * @param <OUT> the rows that go; a Spark {@code Row}
  */

@@ -32,7 +32,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   private final TypeSerializer<?> userKeySerializer;
   private final TypeSerializer<?> valueSerializer;
   private final Object folding;
-  private final StateTtlConfig ttl;
+  private final StateTtl ttl;
   private final ExpiryListener onExpire;
 
   private StateDescriptor(
@@ -41,7 +41,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
       TypeSerializer<?> userKeySerializer,
       TypeSerializer<?> valueSerializer,
       Object folding,
-      StateTtlConfig ttl,
+      StateTtl ttl,
       ExpiryListener onExpire) {
     if (name.isEmpty()) throw new IllegalArgumentException("A state needs a name, found an empty one");
     this.name = name;
@@ -105,7 +105,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /** The same with a time to live. */
-  public StateDescriptor<S> withTtl(StateTtlConfig ttl) {
+  public StateDescriptor<S> withTtl(StateTtl ttl) {
     return new StateDescriptor<>(
         name, kind, userKeySerializer, valueSerializer, folding, Objects.requireNonNull(ttl), onExpire);
   }
@@ -141,8 +141,8 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /** Empty if values don't expire. */
-  public Optional<StateTtlConfig> ttl() {
-    return Optional.ofNullable(ttl).filter(StateTtlConfig::isEnabled);
+  public Optional<StateTtl> ttl() {
+    return Optional.ofNullable(ttl);
   }
 
   public Optional<ExpiryListener> expiryListener() {

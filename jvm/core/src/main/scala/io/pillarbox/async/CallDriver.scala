@@ -5,7 +5,7 @@ import java.util
 import scala.annotation.unused
 import scala.util.control.NonFatal
 
-import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, HasRetryDelay, NotRetryable, ResultFuture}
+import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, NotRetryable, ResultFuture, RetryAfter}
 import io.pillarbox.async.InFlightElement._
 import io.pillarbox.async.gate.{CallGate, Permit, PermitLine}
 import io.pillarbox.async.retry.FutureWrappers
@@ -287,7 +287,7 @@ private[async] final class CallDriver[IN, OUT](
   }
 
   private def delayAfter(element: InFlightElement[IN, OUT], cause: Throwable): Long = cause match {
-    case own: HasRetryDelay => math.max(0L, own.retryDelayMs)
+    case own: RetryAfter => math.max(0L, own.retryAfterMs)
     case _ => retry.backoffMs(element.attempts)
   }
 

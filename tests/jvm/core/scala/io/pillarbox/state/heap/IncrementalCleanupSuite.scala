@@ -2,7 +2,7 @@ package io.pillarbox.state.heap
 
 import scala.collection.mutable
 
-import io.pillarbox.api.{ExpiryListener, Serializers, StateTtlConfig, ValueState}
+import io.pillarbox.api.{ExpiryListener, Serializers, StateTtl, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.scalatest.funsuite.AnyFunSuite
@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Clean-up of what nobody reads, a few entries an access. */
 class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
-  private def config(entries: Int = 5, everyRecord: Boolean = false): Option[StateTtlConfig] =
+  private def config(entries: Int = 5, everyRecord: Boolean = false): Option[StateTtl] =
     Some(
       TestState.ttl(
         100L,

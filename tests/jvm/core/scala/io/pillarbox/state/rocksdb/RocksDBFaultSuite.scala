@@ -6,7 +6,7 @@ import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.StateTtl._
 import io.pillarbox.api.{ScalaSerializers, Serializers, StateDescriptor, TimeDomain, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
@@ -347,7 +347,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
       ) == 0
     )
     assert(
-      CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, UpdateType.ON_READ_AND_WRITE))), 0L) == 0
+      CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, Update.ON_READ_AND_WRITE))), 0L) == 0
     )
     assert(
       CompactionTtl.seconds(

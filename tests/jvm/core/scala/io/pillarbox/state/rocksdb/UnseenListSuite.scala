@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb
 import scala.collection.mutable
 import scala.util.Random
 
-import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescriptor, StateTtlConfig}
+import io.pillarbox.api.{ListState, OutputView, ScalaSerializers, StateDescriptor, StateTtl}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
@@ -25,7 +25,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
   private val ttls = Seq(
     "without TTL" -> None,
     "with TTL" -> Some(TestState.ttl(1000L)),
-    "renewed by reads" -> Some(TestState.ttl(1000L, StateTtlConfig.UpdateType.ON_READ_AND_WRITE))
+    "renewed by reads" -> Some(TestState.ttl(1000L, StateTtl.Update.ON_READ_AND_WRITE))
   )
 
   for ((name, ttl) <- ttls; seed <- 1 to 3)

@@ -12,7 +12,7 @@ import io.pillarbox.api.{
   SerializerSnapshot,
   Serializers,
   StateDescriptor,
-  StateTtlConfig,
+  StateTtl,
   TypeSerializer
 }
 import org.scalacheck.{Arbitrary, Gen}
@@ -151,7 +151,7 @@ class SerializersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val fold: ReduceFunction[Long] = (left, right) => left + right
     val descriptor = StateDescriptor
       .reducing("sum", ScalaSerializers.long, fold)
-      .withTtl(StateTtlConfig.ofMillis(5))
+      .withTtl(StateTtl.ofMillis(5))
       .withExpiryListener((_, _, _) => ())
     val bytes = new java.io.ByteArrayOutputStream
     new java.io.ObjectOutputStream(bytes).writeObject(descriptor)

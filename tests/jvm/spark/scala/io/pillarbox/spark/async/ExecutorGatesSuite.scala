@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.SpecBuilder
 import org.scalatest.funsuite.AnyFunSuite
@@ -130,6 +130,6 @@ class ExecutorGatesSuite extends AnyFunSuite {
     AsyncIOSpec.fromJson(SpecBuilder.json("F", "x int", { node => change(node); () }))
 }
 
-private class ComeBackInAnHour extends RuntimeException with HasRetryDelay {
-  override def retryDelayMs: Long = TimeUnit.HOURS.toMillis(1)
+private class ComeBackInAnHour extends RuntimeException with RetryAfter {
+  override def retryAfterMs: Long = TimeUnit.HOURS.toMillis(1)
 }

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.io.{Closeable, IOException}
 import java.net.{ConnectException, SocketException}
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.UserErrors
@@ -42,7 +42,7 @@ class RetryableFailuresSuite extends AnyFunSuite {
   test("deadlines, and exceptions that say when to come back, are always worth it; Python says so itself") {
     val other = named(classOf[IOException])
     assert(other.test(AsyncTimeoutException.attempt(1, 5)))
-    assert(other.test(new IllegalStateException with HasRetryDelay { override def retryDelayMs: Long = 1 }))
+    assert(other.test(new IllegalStateException with RetryAfter { override def retryAfterMs: Long = 1 }))
     assert(other.test(new PythonCallException("ValueError", "", "", retryable = true)))
     assert(!named().test(new PythonCallException("ValueError", "", "", retryable = false)))
   }

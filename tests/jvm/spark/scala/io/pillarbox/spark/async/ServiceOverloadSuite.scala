@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.{CompletionException, ExecutionException}
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.async.gate.Overload
 import io.pillarbox.spark.async.python.{PythonCallException, PythonRetryAfterException}
 import org.scalatest.funsuite.AnyFunSuite
@@ -47,8 +47,8 @@ class ServiceOverloadSuite extends AnyFunSuite {
 }
 
 object ServiceOverloadSuite {
-  final class ComeBack(ms: Long) extends RuntimeException with HasRetryDelay {
-    override def retryDelayMs: Long = ms
+  final class ComeBack(ms: Long) extends RuntimeException with RetryAfter {
+    override def retryAfterMs: Long = ms
   }
 
   final class Status(code: Int) extends RuntimeException {

@@ -9,7 +9,7 @@ import io.pillarbox.api.{
   MapState,
   ScalaSerializers,
   StateDescriptor,
-  StateTtlConfig,
+  StateTtl,
   TimeDomain,
   ValueState
 }
@@ -29,7 +29,7 @@ class Count(options: JMap[String, String]) extends KeyedProcessFunction[Row, Row
   override def open(context: OpenContext): Unit = {
     val counted = StateDescriptor.value("count", ScalaSerializers.long)
     count = context.getState(option("ttl").fold(counted) { ms =>
-      counted.withTtl(StateTtlConfig.ofMillis(ms).withTimeDomain(TimeDomain.EVENT_TIME))
+      counted.withTtl(StateTtl.ofMillis(ms).withTimeDomain(TimeDomain.EVENT_TIME))
     })
     seen = context.getState(StateDescriptor.map("seen", ScalaSerializers.long, ScalaSerializers.long))
   }

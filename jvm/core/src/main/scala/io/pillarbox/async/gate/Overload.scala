@@ -2,7 +2,7 @@ package io.pillarbox.async.gate
 
 import scala.util.control.NonFatal
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 
 /** Tells of a failed attempt whether the service was asked too much. Any thread. */
 private[pillarbox] trait Overload {
@@ -19,9 +19,9 @@ private[pillarbox] object Overload {
 
   /** Who says when to come back was asked too much, and so was who does not answer in time. */
   val Default: Overload = {
-    case own: HasRetryDelay =>
+    case own: RetryAfter =>
       // One that can't say fails the call, elsewhere.
-      try math.max(0L, own.retryDelayMs)
+      try math.max(0L, own.retryAfterMs)
       catch { case NonFatal(_) => 0L }
     case _: AsyncTimeoutException => 0L
     case _ => No

@@ -6,7 +6,7 @@ import java.util
  * Decides whether and when an attempt is repeated. Called on the mailbox thread; it must not block.
  *
  * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that
- * [[HasRetryDelay]] sets the delay itself.
+ * [[RetryAfter]] sets the delay itself.
  */
 private[pillarbox] trait AsyncRetryStrategy[OUT] {
 

@@ -2,8 +2,8 @@ package io.pillarbox.state.ttl
 
 import scala.jdk.OptionConverters._
 
-import io.pillarbox.api.StateTtlConfig.{UpdateType, Visibility}
-import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtl.{Update, Visibility}
+import io.pillarbox.api.{StateDescriptor, StateTtl, TimeDomain}
 import io.pillarbox.state._
 
 /**
@@ -13,11 +13,11 @@ import io.pillarbox.state._
  * was switched on): its life starts at the first watermark that is known to the backend, else when it is met
  * with a time known.
  */
-private[pillarbox] final class TtlPolicy(val config: StateTtlConfig, backend: KeyedStateBackend[_]) {
+private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedStateBackend[_]) {
   private val clock = backend.clock
   private val ttl = config.ttlMs
   private val eventTime = config.timeDomain == TimeDomain.EVENT_TIME
-  private val renewsOnRead = config.updateType == UpdateType.ON_READ_AND_WRITE
+  private val renewsOnRead = config.update == Update.ON_READ_AND_WRITE
 
   val returnsExpired: Boolean = config.visibility == Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 

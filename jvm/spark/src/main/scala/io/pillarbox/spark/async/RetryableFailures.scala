@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.function.Predicate
 
-import io.pillarbox.api.{AsyncTimeoutException, HasRetryDelay}
+import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.task.ReportedException
 
@@ -18,7 +18,7 @@ private final class RetryableFailures(classes: Set[String]) extends Predicate[Th
 
   override def test(failure: Throwable): Boolean = failure match {
     case call: PythonCallException => call.retryable
-    case _: AsyncTimeoutException | _: HasRetryDelay => true
+    case _: AsyncTimeoutException | _: RetryAfter => true
     case _: ReportedException => false
     case other => classes.isEmpty || namesOf(other.getClass).exists(classes)
   }

@@ -9,7 +9,7 @@ import org.apache.spark.util.AccumulatorV2
  * @param keepsFirst
  *   whether of several attempts of a partition the first that Spark hears of counts, else the last
  */
-private[spark] final class AttemptIds private (keepsFirst: Boolean)
+private[pillarbox] final class AttemptIds private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, String), Map[Int, String]] {
   @volatile private var ids = Map.empty[Int, String]
 
@@ -30,7 +30,7 @@ private[spark] final class AttemptIds private (keepsFirst: Boolean)
   override def value: Map[Int, String] = ids
 }
 
-private[spark] object AttemptIds {
+private[pillarbox] object AttemptIds {
   def register(sc: SparkContext, keepsFirst: Boolean): AttemptIds = {
     val ids = new AttemptIds(keepsFirst)
     sc.register(ids)

@@ -16,7 +16,7 @@ import org.apache.hadoop.fs.Path
  * @param operator
  *   its folder of state
  */
-private[spark] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
+private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
   private var taken: AttemptIds = _
 
@@ -52,7 +52,7 @@ private[spark] final class AttemptLedger(operator: Path, conf: Configuration, ru
   }
 }
 
-private[spark] object AttemptLedger {
+private[pillarbox] object AttemptLedger {
   private val Name = """(\d+)\.run""".r
   private val ledgers = new ConcurrentHashMap[String, AttemptLedger]
 

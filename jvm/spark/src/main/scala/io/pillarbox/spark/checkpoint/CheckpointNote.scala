@@ -93,7 +93,7 @@ private[pillarbox] object CheckpointNote {
   private final val AttemptLayout = 2
 
   /** Spark's setting of the format. */
-  private[spark] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private[pillarbox] final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
   /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */

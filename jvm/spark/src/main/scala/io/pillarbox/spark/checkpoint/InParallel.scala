@@ -5,7 +5,7 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 import scala.jdk.CollectionConverters._
 
 /** Small reads of a checkpoint, several at a time: each waits for a remote file system. */
-private[spark] object InParallel {
+private[pillarbox] object InParallel {
   private final val Readers = 16
 
   /** The results in the order of `reads`; throws what the first of them throws. */

@@ -16,7 +16,7 @@ import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 /**
  * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.
  */
-private[spark] trait StateFiles {
+private[pillarbox] trait StateFiles {
 
   /** The names of all files, in no order; empty if the folder is not there. */
   def list(): Seq[String]
@@ -38,7 +38,7 @@ private[spark] trait StateFiles {
   def delete(name: String): Unit
 }
 
-private[spark] object StateFiles {
+private[pillarbox] object StateFiles {
 
   /**
    * The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of

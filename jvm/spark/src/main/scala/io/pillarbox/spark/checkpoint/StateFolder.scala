@@ -12,18 +12,18 @@ import org.apache.hadoop.fs.Path
  *
  * One object for a task; several folders objects on one path may be used at the same time.
  */
-private[pillarbox] final class StateFolder(val path: Path, private[spark] val conf: Configuration) {
+private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] val conf: Configuration) {
   private lazy val files = StateFiles.in(path, conf)
 
   /** All files of state, in no order; empty if the folder is not there. */
   def list(): Seq[StateFile] = listNames().flatMap(StateFile.parse)
 
   /** The names of all files, whatever they are. */
-  private[spark] def listNames(): Seq[String] = files.list()
+  private[pillarbox] def listNames(): Seq[String] = files.list()
 
   def pathOf(file: StateFile): Path = pathOfNamed(file.name)
 
-  private[spark] def pathOfNamed(name: String): Path = new Path(path, name)
+  private[pillarbox] def pathOfNamed(name: String): Path = new Path(path, name)
 
   /** @throws StateRestoreException (STATE_FILE_MISSING) if it is not there */
   def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name, "State")(use)
@@ -32,7 +32,7 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
   def open(file: StateFile): InputStream = found(file.name, "State")(files.open(file.name))
 
   /** As `read`, of a file by its name. `needed` says in the error by what. */
-  private[spark] def readNamed[A](name: String, needed: String)(use: InputStream => A): A =
+  private[pillarbox] def readNamed[A](name: String, needed: String)(use: InputStream => A): A =
     found(name, needed) {
       val in = files.open(name)
       try use(in)
@@ -44,7 +44,11 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
     try use
     catch { case gone: FileNotFoundException => throw missing(name, needed, gone) }
 
-  private[spark] def missing(name: String, needed: String, cause: Throwable = null): StateRestoreException =
+  private[pillarbox] def missing(
+      name: String,
+      needed: String,
+      cause: Throwable = null
+  ): StateRestoreException =
     new StateRestoreException(
       "STATE_FILE_MISSING",
       s"$needed needs ${pathOfNamed(name)}, which is not there. Restore the checkpoint from a backup, or " +
@@ -58,18 +62,18 @@ private[pillarbox] final class StateFolder(val path: Path, private[spark] val co
    */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
-  private[spark] def writeNamed(name: String)(content: OutputStream => Unit): Long =
+  private[pillarbox] def writeNamed(name: String)(content: OutputStream => Unit): Long =
     files.write(name)(content)
 
   /** No-op if it is not there. */
   def delete(file: StateFile): Unit = deleteNamed(file.name)
 
-  private[spark] def deleteNamed(name: String): Unit = files.delete(name)
+  private[pillarbox] def deleteNamed(name: String): Unit = files.delete(name)
 
   /**
    * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A
    * writer that lives after all fails.
    */
-  private[spark] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
+  private[pillarbox] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
     listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.{Encoder, Row}
  *
  * A later version of a function may add nullable fields and widen numbers; see [[RowEvolution]].
  */
-private[spark] abstract class EncodedSerializer[T](schema: StructType) extends TypeSerializer[T] {
+private[pillarbox] abstract class EncodedSerializer[T](schema: StructType) extends TypeSerializer[T] {
   private val rows = new UnsafeRowSerializer(schema)
   @transient private lazy val fromShown = UnsafeRowSerializer.fromShown(schema)
 
@@ -42,7 +42,7 @@ private[spark] abstract class EncodedSerializer[T](schema: StructType) extends T
 }
 
 /** `Row`s. They are not changed by anybody. */
-private[spark] final class RowSerializer(schema: StructType) extends EncodedSerializer[Row](schema) {
+private[pillarbox] final class RowSerializer(schema: StructType) extends EncodedSerializer[Row](schema) {
   @transient private lazy val toCatalyst = CatalystTypeConverters.createToCatalystConverter(schema)
   @transient private lazy val toScala = CatalystTypeConverters.createToScalaConverter(schema)
   @transient private lazy val toUnsafe = UnsafeProjection.create(schema)
@@ -60,7 +60,7 @@ private[spark] final class RowSerializer(schema: StructType) extends EncodedSeri
 }
 
 /** Beans, case classes, tuples: what Spark has an encoder for. */
-private[spark] final class ObjectSerializer[T](encoder: Encoder[T])
+private[pillarbox] final class ObjectSerializer[T](encoder: Encoder[T])
     extends EncodedSerializer[T](encoder.schema) {
   // Made anew where the serializer arrives: Spark's expressions of collections don't travel before they are
   // resolved.

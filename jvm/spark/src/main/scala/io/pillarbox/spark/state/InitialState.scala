@@ -72,7 +72,7 @@ private[pillarbox] final case class InitialTarget(
 private[pillarbox] object InitialTarget {
 
   /** @param toKey from what is shown of a map's key to what the state has; `toValue` likewise */
-  private[spark] def of(
+  private[pillarbox] def of(
       backend: KeyedStateBackend[_],
       descriptor: StateDescriptor[_],
       valueType: DataType,
@@ -109,7 +109,7 @@ private[pillarbox] object InitialState {
   }
 
   /** The kind of that name, or of the one that Python's timers have. */
-  private[spark] def kindOf(name: String): Option[TimeDomain] =
+  private[pillarbox] def kindOf(name: String): Option[TimeDomain] =
     Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).find { kind =>
       name == nameOf(kind) || name == nameOf(kind).stripSuffix("_time")
     }

@@ -3,7 +3,7 @@ package io.pillarbox.spark.state
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /** What an executor keeps of stateful operators between micro-batches, by partition. Thread-safe. */
-private[spark] trait OpenPartitions {
+private[pillarbox] trait OpenPartitions {
 
   /** Those that are here and idle. */
   def partitions: Seq[StatePartition]

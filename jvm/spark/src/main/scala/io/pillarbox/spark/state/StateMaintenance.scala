@@ -52,10 +52,11 @@ private[pillarbox] object StateMaintenance {
   def close(state: VersionedState): Unit = inBackground("close state")(state.close())
 
   /** Returns when all that was asked for before is done; for tests. */
-  private[spark] def awaitDone(): Unit = executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
+  private[pillarbox] def awaitDone(): Unit =
+    executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
 
   /** Closes the state of queries that have ended and of partitions that went elsewhere. */
-  private[spark] def unloadInactive(): Unit =
+  private[pillarbox] def unloadInactive(): Unit =
     for {
       pool <- watched.asScala
       partition <- pool.partitions.filterNot(_.isActive)

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.api.{StateTtlConfig, TimeDomain}
+import io.pillarbox.api.{StateTtl, TimeDomain}
 import io.pillarbox.spark.base.SpecJson
 
 /** A TTL as the Python API sends it. */
@@ -12,20 +12,19 @@ private[pillarbox] final case class TtlSpec(
 ) {
 
   /** @throws IllegalArgumentException if a field has no meaning */
-  def config: StateTtlConfig = new StateTtlConfig(
+  def config: StateTtl = new StateTtl(
     ms,
     SpecJson.choice(
       "update of a TTL",
       update,
-      "on_create_and_write" -> StateTtlConfig.UpdateType.ON_CREATE_AND_WRITE,
-      "on_read_and_write" -> StateTtlConfig.UpdateType.ON_READ_AND_WRITE,
-      "disabled" -> StateTtlConfig.UpdateType.DISABLED
+      "on_create_and_write" -> StateTtl.Update.ON_CREATE_AND_WRITE,
+      "on_read_and_write" -> StateTtl.Update.ON_READ_AND_WRITE
     ),
     SpecJson.choice(
       "visibility of a TTL",
       visibility,
-      "never_return_expired" -> StateTtlConfig.Visibility.NEVER_RETURN_EXPIRED,
-      "return_expired_if_not_cleaned_up" -> StateTtlConfig.Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+      "never_return_expired" -> StateTtl.Visibility.NEVER_RETURN_EXPIRED,
+      "return_expired_if_not_cleaned_up" -> StateTtl.Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     ),
     SpecJson.choice(
       "time of a TTL",
@@ -33,6 +32,6 @@ private[pillarbox] final case class TtlSpec(
       "processing" -> TimeDomain.PROCESSING_TIME,
       "event" -> TimeDomain.EVENT_TIME
     ),
-    StateTtlConfig.Cleanup.DEFAULT
+    StateTtl.Cleanup.DEFAULT
   )
 }

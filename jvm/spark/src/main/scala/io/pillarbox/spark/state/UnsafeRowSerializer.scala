@@ -43,7 +43,7 @@ private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) exten
 }
 
 private[pillarbox] object UnsafeRowSerializer {
-  private[spark] final val Id = "spark-row"
+  private[pillarbox] final val Id = "spark-row"
 
   private[state] def snapshotOf(schema: StructType): SerializerSnapshot =
     new SerializerSnapshot(Id, 1, plain(schema).json, java.util.List.of())
@@ -59,20 +59,20 @@ private[pillarbox] object UnsafeRowSerializer {
   /**
    * What a struct of state shows to users: a plain value of the Python API travels as a struct of one column.
    */
-  private[spark] def shownType(schema: StructType): DataType = schema.fields match {
+  private[pillarbox] def shownType(schema: StructType): DataType = schema.fields match {
     case Array(StructField("value", plain, _, _)) => plain
     case _ => schema
   }
 
   /** Turns what is shown of such a struct into the struct again. */
-  private[spark] def fromShown(schema: StructType): Any => UnsafeRow = {
+  private[pillarbox] def fromShown(schema: StructType): Any => UnsafeRow = {
     val toUnsafe = UnsafeProjection.create(schema)
     if (shownType(schema) eq schema) shown => toUnsafe(shown.asInstanceOf[InternalRow]).copy()
     else shown => toUnsafe(new GenericInternalRow(Array[Any](shown))).copy()
   }
 
   /** The schema that a serializer of rows was written down with. */
-  private[spark] def schemaOf(written: SerializerSnapshot): StructType =
+  private[pillarbox] def schemaOf(written: SerializerSnapshot): StructType =
     DataType.fromJson(written.parameters).asInstanceOf[StructType]
 
   /** Metadata of columns, such as watermarks and comments, is no part of the type. */

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.annotation.tailrec
 
 /** Waits that an interrupt does not cut short. */
-private[spark] object Uninterruptibly {
+private[pillarbox] object Uninterruptibly {
 
   /**
    * Waits up to `limitMs` even if the thread is interrupted, as Spark does to a killed task, sometimes twice:

@@ -13,7 +13,7 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
  * @param operator
  *   how messages call the operator that they are for
  */
-private[spark] final class UserClasses(operator: String) {
+private[pillarbox] final class UserClasses(operator: String) {
 
   /**
    * An object made by the public constructor that takes a `java.util.Map` of options, else by that without
@@ -62,7 +62,7 @@ private[spark] final class UserClasses(operator: String) {
     UserErrors.failure(FailureReport.of(name, operator, parameters: _*))
 }
 
-private[spark] object UserClasses {
+private[pillarbox] object UserClasses {
 
   /** The user's function can't be made, or threw `problem` in its `open`. */
   def openFailed(operator: String, problem: Throwable): RuntimeException = {

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types._
  * @param complete
  *   makes such a row of one of the function's
  */
-private[spark] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
+private[pillarbox] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
   private val serializer = ExpressionEncoder(whole, lenient = true).createSerializer()
   private val toScala = UserRows.toScala(columns)
 

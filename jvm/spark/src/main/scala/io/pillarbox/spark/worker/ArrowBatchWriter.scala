@@ -179,7 +179,7 @@ private[pillarbox] final class ArrowBatchWriter(
   }
 }
 
-private[spark] object ArrowBatchWriter {
+private[pillarbox] object ArrowBatchWriter {
 
   /**
    * Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more

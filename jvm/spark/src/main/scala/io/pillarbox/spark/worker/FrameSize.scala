@@ -12,7 +12,7 @@ import org.apache.spark.TaskContext
  * @param most what a frame with a single row, answer or value may have: Arrow's offsets and the JVM's arrays
  *   end at 2 GiB, and Arrow's buffers double as they grow
  */
-private[spark] final case class FrameSize(cut: Long, most: Long) {
+private[pillarbox] final case class FrameSize(cut: Long, most: Long) {
 
   /** For the worker, which keeps the same bounds. */
   def addTo(init: ObjectNode): Unit = {
@@ -27,7 +27,7 @@ private[spark] final case class FrameSize(cut: Long, most: Long) {
   }
 }
 
-private[spark] object FrameSize {
+private[pillarbox] object FrameSize {
   private val Default = FrameSize(64L << 20, 1L << 30)
 
   /** Of a session that tries out the limits; nobody else sets them. */

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  *
  * [[destroy]] and [[died]] are for any thread, the rest for the task's.
  */
-private[spark] final class WorkerSession(function: UserFunction, context: TaskContext) {
+private[pillarbox] final class WorkerSession(function: UserFunction, context: TaskContext) {
   private val worker: LeasedWorker = PythonWorkers.lease(function, PythonSources.path, context)
   private val ended = new AtomicBoolean
 

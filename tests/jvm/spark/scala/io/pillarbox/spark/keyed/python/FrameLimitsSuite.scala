@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.api.StateTtlConfig._
+import io.pillarbox.api.StateTtl._
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.state.TestState
 import org.apache.spark.sql.types.{LongType, StructType}
@@ -12,7 +12,7 @@ class FrameLimitsSuite extends AnyFunSuite {
   private val ttl =
     TestState.ttl(
       1000L,
-      UpdateType.ON_CREATE_AND_WRITE,
+      Update.ON_CREATE_AND_WRITE,
       Visibility.NEVER_RETURN_EXPIRED,
       TimeDomain.EVENT_TIME
     )

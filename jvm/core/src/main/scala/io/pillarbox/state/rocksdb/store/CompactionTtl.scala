@@ -2,8 +2,8 @@ package io.pillarbox.state.rocksdb.store
 
 import scala.jdk.OptionConverters._
 
-import io.pillarbox.api.StateTtlConfig.UpdateType
-import io.pillarbox.api.{StateDescriptor, StateTtlConfig, TimeDomain}
+import io.pillarbox.api.StateTtl.Update
+import io.pillarbox.api.{StateDescriptor, StateTtl, TimeDomain}
 import io.pillarbox.state.changelog.StateMeta
 
 /**
@@ -31,9 +31,9 @@ private[rocksdb] object CompactionTtl {
   def fits(found: Int, wanted: Int): Boolean =
     if (wanted == 0) found == 0 else found >= wanted && found / 4 <= wanted
 
-  private def isSound(descriptor: StateDescriptor[_], ttl: StateTtlConfig): Boolean =
+  private def isSound(descriptor: StateDescriptor[_], ttl: StateTtl): Boolean =
     ttl.cleanup.atCompaction && ttl.timeDomain == TimeDomain.PROCESSING_TIME &&
-      !(descriptor.kind == StateDescriptor.Kind.LIST && ttl.updateType == UpdateType.ON_READ_AND_WRITE)
+      !(descriptor.kind == StateDescriptor.Kind.LIST && ttl.update == Update.ON_READ_AND_WRITE)
 
   private def seconds(ttl: Long, margin: Long): Int = {
     val seconds = ttl / 1000 + margin / 1000 + 1

@@ -10,7 +10,7 @@ import org.apache.spark.sql.pillarbox.QueryState
  * Finds out whether a checkpoint has calls in flight or results that wait, so that a restarted query goes on
  * with them without input. On the driver.
  */
-private[spark] object CarriedCalls extends QueryState {
+private[pillarbox] object CarriedCalls extends QueryState {
 
   override def isOurs(operator: Path, conf: Configuration): Boolean =
     CarryNote.find(operator, conf).isDefined

@@ -20,7 +20,7 @@ import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
  * @param folder
  *   where watermarks are written
  */
-private[spark] final class CarryLedger(folder: StateFolder, session: SparkSession, state: String) {
+private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSession, state: String) {
   @volatile private var due = -1L
   @volatile private var lostExecutor = false
   private val failed = ConcurrentHashMap.newKeySet[Int]
@@ -112,7 +112,7 @@ private[spark] final class CarryLedger(folder: StateFolder, session: SparkSessio
     Option(name).filter(_.endsWith(".watermark")).flatMap(_.stripSuffix(".watermark").toLongOption)
 }
 
-private[spark] object CarryLedger extends DriverMessages.Listener {
+private[pillarbox] object CarryLedger extends DriverMessages.Listener {
 
   /**
    * Which slots wait in a micro-batch until nothing is in flight.

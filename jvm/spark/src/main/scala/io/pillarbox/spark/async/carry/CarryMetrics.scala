@@ -3,7 +3,7 @@ package io.pillarbox.spark.async.carry
 import io.pillarbox.spark.async.AsyncIOMetrics
 
 /** The names of the metrics that the operator has in a query's progress. */
-private[spark] object CarryMetrics {
+private[pillarbox] object CarryMetrics {
   val Calls = "numCalls"
   val InFlight = "numCallsInFlight"
   val Carried = "numRowsCarried"

@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * @param version
  *   of the note and of what it stands for: a newer one is refused
  */
-private[spark] final case class CarryNote(
+private[pillarbox] final case class CarryNote(
     operator: String,
     slots: Int,
     format: Int,
@@ -75,7 +75,7 @@ private[spark] final case class CarryNote(
   private def shape(schema: StructType): String = SparkAdapter.asNullable(schema).toDDL
 }
 
-private[spark] object CarryNote {
+private[pillarbox] object CarryNote {
   private final val Folder = "_pillarbox"
   private final val File = "async_io.json"
 
@@ -110,7 +110,7 @@ private[spark] object CarryNote {
 }
 
 /** Refusals, as errors that Python shows by their names. */
-private[spark] object CarryErrors {
+private[pillarbox] object CarryErrors {
   def refused(name: String, operator: String, parameters: (String, Any)*): IllegalStateException =
     new IllegalStateException(FailureReport.of(name, operator, parameters: _*).layout)
 }

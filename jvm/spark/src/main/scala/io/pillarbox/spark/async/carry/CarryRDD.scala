@@ -13,7 +13,7 @@ import org.apache.spark.{NarrowDependency, Partition, TaskContext}
  * @param locate
  *   the executors that have a slot open; asked on the driver
  */
-private[spark] final class CarryRDD(
+private[pillarbox] final class CarryRDD(
     rows: RDD[InternalRow],
     slots: Int,
     task: CarryTask,

@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
  * @param drain
  *   which slots wait until nothing is in flight
  */
-private[spark] final case class CarryTask(
+private[pillarbox] final case class CarryTask(
     calls: AsyncIOTask,
     maxLagMs: Long,
     eventTime: Option[Expression],

@@ -7,7 +7,7 @@ import org.apache.spark.util.AccumulatorV2
  * What the slots of a micro-batch have committed. Of several attempts of one slot the first that Spark hears
  * of counts, as with the ids of checkpoint format 2.
  */
-private[spark] final class SlotReports private
+private[pillarbox] final class SlotReports private
     extends AccumulatorV2[(Int, SlotReport), Map[Int, SlotReport]] {
   @volatile private var reports = Map.empty[Int, SlotReport]
 
@@ -36,7 +36,7 @@ private[spark] final class SlotReports private
   override def value: Map[Int, SlotReport] = reports
 }
 
-private[spark] object SlotReports {
+private[pillarbox] object SlotReports {
   def register(sc: SparkContext): SlotReports = {
     val reports = new SlotReports
     sc.register(reports)

@@ -75,7 +75,7 @@ private[carry] object SlotState {
  * @param holdMicros
  *   the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
  */
-private[spark] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long)
+private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long)
 
 /**
  * The two parts of a slot's file: results as they came, each behind its length; then the rest of the state.

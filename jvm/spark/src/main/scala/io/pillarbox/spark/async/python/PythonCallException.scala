@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async.python
 
-import io.pillarbox.api.HasRetryDelay
+import io.pillarbox.api.RetryAfter
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
 
@@ -38,13 +38,13 @@ private[pillarbox] object PythonCallException {
 /**
  * A failed call that said itself when to try again.
  *
- * @param retryDelayMs
+ * @param retryAfterMs
  *   in ms, at least 0
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,
     text: String,
     traceback: String,
-    val retryDelayMs: Long
+    val retryAfterMs: Long
 ) extends PythonCallException(kind, text, traceback, retryable = true)
-    with HasRetryDelay
+    with RetryAfter

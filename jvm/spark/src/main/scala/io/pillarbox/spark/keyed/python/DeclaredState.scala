@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed.python
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.api.{State, StateDescriptor, StateTtlConfig}
+import io.pillarbox.api.{State, StateDescriptor, StateTtl}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
 import org.apache.spark.sql.types.StructType
@@ -21,7 +21,7 @@ private final case class DeclaredState(
     kind: String,
     valueType: StructType,
     keyType: StructType,
-    ttl: Option[StateTtlConfig]
+    ttl: Option[StateTtl]
 ) {
   private def values = new UnsafeRowSerializer(valueType)
 

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.scan
 
-import io.pillarbox.api.{StateDescriptor, StateTtlConfig, ValueState}
+import io.pillarbox.api.{StateDescriptor, StateTtl, ValueState}
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
@@ -112,7 +112,7 @@ private[pillarbox] final case class ScanProgram(
     initials: Seq[Expression],
     updates: Seq[Expression],
     emits: Seq[Expression],
-    ttl: Option[StateTtlConfig]
+    ttl: Option[StateTtl]
 ) {
   def stateSchema: StructType = DataTypeUtils.fromAttributes(state)
 }

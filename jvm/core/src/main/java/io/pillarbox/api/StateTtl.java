@@ -11,26 +11,29 @@ import java.time.Duration;
  * clock's time.
  *
  * @param ttlMs how long, in milliseconds, more than 0
- * @param updateType what renews the timestamp
+ * @param update what renews the timestamp
  * @param visibility whether an expired value may be seen once more
  * @param timeDomain which clock counts; event time gives the same answer on every replay
  * @param cleanup how expired state that nobody reads goes away
  */
-public record StateTtlConfig(
-    long ttlMs, UpdateType updateType, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup)
+public record StateTtl(
+    long ttlMs, Update update, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup)
     implements Serializable {
 
   /** What renews a timestamp. */
-  public enum UpdateType {
-    /** State never expires, as without TTL. */
-    DISABLED,
+  public enum Update {
+    /** A write renews it. */
     ON_CREATE_AND_WRITE,
+
+    /** A write or a read renews it. */
     ON_READ_AND_WRITE
   }
 
   /** Whether an expired value may be seen. */
   public enum Visibility {
+    /** A value is never seen again once it is expired. */
     NEVER_RETURN_EXPIRED,
+
     /** An expired value is returned once, if no clean-up came first, and then removed. */
     RETURN_EXPIRED_IF_NOT_CLEANED_UP
   }
@@ -82,7 +85,7 @@ public record StateTtlConfig(
   }
 
   /** @throws IllegalArgumentException if {@code ttlMs} is not positive */
-  public StateTtlConfig {
+  public StateTtl {
     if (ttlMs <= 0)
       throw new IllegalArgumentException("A time to live must be more than 0 ms, found " + ttlMs + " ms");
   }
@@ -92,10 +95,10 @@ public record StateTtlConfig(
    *
    * @throws IllegalArgumentException if {@code ttlMs} is not positive
    */
-  public static StateTtlConfig ofMillis(long ttlMs) {
-    return new StateTtlConfig(
+  public static StateTtl ofMillis(long ttlMs) {
+    return new StateTtl(
         ttlMs,
-        UpdateType.ON_CREATE_AND_WRITE,
+        Update.ON_CREATE_AND_WRITE,
         Visibility.NEVER_RETURN_EXPIRED,
         TimeDomain.PROCESSING_TIME,
         Cleanup.DEFAULT);
@@ -106,32 +109,27 @@ public record StateTtlConfig(
    *
    * @throws IllegalArgumentException if the duration is shorter than a millisecond
    */
-  public static StateTtlConfig of(Duration ttl) {
+  public static StateTtl of(Duration ttl) {
     return ofMillis(ttl.toMillis());
   }
 
-  /** The same with another update type. */
-  public StateTtlConfig withUpdateType(UpdateType type) {
-    return new StateTtlConfig(ttlMs, type, visibility, timeDomain, cleanup);
+  /** The same, renewed by other accesses. */
+  public StateTtl withUpdate(Update renews) {
+    return new StateTtl(ttlMs, renews, visibility, timeDomain, cleanup);
   }
 
   /** The same with another visibility. */
-  public StateTtlConfig withVisibility(Visibility seen) {
-    return new StateTtlConfig(ttlMs, updateType, seen, timeDomain, cleanup);
+  public StateTtl withVisibility(Visibility seen) {
+    return new StateTtl(ttlMs, update, seen, timeDomain, cleanup);
   }
 
   /** The same by another clock. */
-  public StateTtlConfig withTimeDomain(TimeDomain domain) {
-    return new StateTtlConfig(ttlMs, updateType, visibility, domain, cleanup);
+  public StateTtl withTimeDomain(TimeDomain domain) {
+    return new StateTtl(ttlMs, update, visibility, domain, cleanup);
   }
 
   /** The same with another clean-up. */
-  public StateTtlConfig withCleanup(Cleanup strategies) {
-    return new StateTtlConfig(ttlMs, updateType, visibility, timeDomain, strategies);
-  }
-
-  /** Whether anything expires at all. */
-  public boolean isEnabled() {
-    return updateType != UpdateType.DISABLED;
+  public StateTtl withCleanup(Cleanup strategies) {
+    return new StateTtl(ttlMs, update, visibility, timeDomain, strategies);
   }
 }
