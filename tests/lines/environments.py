@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from ._base.lines import require_supported
+from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 

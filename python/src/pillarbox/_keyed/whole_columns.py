@@ -19,7 +19,7 @@ from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
 from .._arrow.lists import has_infinity, list_writer
 from .._arrow.results import wrong_shape
-from .._base.lines import sql_type
+from .._base.spark_versions import sql_type
 from ..errors import error
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
