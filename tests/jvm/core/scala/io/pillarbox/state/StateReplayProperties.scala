@@ -40,7 +40,9 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
   private val ttls: Seq[(String, Option[StateTtl])] = Seq("no TTL" -> None) ++ (for {
     time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
     update <- Seq(StateTtl.Update.ON_CREATE_AND_WRITE, StateTtl.Update.ON_READ_AND_WRITE)
-  } yield s"$time, $update" -> Some(TestState.ttl(100L, update, StateTtl.Visibility.NEVER_RETURN_EXPIRED, time)))
+  } yield s"$time, $update" -> Some(
+    TestState.ttl(100L, update, StateTtl.Visibility.NEVER_RETURN_EXPIRED, time)
+  ))
 
   for ((name, ttl) <- ttls) {
     test(s"snapshot and logs give the same state as the model, heap to heap ($name)") {
