@@ -54,7 +54,7 @@ class CallRunner:
         self._outcomes = outcomes
         self._prefix = prefix
         self._retry = command.retry
-        self._refuses = command.retry.retry_if_result if command.retry else None
+        self._refuses = command.retry.if_result if command.retry else None
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         surroundings = surroundings or Surroundings()
         self._context, self._decimals = surroundings.context, surroundings.decimals
