@@ -553,7 +553,7 @@ def test_any_mixture_of_latencies_failures_and_options_agrees_with_the_rules(
 
     retry = pb.Retry(
         attempts,
-        "2s",
+        backoff="2s",
         multiplier=1,
         jitter=0,
         if_result=lambda answer: answer == "refuse",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from ._base.lines import require_supported
+from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 
@@ -26,9 +26,9 @@ from ._driver.failure_of import failure_of
 from ._driver.process_keyed import main_output, process_keyed, side_output
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._keyed.aggregate import AggregateFunction
 from ._keyed.batch import BatchContext, BatchState
 from ._keyed.function import (
-    AggregateFunction,
     AsyncKeyedProcessFunction,
     BatchProcessFunction,
     KeyedProcessFunction,
