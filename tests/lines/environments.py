@@ -1,4 +1,4 @@
-"""The environments of the lines of Spark, which ``tools/build-line`` makes."""
+"""The environments of the lines of Spark, which ``tools/build_line`` makes."""
 
 from __future__ import annotations
 

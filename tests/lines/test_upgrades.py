@@ -1,6 +1,6 @@
 """A checkpoint goes from each line of Spark to the next, and back.
 
-Needs the environments and jars of all lines: ``tools/test-upgrades`` makes them.
+Needs the environments and jars of all lines: ``tools/test_upgrades`` makes them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._base.failures import Failure, failure, message_of, users_traceback
 from ..errors import EXITS, PillarboxError, error
-from ..retry import Retry, RetryAfter
+from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
 # The kinds of failures that are no exceptions. A refused result is always tried again.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
@@ -24,14 +24,14 @@ OVERLOADED = {429, 503}
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
     """What ``problem``, raised by a function, means under ``retry``.
 
-    If ``retry_on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
+    If ``retry.on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
     retried.
     """
     try:
         if isinstance(problem, RetryAfter):
             return _asked_for_delay(problem, retry)
         found = failure(problem, _is_retryable(problem, retry))
-        return replace(found, overload=True) if _is_overload(problem) else found
+        return replace(found, overload=True) if http_status(problem) in OVERLOADED else found
     except EXITS:
         raise
     except BaseException as broken:
@@ -41,8 +41,8 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
 
 
 def refused_result(shown_result: str) -> Failure:
-    """An answer that ``retry_if_result`` did not accept."""
-    message = f"retry_if_result refused the result {shown_result}"
+    """An answer that ``retry.if_result`` did not accept."""
+    message = f"retry.if_result refused the result {shown_result}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
 
@@ -52,9 +52,9 @@ def timed_out(message: str) -> Failure:
 
 
 def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
-    delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
+    delay = min(math.ceil(problem.delay_s * 1000), 2**62) if problem.delay_s < 1e15 else 2**62
     if retry is None:
-        refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
+        refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         return Failure(
             refusal.name, message_of(refusal), users_traceback(problem), retry_after_ms=delay
         )
@@ -63,24 +63,10 @@ def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
     )
 
 
-def _is_overload(problem: BaseException) -> bool:
-    """Whether its HTTP status, by the names that clients give it, is one of overload."""
-    try:
-        response = getattr(problem, "response", None)
-        statuses = (
-            getattr(problem, "status", None),
-            getattr(problem, "status_code", None),
-            getattr(response, "status_code", None),
-        )
-        return any(isinstance(one, int) and one in OVERLOADED for one in statuses)
-    except Exception:
-        return False
-
-
 def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
-    if isinstance(problem, PillarboxError):
+    if isinstance(problem, (PillarboxError, NotRetryable)):
         return False
-    retry_on: Any = Exception if retry is None else retry.retry_on
-    if isinstance(retry_on, (type, tuple)):
-        return isinstance(problem, retry_on)
-    return bool(retry_on(problem))
+    on: Any = Exception if retry is None else retry.on
+    if isinstance(on, (type, tuple)):
+        return isinstance(problem, on)
+    return bool(on(problem))

@@ -54,7 +54,7 @@ class CallRunner:
         self._outcomes = outcomes
         self._prefix = prefix
         self._retry = command.retry
-        self._refuses = command.retry.retry_if_result if command.retry else None
+        self._refuses = command.retry.if_result if command.retry else None
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         call_context = call_context or CallContext()
         self._context, self._decimals = call_context.context, call_context.decimals

@@ -1,8 +1,8 @@
 """Columns that a function of the column form gives, converted as their values would be one by one.
 
-The rules are those of ``_converters``. Where one cast of Arrow follows them too it is taken, as it
-is a hundred times as fast; whatever such a cast refuses is judged value by value, which rounds, or
-names the value that doesn't fit.
+The rules are those of ``_arrow.converters``. Where one cast of Arrow follows them too it is taken,
+as it is a hundred times as fast; whatever such a cast refuses is judged value by value, which
+rounds, or names the value that doesn't fit.
 """
 
 from __future__ import annotations

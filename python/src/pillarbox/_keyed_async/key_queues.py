@@ -51,7 +51,7 @@ class RowCall(AttemptedCall):
         if failure.kind == TIMEOUT and problem is None:
             return _TimedOut(failure.message)
         if isinstance(problem, RetryAfter) and failure.kind != kind_of(problem):
-            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
+            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         elif problem is None or failure.kind != kind_of(problem):
             told = Told(f"{failure.kind}: {failure.message}")
         else:
