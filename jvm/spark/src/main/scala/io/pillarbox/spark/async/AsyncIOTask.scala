@@ -93,9 +93,11 @@ private[pillarbox] final case class AsyncIOTask(
       }
     }
 
-  /** Names the call of a row, where calls have keys; each thread needs its own. */
-  def callKeys(): Option[InternalRow => CallKey] =
-    Option.when(spec.isKeyed)(new CallKeys(spec, childSchema, keyOrdinals))
+  /** Names the call of a row by what it asks; each thread needs its own. */
+  private def callKeys(): InternalRow => CallKey = new CallKeys(spec, childSchema, keyOrdinals)
+
+  /** Where calls are named so: the name of a row's call; each thread needs its own. */
+  def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
   /** The key of a row, as bytes that are equal where keys are. One thread. */
   private def byKeys(): InternalRow => AnyRef = {
@@ -117,10 +119,10 @@ private[pillarbox] final case class AsyncIOTask(
       new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
       gate,
       lookAhead,
-      spec.batchSize.map(Batching(_, spec.batchWaitMs)),
+      spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
-      Option.when(byOrdinals.nonEmpty)(Keyed(byKeys(), spec.perKey.getOrElse(0))),
-      callKey = callKeys(),
+      Option.when(byOrdinals.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
+      callKey = Option.when(spec.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls
     )
@@ -135,8 +137,9 @@ private[pillarbox] final case class AsyncIOTask(
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.carryOver || spec.journal.isDefined || spec.isGated ||
-      spec.batchSize.orElse(spec.threadLimit).orElse(spec.perKey).nonEmpty
+      spec.form == "jvm" || spec.ordered ||
+      Seq(spec.carryOver, spec.journal, spec.limit, spec.callsPerKey, spec.batch, spec.threadLimit)
+        .exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
 
@@ -162,7 +165,7 @@ private[pillarbox] final case class AsyncIOTask(
       initJson(context),
       SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
       () => inputView(),
-      () => callKeys(),
+      () => callNames(),
       SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
       resultSchema,
       maxRowsPerFrame
@@ -171,7 +174,7 @@ private[pillarbox] final case class AsyncIOTask(
   private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
     _.put("call_id_prefix", callScope)
       .put("input_schema", inputSchema.json)
-      .put("keyed_calls", spec.isKeyed)
+      .put("named_calls", spec.isNamed)
       .put("look_ahead", lookAhead): Unit
   }
 }

@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatch, MicroBatches}
+import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatches}
 
 /**
  * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
@@ -51,7 +51,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     val batch = MicroBatches.current(sparkContext)
     val scope = CallIdentity.scope(spec, operatorId, batch)
     val journal = CallJournals.folder(node, session, batch)
-    val limit = AsyncIOExec.limitKey(node, batch, sparkContext)
+    val limit = AsyncIOExec.limitKey(node, sparkContext)
     val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
     val rows = child.execute()
     if (inStream) new StreamingCallsRDD(rows, task)
@@ -70,10 +70,10 @@ private[plan] object AsyncIOExec {
   /**
    * Names what the operator's limits count; if that is more than an executor, the driver lends from now on.
    */
-  def limitKey(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
-    if (node.spec.isGated && node.spec.scope == LimitScope.Query)
+  def limitKey(node: AsyncIO, context: SparkContext): String = {
+    if (node.spec.limit.exists(_.scope == LimitScope.Query))
       DriverMessages.serve(context, CarryLedger, LeaseLedgers)
-    CallIdentity.limitKey(node.spec, node.operatorId, batch)
+    CallIdentity.limitKey(node.spec, node.operatorId, context)
   }
 
   /** @param rows the columns of the rows that come in */

@@ -19,7 +19,7 @@ private object RealTimeCalls {
     val scope = CallIdentity.scope(node.spec, node.operatorId, batch)
     val journal = CallJournals.folder(node, session, batch)
     val metrics = AsyncIOMetrics.create(session.sparkContext)
-    val limit = AsyncIOExec.limitKey(node, batch, session.sparkContext)
+    val limit = AsyncIOExec.limitKey(node, session.sparkContext)
     val conf = SparkAdapter.sqlConf(session)
     val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))
