@@ -11,7 +11,7 @@ JAR := target/pillarbox-spark_$(LINE)-$(VERSION).jar
 JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties) \
   $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
 
-# What `make test` runs, see tools/run-tests.
+# What `make test` runs, see tools/run_tests.
 SUITES := main
 
 # Spark's workers must run on the interpreter that has the packages.
@@ -27,7 +27,7 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_rotation
 
 test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
-	@tools/run-tests $(SUITES)
+	@tools/run_tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
 	tools/sbt test spark/mimaReportBinaryIssues
@@ -74,7 +74,7 @@ $(JAR): $(JAR_SOURCES) | tools
 	@touch $@
 
 jars: tools $(VENV)/.base ## the jars of all lines of Spark (LINES="4.1 4.2" for some)
-	@for line in $(LINES); do tools/build-line $$line || exit 1; done
+	@for line in $(LINES); do tools/build_line $$line || exit 1; done
 
 wheel: $(VENV)/.dev jars ## the Python wheel, with the jars inside
 	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
@@ -85,7 +85,7 @@ docs: $(VENV)/.docs tools ## the site, in docs/_build/html; the public Java and 
 	rm -rf docs/_build/html/scaladoc && cp -r jvm/spark/target/scala-2.13/api docs/_build/html/scaladoc
 
 bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
-	tools/run-bench
+	tools/run_bench
 
 soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)
 	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
@@ -96,7 +96,7 @@ link-check: jars ## look up in every release of Spark what the jars name (some g
 	$(PYTHON) tools/link_check.py --refresh
 
 api-baseline: $(JAR) ## accept the public Java and Scala types as they are, after a release or a wanted break
-	tools/api-baseline
+	tools/api_baseline
 
 coverage: tools ## what the tests of the JVM library reach, in target/coverage
 	tools/coverage

@@ -14,12 +14,12 @@ val sparkVersion = sparkReleases.getProperty(mainLine)
 
 /**
  * The jars of another line's Spark: those of the pyspark that is installed in the line's environment, which
- * `tools/build-line` makes. Not every release of Spark is in a Maven repository.
+ * `tools/build_line` makes. Not every release of Spark is in a Maven repository.
  */
 def jarsOfLine(root: File): Seq[File] = {
   val packages = (root / ".build" / "lines" / sparkLine / "lib") * "python3*" / "site-packages"
   (packages / "pyspark" / "jars" * "*.jar").get() match {
-    case Seq() => sys.error(s"Spark $sparkLine is not there: run tools/build-line $sparkLine")
+    case Seq() => sys.error(s"Spark $sparkLine is not there: run tools/build_line $sparkLine")
     case jars => jars
   }
 }

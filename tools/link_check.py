@@ -334,7 +334,7 @@ def main() -> int:
     for line in options.lines:
         jar = jar_of(line)
         if jar is None:
-            print(f"Spark {line}: no jar in target (tools/build-line {line} makes it)")
+            print(f"Spark {line}: no jar in target (tools/build_line {line} makes it)")
             continue
         found = refresh(line, jar) if options.refresh else check(line, jar)
         print(f"Spark {line}: {len(found)} references of {jar.name} are not known to be there")

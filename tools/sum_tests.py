@@ -1,4 +1,4 @@
-"""Sums the suites of `tools/run-tests`; exits non-zero if one failed or ran nothing."""
+"""Sums the suites of `tools/run_tests`; exits non-zero if one failed or ran nothing."""
 
 import sys
 from collections import Counter

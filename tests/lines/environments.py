@@ -1,11 +1,11 @@
-"""The environments of the lines of Spark, which ``tools/build-line`` makes."""
+"""The environments of the lines of Spark, which ``tools/build_line`` makes."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from environments import ROOT, python_of
-from pillarbox._base.lines import SUPPORTED, installed
+from pillarbox._base.spark_versions import SUPPORTED, installed
 
 APP = Path(__file__).with_name("submit_app.py")
 

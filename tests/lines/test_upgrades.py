@@ -1,6 +1,6 @@
 """A checkpoint goes from each line of Spark to the next, and back.
 
-Needs the environments and jars of all lines: ``tools/test-upgrades`` makes them.
+Needs the environments and jars of all lines: ``tools/test_upgrades`` makes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from environments import python_of
 from java_jars import compiled
 from java_options import java_options
 from keyed.java_functions import SOURCE
-from pillarbox._base.lines import SUPPORTED, installed
+from pillarbox._base.spark_versions import SUPPORTED, installed
 from stored_queries import Case
 
 APP = Path(__file__).with_name("app.py")

@@ -1,6 +1,6 @@
 """A Spark Connect server in a process of its own, and clients that have ``pyspark-client`` alone.
 
-``tools/connect-envs`` makes the environments: a client's, and the workers', which have neither
+``tools/connect_envs`` makes the environments: a client's, and the workers', which have neither
 Pillarbox nor PySpark. Use it like ``spark_apps.run_app``, with the server's address for the app::
 
     def app(address):
@@ -54,7 +54,7 @@ class Server:
 @cache
 def environments() -> Path:
     """The folder of both."""
-    subprocess.run([str(ROOT / "tools/connect-envs")], check=True)
+    subprocess.run([str(ROOT / "tools/connect_envs")], check=True)
     return ROOT / ".build/connect"
 
 

@@ -20,7 +20,7 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import installed
 
 LIMIT_S = 30.0
 

@@ -127,7 +127,7 @@ def test_attempts_of_one_task_count_all_and_a_failed_task_counts_nothing(
         return 1
 
     rows = spark.range(0, 10, 1, 2)
-    retry = pb.Retry(3, "1ms")
+    retry = pb.Retry(3, backoff="1ms")
     run(rows.transform(pb.async_io, third_time, returns="y long", engine="jvm", retry=retry))
     assert attempts.value == 30
 

@@ -214,7 +214,7 @@ def test_null_leaves_the_new_columns_of_a_failed_row_null(numbers, call):
 def test_column_tells_of_the_failure_beside_the_row(numbers, call):
     out = call(
         numbers, fails_on_seven, returns="y long", on_error="column", error_column="why",
-        retry=pb.Retry(3, "1ms"),
+        retry=pb.Retry(3, backoff="1ms"),
     )  # fmt: skip
     assert out.schema["why"].dataType.simpleString() == (
         "struct<kind:string,message:string,attempts:int,elapsed_ms:bigint>"
@@ -253,7 +253,7 @@ def test_a_result_of_the_wrong_type_fails_its_row_alone(numbers, call, answer, t
         return answer if row.id == 3 else row.id
 
     out = call(
-        numbers, wrong, returns="y long", on_error="column", retry=pb.Retry(5, "1ms")
+        numbers, wrong, returns="y long", on_error="column", retry=pb.Retry(5, backoff="1ms")
     ).collect()
     assert [row.y for row in out] == [None if i == 3 else i for i in range(40)]
     assert out[3].error.kind.endswith("_MISMATCH")
@@ -279,13 +279,13 @@ def test_retries_go_on_until_one_succeeds_under_one_call_id(spark, call):
             raise ConnectionError
         return ATTEMPTS[pb.call_id()]
 
-    retry = pb.Retry(4, "1ms", retry_on=ConnectionError)
+    retry = pb.Retry(4, backoff="1ms", on=ConnectionError)
     out = call(spark.range(0, 10, 1, 1), third_time_lucky, returns="n int", retry=retry)
     assert {row.n for row in out.collect()} == {3}
 
 
 def test_what_retry_on_does_not_name_is_not_tried_again(numbers, call):
-    retry = pb.Retry(4, "1ms", retry_on=lambda problem: isinstance(problem, ConnectionError))
+    retry = pb.Retry(4, backoff="1ms", on=lambda problem: isinstance(problem, ConnectionError))
     out = call(numbers, fails_on_seven, returns="y long", on_error="column", retry=retry)
     assert out.collect()[7].error.attempts == 1
 
@@ -295,7 +295,7 @@ def test_a_refused_result_is_tried_again_and_the_last_one_used(spark, call):
         ATTEMPTS[pb.call_id()] += 1
         return ATTEMPTS[pb.call_id()]
 
-    retry = pb.Retry(3, "1ms", retry_if_result=lambda answer: answer < 2 or answer > 90)
+    retry = pb.Retry(3, backoff="1ms", if_result=lambda answer: answer < 2 or answer > 90)
     out = call(spark.range(0, 5, 1, 1), count, returns="n int", retry=retry)
     assert {row.n for row in out.collect()} == {2}
 
@@ -313,7 +313,7 @@ def test_retry_after_is_obeyed(spark, call):
             raise pb.RetryAfter(0.3)
         return time.monotonic() - first
 
-    out = call(spark.range(1), busy, returns="waited double", retry=pb.Retry(2, "1ms"))
+    out = call(spark.range(1), busy, returns="waited double", retry=pb.Retry(2, backoff="1ms"))
     assert 0.3 <= out.first().waited < 5
 
 
@@ -346,7 +346,7 @@ def test_a_coroutine_that_never_returns_meets_its_timeout(numbers, call):
 def test_an_attempt_timeout_is_retried_and_then_told(numbers, call):
     out = call(
         numbers, never_returns, returns="y long", attempt_timeout="100ms", on_error="column",
-        retry=pb.Retry(2, "1ms"),
+        retry=pb.Retry(2, backoff="1ms"),
     ).collect()  # fmt: skip
     why = out[3].error
     assert (why.kind, why.attempts) == ("TIMEOUT", 2)

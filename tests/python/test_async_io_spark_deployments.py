@@ -15,7 +15,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from pillarbox._base.lines import line_of
+from pillarbox._base.spark_versions import line_of
 from pillarbox._driver.door import door_of
 from spark_apps import SOURCES, run_app
 from spark_support import eventually

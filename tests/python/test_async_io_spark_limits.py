@@ -83,7 +83,7 @@ def test_rows_that_are_sent_ahead_are_not_called_before_there_is_room(
         engine="jvm",
         ordered=False,
         capacity=8,
-        retry=pb.Retry(2, backoff="1ms", retry_on=LookupError),
+        retry=pb.Retry(2, backoff="1ms", on=LookupError),
         on_error="column",
         timeout="1 minute",
     )

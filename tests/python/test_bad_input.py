@@ -45,7 +45,7 @@ def apply(df, function=f, **options):
         ({"batch_size": 2**32 + 1}, "batch_size must be a whole number from 1 to 10"),
         ({"rate_limit": "4294967297 per second"}, "from 1 to 1000000000 calls"),
         ({"timeout": "100001 days"}, "at most 100000 days"),
-        ({"retry": pb.Retry(2, retry_on="java.io.IOException")}, "retry.retry_on"),
+        ({"retry": pb.Retry(2, on="java.io.IOException")}, "retry.on"),
         ({"timeout": "0s"}, "timeout"),
         ({"timeout": "-5s"}, "timeout"),
         ({"timeout": 5}, "timeout"),
@@ -236,12 +236,12 @@ def test_auto_takes_python_where_there_is_no_jar(df, door_with):
     ids=["a class", "classes", "a function"],
 )
 def test_exceptions_of_python_are_refused_for_a_jvm_function(spark, retry_on):
-    with pytest.raises(pb.InvalidOption, match=r"retry\.retry_on=.* has no meaning for a JVM"):
+    with pytest.raises(pb.InvalidOption, match=r"retry\.on=.* has no meaning for a JVM"):
         apply(
             spark.range(3),
             pb.jvm_function("com.acme.Enrich"),
             engine="jvm",
-            retry=pb.Retry(3, retry_on=retry_on),
+            retry=pb.Retry(3, on=retry_on),
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pillarbox as pb
-from pillarbox._base.lines import SUPPORTED, installed
+from pillarbox._base.spark_versions import SUPPORTED, installed
 from pillarbox._driver import engine, jars
 from pillarbox._driver.door import classic
 from pillarbox._driver.jars import find_jar

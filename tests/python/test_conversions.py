@@ -21,7 +21,7 @@ from conversions import CASES, REFUSED, UTC, ZONE, Case
 from keyed.support import AtKeys
 from pillarbox._arrow.ddl import parse_type
 from pillarbox._arrow.results import ResultEncoder
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
 from pillarbox.testing import Harness

@@ -171,7 +171,7 @@ def test_a_deadline(spark: SparkSession, engine: str) -> None:
         return 0
 
     retried = with_async(
-        engine, never, attempt_timeout="20ms", retry=pb.Retry(2, "1ms", retry_on=KeyError)
+        engine, never, attempt_timeout="20ms", retry=pb.Retry(2, backoff="1ms", on=KeyError)
     )
     for build, attempts in ((with_async(engine, never, timeout="50ms"), 1), (retried, 2)):
         found = pb.failure_of(in_batch(spark, build))
@@ -203,7 +203,7 @@ def test_the_error_column_and_failure_of_have_one_vocabulary(
         "RetryAfter",
         "RESULT_TYPE_MISMATCH",
     ]
-    options = {"timeout": "300ms", "retry": pb.Retry(2, "1ms"), "capacity": 10}
+    options = {"timeout": "300ms", "retry": pb.Retry(2, backoff="1ms"), "capacity": 10}
     df = spark.range(0, len(expected), 1, 1)
     column = with_async(engine, odd, on_error="column", **options)(df).collect()
     assert [row.error and row.error.kind for row in column] == expected

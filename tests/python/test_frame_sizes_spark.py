@@ -92,7 +92,7 @@ def test_an_answer_that_is_too_large_is_its_own_failure(spark: SparkSession) -> 
 
     df = spark.range(0, 20, 1, 1).transform(
         pb.async_io, answer, returns="y string", engine="jvm", on_error="column",
-        retry=pb.Retry(3, "1ms"),
+        retry=pb.Retry(3, backoff="1ms"),
     )  # fmt: skip
     rows = {row.id: row for row in df.collect()}
     assert [i for i, row in rows.items() if row.error] == [5]

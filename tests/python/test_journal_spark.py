@@ -208,7 +208,7 @@ def test_an_answer_that_retry_if_result_refused_to_the_end_is_asked_for_again(
         log.write("start", key=row.id)
         return "not yet" if row.id == 0 else "done"
 
-    retry = pb.Retry(2, backoff="1ms", retry_if_result=lambda answer: answer == "not yet")
+    retry = pb.Retry(2, backoff="1ms", if_result=lambda answer: answer == "not yet")
     for _ in range(2):
         df = spark.range(0, 2, 1, 1).transform(
             pb.async_io, pending, returns="x string", retry=retry, journal=journal, engine="jvm"

@@ -288,12 +288,12 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         ],
         "rows": call("Price", factor, retry=pb.Retry(2, backoff="1ms"), capacity=5),
         "retried by a class above": call(
-            "Price", factor, retry=pb.Retry(2, "1ms", retry_on="java.lang.RuntimeException")
+            "Price", factor, retry=pb.Retry(2, backoff="1ms", on="java.lang.RuntimeException")
         ),
         "not worth it": call(
             "Price",
             factor,
-            retry=pb.Retry(2, "1ms", retry_on=("java.io.IOException", "com.acme.Busy")),
+            retry=pb.Retry(2, backoff="1ms", on=("java.io.IOException", "com.acme.Busy")),
             on_error="column",
         )[0],
         "failed": call("Price", factor, on_error="column")[0],

@@ -17,8 +17,8 @@ import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._arrow.ddl import parse_columns
 from pillarbox._arrow.results import ResultEncoder
-from pillarbox._base.lines import in_utc
 from pillarbox._base.names import is_nearly, nearest
+from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed import opening
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor

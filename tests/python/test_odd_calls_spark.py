@@ -117,7 +117,7 @@ def test_what_ends_the_worker_fails_the_task_at_once(
         call,
         returns="x long",
         engine=engine,
-        retry=pb.Retry(2, retry_on=lambda _: sys.exit(3)),
+        retry=pb.Retry(2, on=lambda _: sys.exit(3)),
     )
     with pytest.raises(Exception, match="ended the worker with") as problem:
         collect_within(df, 60)

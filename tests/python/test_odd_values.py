@@ -19,7 +19,7 @@ import pillarbox as pb
 from pillarbox._arrow.ddl import parse_columns
 from pillarbox._arrow.results import NO_MATCH, ResultEncoder
 from pillarbox._base.failures import LONGEST_MESSAGE, final_failure
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from spark_support import by_value, collect_within
 
 by_value(__name__)

@@ -80,7 +80,7 @@ def test_the_output_is_what_the_rules_say(
     df = spark.createDataFrame(data, SCHEMA).repartition(partitions).sortWithinPartitions("n")
     out = df.transform(
         pb.async_io, scripted, returns="m int, name string", ordered=ordered, capacity=capacity,
-        retry=pb.Retry(attempts, "1ms"), on_error=on_error, explode=True, engine=engine,
+        retry=pb.Retry(attempts, backoff="1ms"), on_error=on_error, explode=True, engine=engine,
     )  # fmt: skip
     got = [actual(row, on_error) for row in out.collect()]
     want = [

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import pillarbox as pb
-from pillarbox._base import lines
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import SUPPORTED, installed
 from pillarbox._driver import jars
 from pillarbox._driver.ship import _zipped
 
@@ -98,7 +97,7 @@ def test_another_pyspark_is_refused_with_those_that_are_supported(found):
 
 def test_the_lines_of_spark_are_those_of_the_build_and_of_the_requirements():
     text = (ROOT / "project" / "lines.properties").read_text()
-    assert re.findall(r"^([\d.]+)=", text, re.MULTILINE) == list(lines.SUPPORTED)
+    assert re.findall(r"^([\d.]+)=", text, re.MULTILINE) == list(SUPPORTED)
     assert '"pyspark>=4.0,<4.4"' in (ROOT / "python" / "pyproject.toml").read_text()
 
 
@@ -110,7 +109,7 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
         jars = [name for name in archive.namelist() if name.endswith(".jar")]
         name = f"pillarbox/jars/pillarbox-spark_{installed()}-{pb.__version__}.jar"
         assert name in jars
-        assert len({line for line in lines.SUPPORTED if f"spark_{line}-" in str(jars)}) == len(jars)
+        assert len({line for line in SUPPORTED if f"spark_{line}-" in str(jars)}) == len(jars)
         archive.extract(name, tmp_path)
     with zipfile.ZipFile(tmp_path / name) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pillarbox._arrow.pieces import FrameSize, TooLarge, TooMuch, cut
 from pillarbox._arrow.results import ResultEncoder
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.output import RowsEncoder
 
 TEXTS = t.StructType().add("v", "string")

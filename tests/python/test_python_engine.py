@@ -264,7 +264,7 @@ def test_no_step_of_the_operator_fails_in_silence(monkeypatch, step):
 
     monkeypatch.setattr(AsyncOperator, step, breaks)
     size = 2 if step == "_send_group" else None
-    one = task(call, timeout="100ms", retry=pb.Retry(2, "1ms"), batch_size=size)
+    one = task(call, timeout="100ms", retry=pb.Retry(2, backoff="1ms"), batch_size=size)
     with pytest.raises(pb.WorkerFailed, match=f"MemoryError: {step}"):
         list(one.run(batches(1)))
 

@@ -262,7 +262,7 @@ def test_only_what_retry_on_names_is_tried_again(retry_on):
         calls.append(row.x)
         raise KeyError("k") if row.x else ValueError("v")
 
-    run(fails, [[0, 1]], retry=pb.Retry(3, "1ms", retry_on=retry_on))
+    run(fails, [[0, 1]], retry=pb.Retry(3, backoff="1ms", on=retry_on))
     assert sorted(calls) == [0, 1, 1, 1]
 
 
@@ -273,7 +273,7 @@ def test_a_predicate_that_fails_is_the_failure_and_is_not_retried():
         calls.append(row.x)
         raise ValueError("v")
 
-    result = run(fails, [[0]], retry=pb.Retry(3, "1ms", retry_on=lambda e: e.nothing))
+    result = run(fails, [[0]], retry=pb.Retry(3, backoff="1ms", on=lambda e: e.nothing))
     assert result.outcomes == [(0, "AttributeError")]
     assert "ValueError: v" in result.elements[0].failure.traceback
     assert calls == [0]
@@ -288,7 +288,7 @@ def test_retry_after_overrides_the_backoff():
             raise pb.RetryAfter(30)
         return row.x
 
-    result = run(busy, [[1]], retry=pb.Retry(5, "1ms", retry_on=KeyError))
+    result = run(busy, [[1]], retry=pb.Retry(5, backoff="1ms", on=KeyError))
     assert times == pytest.approx([0, 30, 60])
     assert result.outcomes == [(1, 1)]
 
@@ -309,7 +309,7 @@ def test_a_refused_result_is_tried_again_and_the_last_one_is_used():
         calls.append(row.x)
         return "pending"
 
-    retry = pb.Retry(3, "1ms", retry_if_result=lambda result: result == "pending")
+    retry = pb.Retry(3, backoff="1ms", if_result=lambda result: result == "pending")
     assert run(never_ready, [[1]], retry=retry).outcomes == [(1, "pending")]
     assert calls == [1, 1, 1]
 
@@ -369,7 +369,7 @@ def test_at_the_end_of_the_input_the_last_group_leaves_at_once_unless_a_retry_is
             raise ValueError
         return [row.x for row in rows]
 
-    retry = pb.Retry(2, "20s", jitter=0)
+    retry = pb.Retry(2, backoff="20s", jitter=0)
     result = run(batch, [[0, 1, 2, 3]], batch_size=3, batch_wait="50s", retry=retry, ordered=False)
     assert groups == [(0, [0, 1, 2]), (20, [3, 0, 1]), (20, [2])]
     assert len(result.outcomes) == 4
@@ -384,7 +384,7 @@ def test_a_group_that_waits_for_a_retry_leaves_when_the_retry_can_come_no_more()
             raise ValueError
         return [row.x for row in rows]
 
-    retry = pb.Retry(2, "500s", max_backoff="500s", jitter=0)
+    retry = pb.Retry(2, backoff="500s", max_backoff="500s", jitter=0)
     result = run(
         batch, [[0, 1]], batch_size=1, batch_wait="5000s", retry=retry, timeout="5s", capacity=2
     )
@@ -429,7 +429,7 @@ def test_a_member_that_timed_out_leaves_its_group_alone():
         await asyncio.sleep(4)
         return ["refuse" if row.x == 0 else "ok" for row in rows]
 
-    retry = pb.Retry(2, "2s", jitter=0, retry_if_result=lambda answer: answer == "refuse")
+    retry = pb.Retry(2, backoff="2s", jitter=0, if_result=lambda answer: answer == "refuse")
     result = run(
         batch, [[0, 1, 2, 3]], capacity=2, ordered=False, batch_size=2, batch_wait="5s",
         timeout="9s", retry=retry,
@@ -553,10 +553,10 @@ def test_any_mixture_of_latencies_failures_and_options_agrees_with_the_rules(
 
     retry = pb.Retry(
         attempts,
-        "2s",
+        backoff="2s",
         multiplier=1,
         jitter=0,
-        retry_if_result=lambda answer: answer == "refuse",
+        if_result=lambda answer: answer == "refuse",
     )
     rows = list(range(len(plans)))
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]

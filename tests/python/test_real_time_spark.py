@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import installed
 from spark_support import by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)

@@ -15,7 +15,7 @@ import pillarbox as pb
 from conversions import CASES, REFUSED
 from pillarbox._arrow.ddl import parse_type
 from pillarbox._arrow.results import NO_MATCH, ResultEncoder
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from pillarbox.errors import shown
 
 TWO = t.StructType().add("temp", "double").add("name", "string")

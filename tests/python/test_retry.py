@@ -1,6 +1,10 @@
 """The retry policy and the exception that asks for a delay."""
 
+import json
 import pickle
+import types
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 
 import pytest
 from hypothesis import given
@@ -31,12 +35,12 @@ import pillarbox as pb
             {"max_attempts": 3, "backoff": "1m", "max_backoff": "30s"},
             "retry.max_backoff",
         ),
-        ({"max_attempts": 3, "retry_on": "ValueError"}, "retry.retry_on"),
-        ({"max_attempts": 3, "retry_on": int}, "retry.retry_on"),
-        ({"max_attempts": 3, "retry_on": ()}, "retry.retry_on"),
-        ({"max_attempts": 3, "retry_on": ("java.io.IOException", ValueError)}, "retry.retry_on"),
-        ({"max_attempts": 3, "retry_on": "java.io."}, "retry.retry_on"),
-        ({"max_attempts": 3, "retry_if_result": 5}, "retry.retry_if_result"),
+        ({"max_attempts": 3, "on": "ValueError"}, "retry.on"),
+        ({"max_attempts": 3, "on": int}, "retry.on"),
+        ({"max_attempts": 3, "on": ()}, "retry.on"),
+        ({"max_attempts": 3, "on": ("java.io.IOException", ValueError)}, "retry.on"),
+        ({"max_attempts": 3, "on": "java.io."}, "retry.on"),
+        ({"max_attempts": 3, "if_result": 5}, "retry.if_result"),
     ],
 )
 def test_a_policy_that_cannot_work_is_refused_naming_the_option(options, named):
@@ -68,7 +72,7 @@ def test_the_operator_gets_the_policy_in_ms():
     ],
 )
 def test_the_operator_gets_the_classes_of_the_jvm_that_are_retried(retry_on, classes):
-    assert pb.Retry(3, retry_on=retry_on).to_spec()["retry_on"] == classes
+    assert pb.Retry(3, on=retry_on).to_spec()["retry_on"] == classes
 
 
 def test_the_largest_number_of_attempts_is_told():
@@ -97,13 +101,82 @@ def test_jitter_moves_the_backoff_by_at_most_its_share(n, jitter, multiplier):
     assert expected * (1 - jitter) * 0.999 <= retry.backoff_s(n) <= expected * (1 + jitter) * 1.001
 
 
-@pytest.mark.parametrize("seconds", [-1, "5", None, True, float("nan")])
-def test_retry_after_refuses_what_is_no_delay(seconds):
-    with pytest.raises(pb.InvalidOption, match="seconds must be a number"):
-        pb.RetryAfter(seconds)
+DATE = "Wed, 21 Oct 2065 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [
+        (2.5, 2.5),
+        (0, 0),
+        ("7", 7),
+        (" 120 ", 120),
+        ("2 seconds", 2),
+        ("100ms", 0.1),
+        (timedelta(minutes=1), 60),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+    ],
+)
+def test_retry_after_takes_seconds_durations_and_the_text_of_the_header(delay, seconds):
+    assert pb.RetryAfter(delay).delay_s == seconds
+
+
+def test_retry_after_takes_the_date_of_the_header():
+    left = parsedate_to_datetime(DATE) - datetime.now(timezone.utc)
+    assert pb.RetryAfter(DATE).delay_s == pytest.approx(left.total_seconds(), abs=60)
+
+
+@pytest.mark.parametrize("delay", [-1, "soon", "", None, True, float("nan"), timedelta(-1)])
+def test_retry_after_refuses_what_is_no_delay(delay):
+    with pytest.raises(pb.InvalidOption, match="delay must be seconds"):
+        pb.RetryAfter(delay)
 
 
 def test_retry_after_keeps_its_delay_and_message_over_pickling():
     copy = pickle.loads(pickle.dumps(pb.RetryAfter(2.5, "busy")))
-    assert (copy.seconds, copy.message, str(copy)) == (2.5, "busy", "busy")
+    assert (copy.delay_s, copy.message, str(copy)) == (2.5, "busy", "busy")
     assert "2.5 s" in str(pb.RetryAfter(2.5))
+
+
+class WithStatus(Exception):
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_worth_it"),
+    [
+        (ConnectionError(), True),
+        (TimeoutError(), True),
+        (OSError(), True),
+        (RuntimeError(), True),
+        (json.JSONDecodeError("cut", "", 0), True),
+        (pb.RetryAfter(1), True),
+        (TypeError(), False),
+        (KeyError("k"), False),
+        (IndexError(), False),
+        (AttributeError(), False),
+        (NameError(), False),
+        (ZeroDivisionError(), False),
+        (AssertionError(), False),
+        (KeyboardInterrupt(), False),
+        *((WithStatus(status=status), True) for status in (408, 425, 429, 500, 503, 599)),
+        *((WithStatus(status=status), False) for status in (400, 401, 404, 422)),
+        (WithStatus(status_code=503), True),
+        (WithStatus(response=types.SimpleNamespace(status_code=404)), False),
+        (WithStatus(response=types.SimpleNamespace(status_code=502)), True),
+        (WithStatus(status="429"), True),  # no status: its class decides
+        (WithStatus(status=5), True),
+    ],
+)
+def test_what_is_worth_another_attempt_by_default(problem, is_worth_it):
+    assert pb.transient(problem) is is_worth_it
+
+
+def test_a_property_that_raises_is_no_status():
+    class Odd(Exception):
+        @property
+        def status(self):
+            raise ValueError
+
+    assert pb.transient(Odd())

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader, row_type
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 
 SCHEMA = t.StructType().add("origin", "string").add("hour", "long").add("count", "long")
 

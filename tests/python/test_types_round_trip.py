@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 import pillarbox as pb
-from pillarbox._base.lines import installed
+from pillarbox._base.spark_versions import installed
 from spark_support import by_value, created
 
 by_value(__name__)

@@ -20,7 +20,8 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "errors": (),
     "columns": (),
     "_base": ("errors",),
-    "retry": ("_base",),
+    "retry": ("errors", "_base"),
+    "options": ("errors", "_base", "retry"),
     "_arrow": ("errors", "_base"),
     "_async": (*VALUES, "retry"),
     "_keyed": VALUES,
@@ -31,7 +32,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "testing": (*VALUES, "retry", "_async", "_keyed", "_keyed_async", "_harness"),
     "__main__": ("errors", "_driver"),
     "__init__": (
-        *("errors", "retry", "columns", "testing", "_version"),
+        *("errors", "retry", "options", "columns", "testing", "_version"),
         *("_base", "_async", "_keyed", "_driver"),
     ),
 }
@@ -45,7 +46,6 @@ class Import:
     used: str
     names: tuple[str, ...]
     line: int
-    at_run_time: bool
 
     def __str__(self) -> str:
         return f"{self.user}:{self.line} uses {self.used} ({', '.join(self.names)})"
@@ -67,16 +67,9 @@ def imports(package: Path) -> list[Import]:
 
 
 def imports_of(name: str, tree: ast.Module, known: dict[str, ast.Module]) -> Iterator[Import]:
-    checked = {
-        id(inside)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for branch in node.body
-        for inside in ast.walk(branch)
-    }
     for node in ast.walk(tree):
         for used, names in targets(name, node, known):
-            yield Import(name, used, names, getattr(node, "lineno", 0), id(node) not in checked)
+            yield Import(name, used, names, getattr(node, "lineno", 0))
 
 
 def targets(
@@ -138,14 +131,15 @@ def circle(arrows: set[tuple[str, str]]) -> list[str]:
 
 
 def circle_of_wings(package: Path) -> list[str]:
-    """What users import counts as a wing; what is imported for type checkers alone counts too."""
+    """Each module that users import counts as a wing of its own."""
     pairs = {(wing(one.user), wing(one.used)) for one in imports(package)}
     return circle({(user, used) for user, used in pairs if user != used})
 
 
 def circle_of_modules(package: Path) -> list[str]:
-    """Of what is imported at run time, if only when a function is called."""
-    return circle({(one.user, one.used) for one in imports(package) if one.at_run_time})
+    """Within a wing. An import counts in a function, and for type checkers alone, too."""
+    pairs = {(one.user, one.used) for one in imports(package)}
+    return circle({(user, used) for user, used in pairs if wing(user) == wing(used)})
 
 
 def against_the_table(package: Path) -> list[str]:
@@ -237,7 +231,9 @@ def house(tmp_path: Path) -> Path:
         "_worker/serve.py": "from typing import TYPE_CHECKING\n\n"
         "if TYPE_CHECKING:\n    from .._driver.doors import enter\n",
         "_keyed/state.py": "from . import timers\n\ntimers._due()\n",
-        "_keyed/timers.py": "def later():\n    from .state import _Cell\n",
+        "_keyed/timers.py": "from .surface import _Timer\n",
+        "_keyed/surface.py": "from typing import TYPE_CHECKING\n\n"
+        "if TYPE_CHECKING:\n    from .state import Cell\n",
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -248,13 +244,13 @@ def house(tmp_path: Path) -> Path:
 
 def test_mistakes_are_found(house: Path) -> None:
     assert set(circle_of_wings(house)) == {"_driver", "_worker"}
-    assert set(circle_of_modules(house)) == {"_keyed.state", "_keyed.timers"}
+    assert set(circle_of_modules(house)) == {"_keyed.state", "_keyed.timers", "_keyed.surface"}
     assert against_the_table(house) == [
         "_driver.doors:2 uses _worker.serve ()",
         "_worker.serve:4 uses _driver.doors (enter)",
     ]
     assert flat_private_modules(house) == ["_flat"]
     assert private_names(house) == [
-        "_keyed.timers:2 uses _keyed.state (_Cell)",
+        "_keyed.timers:1 uses _keyed.surface (_Timer)",
         "_keyed.state:3 uses timers._due",
     ]

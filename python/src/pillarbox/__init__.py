@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from ._base.lines import require_supported
+from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 
@@ -26,9 +26,9 @@ from ._driver.failure_of import failure_of
 from ._driver.process_keyed import main_output, process_keyed, side_output
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._keyed.aggregate import AggregateFunction
 from ._keyed.batch import BatchContext, BatchState
 from ._keyed.function import (
-    AggregateFunction,
     AsyncKeyedProcessFunction,
     BatchProcessFunction,
     KeyedProcessFunction,
@@ -61,7 +61,8 @@ from .errors import (
     StateError,
     WorkerFailed,
 )
-from .retry import Retry, RetryAfter
+from .options import Backend, BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
+from .retry import NotRetryable, Retry, RetryAfter, transient
 
 __all__ = [
     "TIMERS",
@@ -70,21 +71,28 @@ __all__ = [
     "AggregatingState",
     "AsyncContext",
     "AsyncKeyedProcessFunction",
+    "Backend",
     "BatchContext",
     "BatchProcessFunction",
+    "BatchSize",
     "BatchState",
     "CallFailed",
+    "CarryOver",
     "Context",
     "EngineUnavailable",
+    "ErrorColumn",
     "InvalidFunction",
     "InvalidOption",
     "InvalidSchema",
+    "Journal",
     "JvmFunction",
     "KeyedProcessFunction",
+    "Limit",
     "ListState",
     "MapState",
     "NoCurrentCall",
     "NoSuchColumn",
+    "NotRetryable",
     "OpenContext",
     "PillarboxError",
     "ReducingState",
@@ -93,6 +101,7 @@ __all__ = [
     "RetryAfter",
     "StateError",
     "StateTtl",
+    "Timeout",
     "Timer",
     "Timers",
     "ValueState",
@@ -109,6 +118,7 @@ __all__ = [
     "read_state",
     "scan",
     "side_output",
+    "transient",
 ]
 
 _MODULES = ("columns", "testing")

@@ -6,12 +6,15 @@ import math
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ._base.checks import check, check_between, check_count, is_number
+from ._base.checks import check, check_between, check_count, invalid, is_number
 from ._base.durations import milliseconds
+from ._base.unknown_options import answers_unknown
+from .errors import InvalidOption
 
 RetryOn = (
     type[BaseException]
@@ -20,51 +23,111 @@ RetryOn = (
     | str
     | tuple[str, ...]
 )
+_RETRIED_STATUSES = {408, 425, 429}
+_MISTAKES = (
+    TypeError,
+    AttributeError,
+    NameError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    ImportError,
+    NotImplementedError,
+    SyntaxError,
+)
 _JAVA_CLASS = re.compile(r"[\w$]+(\.[\w$]+)+")
 
 
 class RetryAfter(Exception):
-    """Raised inside a function: this attempt failed, try again ``seconds`` from now.
+    """Raised inside a function: this attempt failed, the next one starts after ``delay``.
 
-    It overrides the backoff of :class:`Retry` for this attempt and is retried whatever
-    ``retry_on`` says, while attempts are left. Without ``retry=`` it is a failure like any other.
-    ``message`` is what error rows show. Raises :class:`InvalidOption` for seconds below 0.
+    ``delay`` is a number of seconds, a duration such as "2 seconds" or a ``timedelta``, or the text
+    of an HTTP header Retry-After, seconds or a date, so that
+    ``pb.RetryAfter(answer.headers["Retry-After"])`` is all. ``delay_s`` has it in seconds.
+
+    It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
+    while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
+    error rows show. Raises :class:`InvalidOption` for a delay below 0 or another value.
     """
 
-    def __init__(self, seconds: float, message: str = "") -> None:
-        fits = is_number(seconds, int, float) and seconds >= 0
-        check(fits, "seconds", "a number of seconds, 0 or more", seconds, "2.5")
-        self.seconds = seconds
+    def __init__(self, delay: float | str | timedelta, message: str = "") -> None:
+        self.delay_s = _seconds(delay)
         self.message = message
-        super().__init__(message or f"to be tried again after {seconds} s")
+        super().__init__(message or f"to be tried again after {self.delay_s} s")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.seconds, self.message)
+        return type(self), (self.delay_s, self.message)
 
 
+class NotRetryable(Exception):
+    """Raised inside a function: this call failed for good, whatever :class:`Retry` says."""
+
+
+def transient(problem: BaseException) -> bool:
+    """Whether ``problem`` is worth another attempt: the default of ``pb.Retry(on=)``.
+
+    An exception with an HTTP status, as those of aiohttp, httpx, requests and of clients built on
+    them have, is for 408, 425, 429 and from 500 on, and for no other. One without a status is,
+    unless its type is that of a programmer's mistake: ``TypeError``, ``AttributeError``,
+    ``NameError``, ``LookupError`` (``KeyError``, ``IndexError``), ``ArithmeticError``,
+    ``AssertionError``, ``ImportError``, ``NotImplementedError``, ``SyntaxError``. What is no
+    ``Exception`` is not.
+    """
+    status = http_status(problem)
+    if status is not None:
+        return status in _RETRIED_STATUSES or status >= 500
+    return isinstance(problem, Exception) and not isinstance(problem, _MISTAKES)
+
+
+def http_status(problem: BaseException) -> int | None:
+    """The HTTP status of an exception, by the names that clients give it; None for none."""
+    try:
+        response = getattr(problem, "response", None)
+        statuses = (
+            getattr(problem, "status", None),
+            getattr(problem, "status_code", None),
+            getattr(response, "status_code", None),
+            getattr(response, "status", None),
+        )
+        return next((one for one in statuses if is_number(one, int) and 100 <= one <= 599), None)
+    except Exception:  # a property of the user's class
+        return None
+
+
+@answers_unknown
 @dataclass(frozen=True)
 class Retry:
-    """Up to ``max_attempts`` attempts in all, the first included.
+    """Up to ``max_attempts`` attempts in all; ``retry=3`` is ``pb.Retry(3)``.
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
-    random by at most ``jitter`` (0 to 1, a share of the delay) up or down. ``retry_on`` says which
-    exceptions are worth it: types, or a predicate; by default every ``Exception``. For a
-    :func:`jvm_function` it names classes: ``"java.io.IOException"``, or several; an exception of a
-    class derived from one of them counts too. ``retry_if_result`` is asked for each result: true
-    means that it counts as a failure that is worth another attempt; the result of the last attempt
-    is used as it is.
-    Both predicates run in the Python worker, on the event loop, and must not block.
+    random by at most ``jitter`` up or down. The predicates run in the Python worker, on the event
+    loop, and must not block.
+
+    Parameters
+    ----------
+    max_attempts: how often a call is made, the first attempt included.
+    backoff: the wait before the second attempt.
+    multiplier: the factor of each further wait.
+    max_backoff: the longest wait, without the jitter.
+    jitter: the share of the wait, from 0 to 1, by which it moves at random.
+    on: the exceptions that are worth another attempt: types, or a predicate; by default
+        :func:`transient`. ``on=Exception`` retries every one. For a :class:`JvmFunction` it names
+        classes: ``"java.io.IOException"``, or several; an exception of a class derived from one of
+        them counts too, and by default every exception does but a ``NotRetryable``.
+    if_result: is asked for each result: true means that it counts as a failure that is worth
+        another attempt. The result of the last attempt is used as it is.
 
     Raises :class:`InvalidOption`.
     """
 
-    max_attempts: int
-    backoff: str | timedelta = "100ms"
+    max_attempts: int = 3
+    _: KW_ONLY
+    backoff: str | timedelta = "500ms"
     multiplier: float = 2.0
     max_backoff: str | timedelta = "30s"
-    jitter: float = 0.1
-    retry_on: RetryOn = Exception
-    retry_if_result: Callable[[Any], bool] | None = None
+    jitter: float = 0.5
+    on: RetryOn = transient
+    if_result: Callable[[Any], bool] | None = None
 
     def __post_init__(self) -> None:
         check_count("retry.max_attempts", self.max_attempts, 3)
@@ -74,18 +137,18 @@ class Retry:
         fits = milliseconds(self.max_backoff, "retry.max_backoff") >= backoff
         check(fits, "retry.max_backoff", "at least retry.backoff", self.max_backoff, '"30s"')
         check(
-            _is_retry_on(self.retry_on),
-            "retry.retry_on",
+            _is_retry_on(self.on),
+            "retry.on",
             "an exception type, a tuple of them, or a predicate; for a JVM function "
             "the full name of a class, or a tuple of them",
-            self.retry_on,
+            self.on,
             "(TimeoutError, ConnectionError)",
         )
         check(
-            self.retry_if_result is None or callable(self.retry_if_result),
-            "retry.retry_if_result",
+            self.if_result is None or callable(self.if_result),
+            "retry.if_result",
             "a predicate on the result",
-            self.retry_if_result,
+            self.if_result,
             "lambda result: result is None",
         )
 
@@ -108,17 +171,45 @@ class Retry:
             "max_backoff_ms": milliseconds(self.max_backoff, "retry.max_backoff"),
             "jitter": float(self.jitter),
             "retry_on": list(self.classes),
-            "refuses_results": self.retry_if_result is not None,
+            "refuses_results": self.if_result is not None,
         }
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The JVM classes of ``retry_on``; none where it is about Python's."""
-        if isinstance(self.retry_on, str):
-            return (self.retry_on,)
-        if isinstance(self.retry_on, tuple):
-            return tuple(one for one in self.retry_on if isinstance(one, str))
+        """The JVM classes of ``on``; none where it is about Python's."""
+        if isinstance(self.on, str):
+            return (self.on,)
+        if isinstance(self.on, tuple):
+            return tuple(one for one in self.on if isinstance(one, str))
         return ()
+
+
+def _seconds(delay: object) -> float:
+    expected = 'seconds, a duration such as "2 seconds", or the text of a header Retry-After'
+    if is_number(delay, int, float) and delay >= 0:  # type: ignore[operator]
+        return delay  # type: ignore[return-value]
+    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        return delay.total_seconds()
+    if isinstance(delay, str):
+        text = delay.strip()
+        if text.isascii() and text.isdigit():
+            return float(text)
+        at = _http_date(text)
+        if at is not None:
+            return max((at - datetime.now(timezone.utc)).total_seconds(), 0.0)
+        try:
+            return milliseconds(text, "delay") / 1000
+        except InvalidOption:
+            pass
+    raise invalid("delay", expected, delay, "2.5")
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    return at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at
 
 
 def _is_retry_on(value: object) -> bool:

@@ -140,7 +140,7 @@ def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
     calls: dict[str, Any] = {}
     if settings.get("async"):
         ledger = AsyncLedger()
-        calls = {"attempt_timeout": "150 ms", "retry": pb.Retry(100, "5 ms"), "capacity": 3}
+        calls = {"attempt_timeout": "150 ms", "retry": pb.Retry(100, backoff="5 ms"), "capacity": 3}
     return rows.withWatermark("ts", "3 seconds").transform(
         pb.process_keyed,
         ledger,

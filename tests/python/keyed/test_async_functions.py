@@ -148,7 +148,12 @@ def states(one, key="a"):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"retry": pb.Retry(3, "10ms")}, {"timeout": "1500 ms"}, {"attempt_timeout": "1 s"}],
+    [
+        {},
+        {"retry": pb.Retry(3, backoff="10ms")},
+        {"timeout": "1500 ms"},
+        {"attempt_timeout": "1 s"},
+    ],
 )
 @pytest.mark.parametrize("odd", [1, 3])
 def test_a_call_that_fails_leaves_nothing(options, odd):
@@ -177,7 +182,7 @@ def test_each_attempt_begins_with_the_state_before_the_first():
             raise ConnectionError
         return ctx.key, self.n.value()
 
-    one = harness(process, retry=pb.Retry(3, "1s"))
+    one = harness(process, retry=pb.Retry(3, backoff="1s"))
     assert one.process(("a", 0)) == [Row(k="a", n=1)]
     assert found == [[None, [], {}]] * 3
     assert (one.state("recent", "a"), one.state("seen", "a")) == ([1], {"x": 1})
@@ -200,7 +205,7 @@ def test_an_attempt_that_was_given_up_can_write_no_more():
             raise
         return ctx.key, self.n.value()
 
-    one = harness(process, attempt_timeout="5s", retry=pb.Retry(2, "1s"))
+    one = harness(process, attempt_timeout="5s", retry=pb.Retry(2, backoff="1s"))
     assert one.process(("a", 0)) == [Row(k="a", n=1)]
     assert (one.state("n", "a"), refused[0]) == (1, "NO_CURRENT_KEY")
 
@@ -366,7 +371,7 @@ def test_a_failure_cancels_the_others_and_takes_them_back():
     [
         ({"timeout": "5s"}, TimeoutError, "not answered within its total timeout: 5000 ms"),
         ({"attempt_timeout": "2s"}, TimeoutError, "within its attempt timeout: 2000 ms"),
-        ({"attempt_timeout": "2s", "retry": pb.Retry(3, "1s", jitter=0)}, TimeoutError,
+        ({"attempt_timeout": "2s", "retry": pb.Retry(3, backoff="1s", jitter=0)}, TimeoutError,
          "Attempt 3 of the call"),
     ],
 )  # fmt: skip
@@ -399,7 +404,7 @@ def test_a_result_may_be_refused_and_is_used_in_the_end():
         return ctx.key, len(self.recent.get())
 
     asked = []
-    retry = pb.Retry(3, "1s", retry_if_result=lambda rows: asked.append(rows) or True)
+    retry = pb.Retry(3, backoff="1s", if_result=lambda rows: asked.append(rows) or True)
     one = harness(process, retry=retry)
     assert one.process(("a", 5)) == [Row("a", 1)]
     assert (one.state("recent", "a"), asked) == ([5], [("a", 1)] * 2)
@@ -409,7 +414,7 @@ def test_a_predicate_that_fails_is_told_with_what_the_function_raised():
     async def process(self, row, ctx):
         raise ValueError("mine")
 
-    retry = pb.Retry(3, "1s", retry_on=lambda problem: 1 / 0)
+    retry = pb.Retry(3, backoff="1s", on=lambda problem: 1 / 0)
     with pytest.raises(Exception, match="ZeroDivisionError: division by zero") as caught:
         harness(process, retry=retry).process(("a", 5))
     assert "mine" in str(caught.value.__cause__)
@@ -488,7 +493,7 @@ def test_call_ids_are_one_for_all_attempts_of_a_row():
         if len(ids) % 2:
             raise ConnectionError
 
-    one = harness(process, retry=pb.Retry(2, "1s"))
+    one = harness(process, retry=pb.Retry(2, backoff="1s"))
     one.process(("a", 1))
     one.process(("a", 1))
     assert ids[0] == ids[1] != ids[2] == ids[3]

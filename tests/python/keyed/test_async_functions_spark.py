@@ -125,7 +125,7 @@ def test_an_error_shows_the_users_traceback_the_row_the_key_and_the_attempts(
     async def process(row: Any, ctx: Any) -> Any:
         raise ConnectionError("no service")
 
-    found = failing(rows, process, retry=pb.Retry(3, "1ms"), name="enrich")
+    found = failing(rows, process, retry=pb.Retry(3, backoff="1ms"), name="enrich")
     assert (found.name, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(enrich)")
     assert (found.key, found.row) == ("'k2'", "k='k2', id=7")
     assert (found.kind, found.message, found.attempts) == ("ConnectionError", "no service", 3)
@@ -329,8 +329,8 @@ def test_what_has_no_meaning_is_refused_before_any_work(rows: DataFrame) -> None
         made(Sum(), timeout="1s")
     with pytest.raises(pb.InvalidOption, match="TIMEOUT_BELOW_ATTEMPT_TIMEOUT"):
         made(timeout="1s", attempt_timeout="2s")
-    with pytest.raises(pb.InvalidOption, match=r"retry.retry_on='java.io.IOException'"):
-        made(retry=pb.Retry(2, retry_on="java.io.IOException"))
+    with pytest.raises(pb.InvalidOption, match=r"retry.on='java.io.IOException'"):
+        made(retry=pb.Retry(2, on="java.io.IOException"))
     with pytest.raises(pb.InvalidFunction, match="RESOURCE_NOT_CALLABLE"):
         made(resource=3)  # type: ignore[arg-type]
     with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from pillarbox._async.command import Command
 from pillarbox._async.options import AsyncOptions
 from pillarbox._base.functions import is_async
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from pillarbox._worker.main import main
 
 LIMIT_S = 20

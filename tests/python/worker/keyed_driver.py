@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pillarbox._arrow.ddl import parse_columns
-from pillarbox._base.lines import in_utc
+from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
 from pillarbox._keyed_async.options import CallOptions

@@ -69,7 +69,7 @@ def test_state_goes_out_and_comes_back_changed_in_the_order_of_the_rows(keyed):
 
 
 def test_an_attempt_that_fails_leaves_nothing_in_held_keys_either(keyed):
-    calls = CallOptions(retry=pb.Retry(2, "1ms"))
+    calls = CallOptions(retry=pb.Retry(2, backoff="1ms"))
     store = Store(keyed.start_keyed(Count(), calls=calls))
     assert store.run([row("a", 1), row("b", 1)], flags=KEEP) == [("a", 1), ("b", 1)]
     assert store.run([row("a", 13), row("a", 1), row("b", 1)]) == [("a", 2), ("a", 3), ("b", 2)]

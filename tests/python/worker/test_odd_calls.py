@@ -181,21 +181,21 @@ def test_a_predicate_may_raise_anything_too(worker, problem):
     async def fails(row):
         raise ValueError("first")
 
-    worker.start(fails, retry=pb.Retry(3, retry_on=raises))
+    worker.start(fails, retry=pb.Retry(3, on=raises))
     worker.call(1)
     failure = worker.collect(1)[0]
     assert (failure["kind"], failure["retryable"]) == (problem.__name__, False)
     assert "ValueError: first" in failure["traceback"]
     assert worker.end()
-    worker.start(double, retry=pb.Retry(3, retry_if_result=raises))
+    worker.start(double, retry=pb.Retry(3, if_result=raises))
     worker.call(1)
     assert worker.collect(1)[0]["kind"] == problem.__name__
 
 
-@pytest.mark.parametrize("option", ["retry_on", "retry_if_result"])
+@pytest.mark.parametrize("option", ["on", "if_result"])
 def test_a_predicate_that_exits_is_fatal(worker, option):
     async def answers_or_fails(row):
-        if option == "retry_on":
+        if option == "on":
             raise ValueError("first")
         return 1
 

@@ -132,7 +132,7 @@ def test_retry_on_decides_what_is_retryable(worker):
     async def fails(row):
         raise (KeyError if row.x else ValueError)()
 
-    worker.start(fails, retry=pb.Retry(3, retry_on=KeyError))
+    worker.start(fails, retry=pb.Retry(3, on=KeyError))
     worker.call(0, 1)
     assert {i: f["retryable"] for i, f in worker.collect(2).items()} == {
         0: False,
@@ -144,7 +144,7 @@ def test_retry_after_carries_its_delay_in_ms(worker):
     async def busy(row):
         raise pb.RetryAfter(1.5, "later")
 
-    worker.start(busy, retry=pb.Retry(3, retry_on=KeyError))
+    worker.start(busy, retry=pb.Retry(3, on=KeyError))
     worker.call(1)
     failure = worker.collect(1)[0]
     assert (failure["kind"], failure["message"]) == ("RetryAfter", "later")
@@ -163,7 +163,7 @@ def test_retry_after_without_retry_says_what_is_missing(worker):
 
 
 def test_a_refused_result_is_a_retry_until_the_last_attempt_whose_result_counts(worker):
-    retry = pb.Retry(2, retry_if_result=lambda answer: answer == 6)
+    retry = pb.Retry(2, if_result=lambda answer: answer == 6)
     worker.start(double, retry=retry)
     worker.call(3, 4)
     outcomes = worker.collect(2)

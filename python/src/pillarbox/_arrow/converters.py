@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._base.lines import sql_type
+from .._base.spark_versions import sql_type
 from ..errors import EXITS, PillarboxError, error, shown
 from .fields import Place, fields_of
 

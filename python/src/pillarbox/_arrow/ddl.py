@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pyspark.sql import types as t
 
-from .._base.lines import sql_type
+from .._base.spark_versions import sql_type
 from ..errors import error, shown
 
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 from pyspark.sql.types import NumericType as _NumericType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
-from .._base.lines import sql_type
 from .._base.names import nearest
+from .._base.spark_versions import sql_type
 from ..errors import EXITS, error, shown
 
 Reader = Callable[[Any], list[Any]]

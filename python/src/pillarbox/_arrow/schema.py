@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from .._base.lines import in_utc
+from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
 
 if TYPE_CHECKING:

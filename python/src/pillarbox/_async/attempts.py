@@ -1,86 +1,226 @@
-"""What a failed attempt of a call means under a ``Retry``.
-
-A predicate of the user may raise anything itself. Nothing of that comes out of here, but for
-SystemExit and KeyboardInterrupt, which end the worker.
-"""
+"""The attempts of elements on one event loop: deadlines, retries, and how each element ends."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import Any
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
-from .._base.failures import Failure, failure, message_of, users_traceback
-from ..errors import EXITS, PillarboxError, error
-from ..retry import Retry, RetryAfter
-
-# The kinds of failures that are no exceptions. A refused result is always tried again.
-TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
-
-# Of HTTP: too many requests, and service unavailable.
-OVERLOADED = {429, 503}
+from .._base.failures import Failure
+from .call_places import SLICE_S
+from .failed_attempts import timed_out
+from .options import AsyncOptions
+from .runner import CallRunner
 
 
-def describe(problem: BaseException, retry: Retry | None) -> Failure:
-    """What ``problem``, raised by a function, means under ``retry``.
+class AttemptedCall:
+    """One row that is called for, in one or several attempts."""
 
-    If ``retry_on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
-    retried.
-    """
-    try:
-        if isinstance(problem, RetryAfter):
-            return _asked_for_delay(problem, retry)
-        found = failure(problem, _is_retryable(problem, retry))
-        return replace(found, overload=True) if _is_overload(problem) else found
-    except EXITS:
-        raise
-    except BaseException as broken:
-        if broken is not problem:
-            broken.__cause__ = problem
-        return failure(broken, False)
-
-
-def refused_result(shown_result: str) -> Failure:
-    """An answer that ``retry_if_result`` did not accept."""
-    message = f"retry_if_result refused the result {shown_result}"
-    return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
-
-
-def timed_out(message: str) -> Failure:
-    """A deadline that has passed without an answer."""
-    return Failure(TIMEOUT, message, retryable=True)
-
-
-def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
-    delay = min(math.ceil(problem.seconds * 1000), 2**62) if problem.seconds < 1e15 else 2**62
-    if retry is None:
-        refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
-        return Failure(
-            refusal.name, message_of(refusal), users_traceback(problem), retry_after_ms=delay
-        )
-    return Failure(
-        "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay
+    __slots__ = (
+        "answer",
+        "attempt",
+        "attempt_started",
+        "attempt_timer",
+        "deadline",
+        "done",
+        "elapsed_ms",
+        "failure",
+        "id",
+        "retry_timer",
+        "row",
+        "started",
     )
 
+    def __init__(self, element_id: int, row: Any) -> None:
+        self.id = element_id
+        self.row = row
+        self.attempt = 0
+        self.attempt_started = 0.0
+        self.started = 0.0
+        self.elapsed_ms = 0
+        self.done = False
+        self.answer: Any = None
+        self.failure: Failure | None = None
+        self.deadline: asyncio.TimerHandle | None = None
+        self.attempt_timer: asyncio.TimerHandle | None = None
+        self.retry_timer: asyncio.TimerHandle | None = None
 
-def _is_overload(problem: BaseException) -> bool:
-    """Whether its HTTP status, by the names that clients give it, is one of overload."""
-    try:
-        response = getattr(problem, "response", None)
-        statuses = (
-            getattr(problem, "status", None),
-            getattr(problem, "status_code", None),
-            getattr(response, "status_code", None),
+    def error_values(self, failure: Failure) -> dict[str, Any]:
+        """What the error column shows of ``failure``."""
+        return {
+            "kind": failure.kind,
+            "message": failure.message,
+            "attempts": self.attempt,
+            "elapsed_ms": self.elapsed_ms,
+        }
+
+
+E = TypeVar("E", bound=AttemptedCall)
+
+
+class Attempts(ABC, Generic[E]):
+    """Starts elements, and their further attempts, until each is done; implements ``Outcomes``.
+
+    Lives on the loop's thread. What derives from it says which element starts next, and what is
+    done when an element has ended. ``exited`` is called with what ends the task otherwise.
+    Deadlines start with an element's first attempt.
+    """
+
+    runner: CallRunner
+
+    def __init__(self, options: AsyncOptions, exited: Callable[[BaseException], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._options = options
+        self.exited = exited
+        self._in_flight: dict[int, E] = {}
+        self._backing_off = 0
+        self._filling = self._paused = False
+
+    @abstractmethod
+    def _may_start(self) -> bool:
+        """Whether there is an element to start, and room for it."""
+
+    @abstractmethod
+    def _start_next(self) -> None:
+        """Starts the next element: ``_begin``."""
+
+    @abstractmethod
+    def _filled(self) -> None:
+        """All that may start has been started."""
+
+    @abstractmethod
+    def _request(self, element: E) -> None:
+        """Asks for another attempt: ``_note_attempt``, and a call of the runner."""
+
+    @abstractmethod
+    def _ended(self, element: E) -> None:
+        """An element is done, and no longer in flight."""
+
+    def _guarded(self, step: Callable[..., None], *arguments: Any) -> None:
+        """Runs ``step``. Of what it raises the loop would only make a line in the log."""
+        try:
+            step(*arguments)
+        except BaseException as problem:
+            self.exited(problem)
+
+    def _later(
+        self, delay_s: float, step: Callable[..., None], *arguments: Any
+    ) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_s, self._guarded, step, *arguments)
+
+    def _fill(self) -> None:
+        """Starts elements while there is room; for 10 ms, then in another turn of the loop."""
+        if self._filling or self._paused:
+            return  # a call that ended at once, while the loop below started it
+        self._filling = True
+        ends = time.monotonic() + SLICE_S
+        while not self._paused and self._may_start():
+            self._start_next()
+            if time.monotonic() >= ends:
+                self._paused = True
+                self._loop.call_soon(self._guarded, self._resume)
+        self._filling = False
+        if not self._paused:
+            self._filled()
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._fill()
+
+    def _begin(self, element: E) -> None:
+        self._in_flight[element.id] = element
+        self._request(element)
+
+    def _note_attempt(self, element: E) -> None:
+        element.attempt += 1
+        element.attempt_started = self._loop.time()
+        if element.attempt == 1:
+            element.started = element.attempt_started
+            if self._options.timeout_ms:
+                timeout_s = self._options.timeout_ms / 1000
+                element.deadline = self._later(timeout_s, self._on_deadline, element)
+        if self._options.attempt_timeout_ms:
+            timeout_s = self._options.attempt_timeout_ms / 1000
+            element.attempt_timer = self._later(timeout_s, self._on_attempt_deadline, element)
+
+    def _attempt_over(self, element: E) -> None:
+        """The present attempt, if there is one, has ended."""
+        if element.attempt_timer is not None:
+            element.attempt_timer.cancel()
+
+    def completed(self, element_id: int, attempt: int, answer: Any) -> None:
+        """Of the runner: an attempt gave ``answer``."""
+        element = self._in_flight[element_id]
+        self._attempt_over(element)
+        element.answer = answer
+        self._finish(element)
+
+    def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
+        """Of the runner: an attempt failed; another one follows if the retry policy allows it."""
+        self._attempt_failed(self._in_flight[element_id], failure)
+
+    def _attempt_failed(self, element: E, failure: Failure) -> None:
+        self._attempt_over(element)
+        retry = self._options.retry
+        if retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
+            self._fail(element, failure)
+            return
+        if failure.retry_after_ms >= 0:
+            delay = failure.retry_after_ms / 1000
+        else:
+            delay = retry.backoff_s(element.attempt)
+        self._backing_off += 1
+        element.retry_timer = self._later(delay, self._retry, element)
+
+    def _retry(self, element: E) -> None:
+        self._end_back_off(element)
+        self._request(element)
+
+    def _end_back_off(self, element: E) -> None:
+        if element.retry_timer is not None:
+            element.retry_timer.cancel()
+            element.retry_timer = None
+            self._backing_off -= 1
+
+    def _on_deadline(self, element: E) -> None:
+        self._abandon(element)
+        message = (
+            "The call was not answered within its total timeout: "
+            f"{self._ms_since(element.started)} ms since the first attempt, in attempt "
+            f"{element.attempt}. Raise the timeout, or look at why the service is slow."
         )
-        return any(isinstance(one, int) and one in OVERLOADED for one in statuses)
-    except Exception:
-        return False
+        self._end_back_off(element)
+        self._fail(element, timed_out(message))
 
+    def _on_attempt_deadline(self, element: E) -> None:
+        self._abandon(element)
+        failure = timed_out(
+            f"Attempt {element.attempt} of the call was not answered within its attempt timeout: "
+            f"{self._ms_since(element.attempt_started)} ms. "
+            "Raise the attempt timeout, or look at why the service is slow."
+        )
+        self._attempt_failed(element, failure)
 
-def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
-    if isinstance(problem, PillarboxError):
-        return False
-    retry_on: Any = Exception if retry is None else retry.retry_on
-    if isinstance(retry_on, (type, tuple)):
-        return isinstance(problem, retry_on)
-    return bool(retry_on(problem))
+    def _abandon(self, element: E) -> None:
+        self.runner.cancel([(element.id, element.attempt)])
+        self._attempt_over(element)
+
+    def _ms_since(self, start: float) -> int:
+        return round((self._loop.time() - start) * 1000)
+
+    def _fail(self, element: E, failure: Failure) -> None:
+        element.failure = failure
+        self._finish(element)
+
+    def _finish(self, element: E) -> None:
+        if element.deadline is not None:
+            element.deadline.cancel()
+        if element.attempt_timer is not None:
+            element.attempt_timer.cancel()
+        element.done = True
+        element.elapsed_ms = self._ms_since(element.started)
+        del self._in_flight[element.id]
+        self._ended(element)
+        self._fill()

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
+from .attempts import AttemptedCall, Attempts
 from .options import MOST_THREADS, AsyncOptions
 from .runner import CallRunner
-from .tries import Tried, Tries
 
 _ROWS_READ_AT_ONCE = 512
 
 
-class Element(Tried):
+class Element(AttemptedCall):
     """One input row on its way: ``source`` and ``index`` say where it came from."""
 
     __slots__ = ("call", "index", "source")
@@ -44,7 +44,7 @@ class _Call:
         self.left = elements
 
 
-class AsyncOperator(Tries[Element]):
+class AsyncOperator(Attempts[Element]):
     """Takes batches of rows, gives finished elements to ``emit``; lives on the loop's thread.
 
     At most ``capacity`` elements are in flight, those that are done but wait for their turn

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.rows import RowReader
-from .._base.lines import in_utc
 from .._base.report import Report, Reported, report_of
+from .._base.spark_versions import in_utc
 from ..errors import WorkerFailed
 from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
@@ -192,11 +192,11 @@ class PythonTask:
         asyncio.run_coroutine_threadsafe(guarded(), self._loop)
 
     async def _start(self) -> None:
-        resource = surroundings = None
+        resource = call_context = None
         if self._command.resource is not None:
             self._resource = OpenResource(self._command.resource)
             await self._resource.open()
-            resource, surroundings = self._resource.value, self._resource.surroundings
+            resource, call_context = self._resource.value, self._resource.call_context
         buffer = self._buffer()
 
         def finished() -> None:
@@ -218,7 +218,7 @@ class PythonTask:
             self._operator,
             prefix=self._prefix,
             max_threads=min(self._options.capacity, MOST_THREADS),
-            surroundings=surroundings,
+            call_context=call_context,
         )
         self._notify("ready")
         self._operator.start(self._runner)

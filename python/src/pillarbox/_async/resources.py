@@ -9,13 +9,13 @@ from typing import Any
 from .._base.failures import kind_of, message_of
 from .._base.functions import name_of
 from ..errors import PillarboxError, error, shown
-from .surroundings import Surroundings
+from .call_context import CallContext
 
 
 class OpenResource:
     """Keeps one context manager open in its own task.
 
-    Some libraries demand that a context is left by the task that entered it. ``surroundings`` are
+    Some libraries demand that a context is left by the task that entered it. ``call_context`` are
     the context variables as they were when ``value`` had been opened.
     """
 
@@ -25,7 +25,7 @@ class OpenResource:
         self._opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self.value: Any = None
-        self.surroundings: Surroundings | None = None
+        self.call_context: CallContext | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -58,7 +58,7 @@ class OpenResource:
             self._report(problem)
 
     async def _serve(self, value: Any) -> None:
-        self.surroundings = Surroundings()
+        self.call_context = CallContext()
         self._opened.set_result(value)
         await self._close.wait()
 

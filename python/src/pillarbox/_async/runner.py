@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from .._arrow.rows import Unreadable
 from .._base.failures import Failure, final_failure
 from ..errors import EXITS, error, shown
-from .attempts import describe, refused_result
+from .call_context import CallContext
 from .calls import CURRENT, Call, Group
 from .command import Command
-from .surroundings import Surroundings
+from .failed_attempts import describe, refused_result
 from .threads import CallThreads
 
 
@@ -37,7 +37,7 @@ class CallRunner:
     """All methods belong to the thread of the running event loop.
 
     ``prefix`` starts every call id. ``max_threads`` bounds the pool of a plain function. Each call
-    starts in a copy of ``surroundings``, by default those in which the runner is made.
+    starts in a copy of ``call_context``, by default those in which the runner is made.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class CallRunner:
         *,
         prefix: str,
         max_threads: int,
-        surroundings: Surroundings | None = None,
+        call_context: CallContext | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
         self._prefix = prefix
         self._retry = command.retry
-        self._refuses = command.retry.retry_if_result if command.retry else None
+        self._refuses = command.retry.if_result if command.retry else None
         self._last_attempt = command.retry.max_attempts if command.retry else 1
-        surroundings = surroundings or Surroundings()
-        self._context, self._decimals = surroundings.context, surroundings.decimals
+        call_context = call_context or CallContext()
+        self._context, self._decimals = call_context.context, call_context.decimals
         self._names: dict[int, str] = {}
         self._live: dict[tuple[int, int], Call] = {}
         self._tasks: dict[Call, asyncio.Task[None]] = {}

@@ -27,7 +27,7 @@ class Failure:
 
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
-    for no other delay. ``on_result`` marks an answer that ``retry_if_result`` refused,
+    for no other delay. ``on_result`` marks an answer that ``retry.if_result`` refused,
     ``overload`` one whose status says that the service was asked too much. The texts are valid
     Unicode of bounded length.
     """

@@ -19,7 +19,7 @@ from .._async.options import (
 from .._base.checks import check_frame, needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from ..errors import error
-from ..retry import Retry
+from ..retry import Retry, transient
 from .call_key import check_call_key
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
@@ -251,7 +251,7 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
     refused = {
         "resource": resource,
         "batch_size": options.batch_size,
-        "retry.retry_if_result": options.retry and options.retry.retry_if_result,
+        "retry.if_result": options.retry and options.retry.if_result,
     }
     for option, value in refused.items():
         if value is not None:
@@ -260,11 +260,11 @@ def _refuse_python_options(options: AsyncOptions, resource: object) -> None:
 
 def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
     """Exceptions of Python mean nothing to the JVM, and the other way round: ``InvalidOption``."""
-    if retry is None or retry.retry_on is Exception or bool(retry.classes) == on_jvm:
+    if retry is None or retry.on in (transient, Exception) or bool(retry.classes) == on_jvm:
         return
     if on_jvm:
-        kind, advice = "JVM", 'Name Java classes, such as retry_on="java.io.IOException".'
+        kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'
     else:
         kind = "Python"
-        advice = "Pass exception types, such as retry_on=(TimeoutError, ConnectionError)."
-    raise needs_other("retry.retry_on", retry.retry_on, f"for a {kind} function", advice)
+        advice = "Pass exception types, such as on=(TimeoutError, ConnectionError)."
+    raise needs_other("retry.on", retry.on, f"for a {kind} function", advice)

@@ -6,7 +6,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .._base.lines import line_of
+from .._base.spark_versions import line_of
 from .._version import __version__
 from ..errors import error
 from .door import Door, door_of

@@ -8,7 +8,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from .._base.lines import installed, line_of
+from .._base.spark_versions import installed, line_of
 from .._version import __version__
 from ..errors import PillarboxError, error
 
@@ -56,9 +56,9 @@ def how_to_add_jar(spark: str | None = None) -> str:
     """
     if spark is not None and line_of(spark) != installed():
         return (
-            f"Here PySpark {installed()} runs on Spark {spark}, perhaps that of SPARK_HOME: install "
-            f"PySpark {line_of(spark)} for it, or unset SPARK_HOME; where a platform makes the "
-            f"session, add {jar_for(spark)} to its spark.jars."
+            f"Here PySpark {installed()} runs on Spark {spark}, perhaps that of SPARK_HOME: "
+            f"install PySpark {line_of(spark)} for it, or unset SPARK_HOME; where a platform "
+            f"makes the session, add {jar_for(spark)} to its spark.jars."
         )
     try:
         jar = find_jar()

@@ -34,11 +34,11 @@ class HarnessLoop:
             return thread.submit(context.run, complete, self._loop, work, stopped_loop).result()
 
     def open(self, resource: Callable[[], Any] | None) -> tuple[Any, Any]:
-        """The open resource, and its surroundings. Raises ``WorkerFailed``."""
+        """The open resource, and its call context. Raises ``WorkerFailed``."""
         if resource is None:
             return None, None
         self._resource = self.run(_opened(resource))
-        return self._resource.value, self._resource.surroundings
+        return self._resource.value, self._resource.call_context
 
     def close(self) -> None:
         """Closes the resource too."""

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .._arrow.converters import mismatch
-from .batch import BatchContext
 from .context import UNKNOWN
 from .state import Declaration
-from .ttl import StateTtl, TtlPolicy
+from .ttl import Clock, StateTtl, TtlPolicy
 from .whole_columns import ColumnConverter
 
 
@@ -22,9 +21,7 @@ class ColumnTtl(TtlPolicy):
 
     __slots__ = ("_keys", "_latest")
 
-    def __init__(
-        self, ttl: StateTtl, at: BatchContext, latest: Callable[[], Any], keys: Any
-    ) -> None:
+    def __init__(self, ttl: StateTtl, at: Clock, latest: Callable[[], Any], keys: Any) -> None:
         super().__init__(ttl, at)
         self._latest = latest
         self._keys = keys
@@ -59,7 +56,7 @@ class StateColumn:
         declaration: Declaration,
         converter: ColumnConverter,
         load: Callable[[], tuple[pa.Array, Any]],
-        clock: BatchContext,
+        clock: Clock,
         latest: Callable[[], Any],
         keys: pa.Array,
     ) -> None:

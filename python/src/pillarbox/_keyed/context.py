@@ -9,9 +9,6 @@ from .surface import Context, TimeDomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from .timers import KeyTimers
-
 UNKNOWN = -(1 << 63)
 FOREVER = (1 << 63) - 1
 
@@ -24,8 +21,6 @@ class KeyedContext(Context[Any]):
 
     __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_watermark",
                  "current_processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
-
-    timers: KeyTimers
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         self._name = name

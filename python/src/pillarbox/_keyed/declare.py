@@ -11,8 +11,8 @@ from .._arrow.fields import Place
 from .._arrow.schema import check_type
 from .._base.checks import check_name, invalid
 from ..errors import PillarboxError, error, shown
+from .aggregate import AggregateFunction
 from .context import KeyedContext
-from .function import AggregateFunction
 from .list_state import ListCells
 from .map_state import MapCells
 from .methods import check_aggregate

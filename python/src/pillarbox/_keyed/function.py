@@ -1,10 +1,8 @@
-"""What a user subclasses: the row form, the column form, and aggregates."""
+"""What a user subclasses: the forms of keyed functions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
-
-from .typevars import Accumulator, In, Out
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,23 +93,3 @@ class BatchProcessFunction:
 
     def close(self) -> None:
         """Called once when the worker no longer needs the function, in bounded time."""
-
-
-class AggregateFunction(Generic[In, Accumulator, Out]):
-    """How an aggregating state folds elements into an accumulator; PyFlink's names.
-
-    ``AggregateFunction[float, Row, float]`` tells type checkers the types of the elements, the
-    accumulator and the result.
-    """
-
-    def create_accumulator(self) -> Accumulator:
-        """The accumulator of no elements; of the state's accumulator type."""
-        raise NotImplementedError(f"{type(self).__name__}.create_accumulator")
-
-    def add(self, value: In, accumulator: Accumulator) -> Accumulator:
-        """The accumulator with ``value`` in it; it may be ``accumulator`` itself, changed."""
-        raise NotImplementedError(f"{type(self).__name__}.add")
-
-    def get_result(self, accumulator: Accumulator) -> Out:
-        """What ``get()`` of the state gives."""
-        raise NotImplementedError(f"{type(self).__name__}.get_result")

@@ -7,8 +7,8 @@ import inspect
 from .._base.functions import check_parameters
 from .._base.names import is_nearly
 from ..errors import PillarboxError, error
+from .aggregate import AggregateFunction
 from .function import (
-    AggregateFunction,
     AsyncKeyedProcessFunction,
     BatchProcessFunction,
     KeyedProcessFunction,

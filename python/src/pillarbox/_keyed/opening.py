@@ -19,7 +19,7 @@ DateTimeNames = Literal["timestamp", "timestamp_ltz", "timestamp_ntz"]
 if TYPE_CHECKING:
     from pyspark.sql import types as t
 
-    from .function import AggregateFunction
+    from .aggregate import AggregateFunction
 
     Ints = IntNames | t.IntegralType
     Floats = FloatNames | t.FloatType | t.DoubleType

@@ -153,7 +153,7 @@ class KeyedRuntime:
     def finish_keys(self, slots: Sequence[int]) -> None:
         """In a batch no more rows of these keys come: all timers fire, event-time timers first.
 
-        KeyTimers that are registered by that are dropped, as in Flink's batch mode: a timer that
+        Timers that are registered meanwhile are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
         """
         for slot in slots:

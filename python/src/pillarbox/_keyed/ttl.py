@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from .._base.checks import check, check_choice, invalid
 from .._base.durations import milliseconds
-from .context import PROCESSING_TIMER, UNKNOWN, KeyedContext
-
-if TYPE_CHECKING:
-    from .batch import BatchContext
+from .context import PROCESSING_TIMER, UNKNOWN
 
 Update = Literal["on_create_and_write", "on_read_and_write"]
 Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
@@ -68,6 +65,17 @@ class StateTtl:
         }
 
 
+class Clock(Protocol):
+    """The times that lives are counted by, which every context has; ``UNKNOWN`` for none.
+
+    The life of a value without a timestamp starts at ``_first_watermark``.
+    """
+
+    _watermark: int
+    _first_watermark: int
+    current_processing_time: int
+
+
 class TtlPolicy:
     """The decisions of one TTL over timestamps; ``at`` tells the time.
 
@@ -77,7 +85,7 @@ class TtlPolicy:
 
     __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
 
-    def __init__(self, ttl: StateTtl, at: KeyedContext | BatchContext) -> None:
+    def __init__(self, ttl: StateTtl, at: Clock) -> None:
         self._at: Any = at
         self.ttl = ttl.ms
         self.event = ttl.time == "event"

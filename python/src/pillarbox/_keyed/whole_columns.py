@@ -1,8 +1,8 @@
 """Columns that a function of the column form gives, converted as their values would be one by one.
 
-The rules are those of ``_converters``. Where one cast of Arrow follows them too it is taken, as it
-is a hundred times as fast; whatever such a cast refuses is judged value by value, which rounds, or
-names the value that doesn't fit.
+The rules are those of ``_arrow.converters``. Where one cast of Arrow follows them too it is taken,
+as it is a hundred times as fast; whatever such a cast refuses is judged value by value, which
+rounds, or names the value that doesn't fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
 from .._arrow.lists import has_infinity, list_writer
 from .._arrow.results import wrong_shape
-from .._base.lines import sql_type
+from .._base.spark_versions import sql_type
 from ..errors import error
 
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]

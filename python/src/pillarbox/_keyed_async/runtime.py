@@ -9,14 +9,14 @@ from pyspark.sql.types import StructType
 
 from .._arrow.fields import Place
 from .._arrow.lists import row_class
-from .._async.surroundings import Surroundings
+from .._async.call_context import CallContext
 from .._keyed.context import ROW
 from .._keyed.methods import timers_refused
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import Accept, KeyedRuntime, rows_of
 from ..errors import PillarboxError
 from .context import AsyncKeyedContext, Attempt
-from .lines import KeyLines, RowCall
+from .key_queues import KeyQueues, RowCall
 from .options import KeyedCalls
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -44,7 +44,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
         self._shared = [_place(field, input_schema) for field in calls.returns.fields]
-        self._lines: KeyLines | None = None
+        self._queues: KeyQueues | None = None
         self._failed: RowCall | None = None
 
     def _context(self, name: str, tags: dict[str, Accept]) -> AsyncKeyedContext:
@@ -57,18 +57,18 @@ class AsyncKeyedRuntime(KeyedRuntime):
         return timers_refused(self.context._name)
 
     def begin_task(
-        self, run_on_loop: RunOnLoop, resource: Any, surroundings: Surroundings | None
+        self, run_on_loop: RunOnLoop, resource: Any, call_context: CallContext | None
     ) -> None:
         """From now on calls run by ``run_on_loop``, with ``resource`` as it was opened."""
         self._run_on_loop = run_on_loop
-        self._surroundings = surroundings
-        self._lines = None
+        self._call_context = call_context
+        self._queues = None
         self.context.resource = resource
 
     def end_task(self) -> bool:
         """Waits a little for calls that were given up; whether all have ended."""
-        lines, self._lines = self._lines, None
-        return lines is None or bool(self._run_on_loop(lines.drain()))
+        queues, self._queues = self._queues, None
+        return queues is None or bool(self._run_on_loop(queues.drain()))
 
     def begin(self, keys: Any) -> None:
         super().begin(keys)
@@ -124,16 +124,16 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     async def _process(self, calls: list[RowCall]) -> RowCall | None:
         self.context.begin_calls()
-        if self._lines is None:
-            self._lines = KeyLines(
+        if self._queues is None:
+            self._queues = KeyQueues(
                 self._calls,
                 self._input_schema,
-                self._surroundings,
+                self._call_context,
                 function=self._call,
                 attempt=self._attempt,
                 accept=self._accepted,
             )
-        return await self._lines.run(calls)
+        return await self._queues.run(calls)
 
     def _attempt(self, call: RowCall) -> Attempt:
         states = self.registry.states.values()

@@ -13,10 +13,10 @@ from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import EXITS, error
-from .collector import collect_less_often
 from .frames import Init
-from .kept import FunctionKey, Kept
+from .gc_tuning import collect_less_often
 from .keyed_rows import Query, RowRunner
+from .lru_cache import FunctionKey, LruCache
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,10 +59,10 @@ class OpenedFunction:
             return BatchRunner(self.runtime, self.command, init, schemas)
         return RowRunner(self.runtime, self.command, init, schemas, query)
 
-    def begin_task(self, loop: WatchedLoop, resource: Any, surroundings: Any) -> None:
+    def begin_task(self, loop: WatchedLoop, resource: Any, call_context: Any) -> None:
         """From now on calls of an asynchronous function run on ``loop``."""
         if isinstance(self.runtime, AsyncKeyedRuntime):
-            self.runtime.begin_task(loop.run, resource, surroundings)
+            self.runtime.begin_task(loop.run, resource, call_context)
 
     def end_task(self) -> bool:
         """Whether nothing of the task goes on."""
@@ -78,10 +78,10 @@ class OpenedFunction:
 
 
 class FunctionCache:
-    """The open functions, 16 at most (see ``Kept``). Main thread only."""
+    """The open functions, 16 at most (see ``LruCache``). Main thread only."""
 
     def __init__(self) -> None:
-        self._open: Kept[OpenedFunction] = Kept(_KEPT)
+        self._open: LruCache[OpenedFunction] = LruCache(_KEPT)
 
     @property
     def bytes(self) -> int:

@@ -15,17 +15,17 @@ from pyspark.worker_util import (
     setup_spark_files,
 )
 
-from .._async.surroundings import Surroundings
+from .._async.call_context import CallContext
 from .._base.failures import message_of
-from .._base.lines import set_task_context
 from .._base.report import Reported
+from .._base.spark_versions import set_task_context
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
-from .collector import collect_less_often
 from .frames import Init, read_init
-from .kept import FunctionKey
+from .gc_tuning import collect_less_often
+from .lru_cache import FunctionKey
 from .process import WorkerProcess, current, load
 from .session import Session, send_fatal
 
@@ -81,8 +81,8 @@ def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
     command = process.command(key, init.command)
     session = Session(process.loop, channel, init, command)
 
-    async def open_resource() -> tuple[Any, Surroundings]:
-        opened = None, Surroundings()
+    async def open_resource() -> tuple[Any, CallContext]:
+        opened = None, CallContext()
         if command.resource is not None:
             opened = await process.resources.get(key, len(init.command), command.resource)
         await process.make_room()
@@ -111,7 +111,7 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
         calls = opened.command.calls
         if calls is not None:
             loop = WatchedLoop(process.loop, channel, init.spec["blocked_loop_ms"])
-            resource: tuple[Any, Surroundings | None] = None, None
+            resource: tuple[Any, CallContext | None] = None, None
             if calls.resource is not None:
                 kept = process.resources.get(key, len(init.command), calls.resource)
                 resource = loop.run(kept)

@@ -16,8 +16,8 @@ from .._base.functions import unpickled
 from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
-from .kept import FunctionKey, Kept
 from .keyed_functions import FunctionCache
+from .lru_cache import FunctionKey, LruCache
 from .resources import ResourceCache
 
 _KEPT_COMMANDS = 64
@@ -32,7 +32,7 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
         self.functions = FunctionCache()
-        self._commands: Kept[Command] = Kept(_KEPT_COMMANDS)
+        self._commands: LruCache[Command] = LruCache(_KEPT_COMMANDS)
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 

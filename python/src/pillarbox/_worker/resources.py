@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from .._async.call_context import CallContext
 from .._async.resources import OpenResource
-from .._async.surroundings import Surroundings
-from .kept import FunctionKey, Kept
+from .lru_cache import FunctionKey, LruCache
 
 _KEPT = 16
 
 
 class ResourceCache:
-    """The open resources, 16 at most (see ``Kept``); those of the last task are among them.
+    """The open resources, 16 at most (see ``LruCache``); those of the last task are among them.
 
     All methods belong to the thread of the event loop.
     """
 
     def __init__(self) -> None:
-        self._open: Kept[OpenResource] = Kept(_KEPT)
+        self._open: LruCache[OpenResource] = LruCache(_KEPT)
 
     @property
     def bytes(self) -> int:
@@ -29,7 +29,7 @@ class ResourceCache:
 
     async def get(
         self, key: FunctionKey, pickled_bytes: int, factory: Callable[[], Any]
-    ) -> tuple[Any, Surroundings]:
+    ) -> tuple[Any, CallContext]:
         """The open resource of ``key``, and the context variables as it has set them.
 
         Raises ``WorkerFailed`` if ``factory`` fails to open it.
@@ -42,8 +42,8 @@ class ResourceCache:
             holder = OpenResource(factory)
             await holder.open()
             self._open.put(key, key, pickled_bytes, holder)
-        assert holder.surroundings is not None
-        return holder.value, holder.surroundings
+        assert holder.call_context is not None
+        return holder.value, holder.call_context
 
     async def close_surplus(self) -> None:
         """Closes what is kept beyond the bounds, within a second."""

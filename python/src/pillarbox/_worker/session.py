@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
+from .._async.call_places import CallPlaces
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
-from .._async.places import Places
 from .._async.runner import CallRunner
 from .._async.watchdog import Watchdog
 from .._base.failures import Failure, final_failure
@@ -64,7 +64,7 @@ class Session:
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
-        self._places: Places
+        self._places: CallPlaces
         self._handlers: dict[int, Callable[[memoryview], None]] = {
             frames.CALLS: self._on_calls,
             frames.PART: self._on_part,
@@ -91,7 +91,7 @@ class Session:
         return complete(self._loop, work, lambda: self.fatal(stopped_loop()))
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
-        resource, surroundings = await open_resource()
+        resource, call_context = await open_resource()
         threads = self._spec["threads"] or 1
         limit = self._spec["limit"] or {}
         most_calls = min(self._spec["capacity"], limit.get("concurrency") or threads)
@@ -101,10 +101,10 @@ class Session:
             self,
             prefix=self._spec["call_id_prefix"],
             max_threads=min(most_calls, threads),
-            surroundings=surroundings,
+            call_context=call_context,
         )
         most_places = self._spec["capacity"] if self._has_places else None
-        self._places = Places(most_places, self._runner.call, self._later)
+        self._places = CallPlaces(most_places, self._runner.call, self._later)
         self._channel.send(frames.encode(frames.READY))
 
     def _serve(self) -> bool:

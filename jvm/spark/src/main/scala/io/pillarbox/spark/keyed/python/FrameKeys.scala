@@ -28,7 +28,7 @@ private final class FrameKeys {
 
   def key(slot: Int): UnsafeRow = keys(slot)
 
-  /** As [[io.pillarbox.spark.keyed.UnsafeRowSerializer]] has it. */
+  /** As [[io.pillarbox.spark.state.UnsafeRowSerializer]] has it. */
   def hash(slot: Int): Int = hashes(slot)
 
   /** The number of a key; a new one is copied. */

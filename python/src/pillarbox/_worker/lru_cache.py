@@ -60,7 +60,7 @@ def _is_there(path: str | None) -> bool:
     return path is not None and os.path.exists(path)
 
 
-class Kept(Generic[T]):
+class LruCache(Generic[T]):
     """Things by key, of which those that were unused for longest make room.
 
     At most ``most``, whose functions and broadcasts together have at most 32 MiB as pickled; the

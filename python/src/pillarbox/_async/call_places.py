@@ -12,7 +12,7 @@ SLICE_S = 0.01
 Key = tuple[int, int]  # element and attempt
 
 
-class Places:
+class CallPlaces:
     """At most ``most`` elements have a place, from their first call until they ``leave``.
 
     A first call without a free place waits in line, in order; a further attempt starts in its

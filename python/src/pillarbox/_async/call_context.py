@@ -6,7 +6,7 @@ import contextvars
 import decimal
 
 
-class Surroundings:
+class CallContext:
     """The context in which it is made, as it is then; each call gets a copy of ``context``.
 
     A decimal context is an object that can be changed, so a copied variable would still share it:

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import pillarbox as pb
-from pillarbox._async.places import Places
+from pillarbox._async.call_places import CallPlaces
 
 # Functions that are sent reach this through the module, so worker and test share it.
 STATE: dict[str, object] = {}
@@ -125,7 +125,7 @@ def test_calls_that_end_at_once_do_not_pile_up_on_the_stack(worker):
 def places_of(most):
     """Places, the calls that they started, and the turns of the loop that they asked for."""
     started, turns = [], []
-    places = Places(
+    places = CallPlaces(
         most, lambda element, attempt, row: started.append((element, attempt)), turns.append
     )
     return places, started, turns
@@ -173,8 +173,8 @@ def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatc
         started.append(element)
 
     started, turns = [], []
-    monkeypatch.setattr("pillarbox._async.places.time.monotonic", lambda: now)
-    places = Places(None, slow, turns.append)
+    monkeypatch.setattr("pillarbox._async.call_places.time.monotonic", lambda: now)
+    places = CallPlaces(None, slow, turns.append)
     places.call((element, 1, None) for element in range(7))
     assert started == [0, 1, 2]
     places.cancel([(4, 1)])
@@ -190,7 +190,7 @@ def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatc
 
 def test_what_waits_for_its_turn_is_not_called_once_it_is_cleared(monkeypatch):
     times = iter(range(100))
-    monkeypatch.setattr("pillarbox._async.places.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("pillarbox._async.call_places.time.monotonic", lambda: next(times))
     places, started, turns = places_of(None)
     places.call((element, 1, None) for element in range(3))
     places.clear()

@@ -9,7 +9,7 @@ import pytest
 from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
 from pillarbox._async import resources
-from pillarbox._worker.kept import FunctionKey, Kept
+from pillarbox._worker.lru_cache import FunctionKey, LruCache
 from pillarbox._worker.process import WorkerProcess
 
 MIB = 1 << 20
@@ -48,7 +48,7 @@ def test_functions_differ_by_what_is_pickled_and_by_the_files_of_their_broadcast
 
 
 def test_the_ones_unused_for_longest_make_room_by_number_and_by_bytes(tmp_path):
-    kept = Kept(most=3, most_bytes=10 * MIB)
+    kept = LruCache(most=3, most_bytes=10 * MIB)
     keys = [key_of(tmp_path / str(i), i) for i in range(5)]
     for index, key in enumerate(keys[:4]):
         kept.put(key, key, 0, index)
@@ -60,7 +60,7 @@ def test_the_ones_unused_for_longest_make_room_by_number_and_by_bytes(tmp_path):
 
 
 def test_the_one_used_last_is_kept_whatever_its_size(tmp_path):
-    kept = Kept(most=3, most_bytes=MIB)
+    kept = LruCache(most=3, most_bytes=MIB)
     for index, bid in enumerate((1, 2)):
         key = key_of(tmp_path / str(bid), bid, 5 * MIB)
         kept.put(key, key, 0, index)
@@ -71,7 +71,7 @@ def test_the_one_used_last_is_kept_whatever_its_size(tmp_path):
 
 
 def test_what_belongs_to_a_destroyed_broadcast_goes_at_once(tmp_path):
-    kept = Kept(most=10)
+    kept = LruCache(most=10)
     alive, dead = key_of(tmp_path / "a", 1), key_of(tmp_path / "b", 2)
     plain = FunctionKey.of(b"no broadcast")
     for key in (alive, dead, plain):
@@ -82,7 +82,7 @@ def test_what_belongs_to_a_destroyed_broadcast_goes_at_once(tmp_path):
 
 
 def test_a_broadcast_without_a_file_lives_as_long_as_a_task_has_it(tmp_path):
-    kept = Kept(most=10)
+    kept = LruCache(most=10)
     one = Broadcast(path=str(tmp_path / "none"))
     del one._path  # as where Spark encrypts it: the value came over a socket
     _broadcastRegistry[7] = one

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 from pyspark.sql.types import StructType
 
-from .._async.attempts import TIMEOUT
+from .._async.attempts import AttemptedCall, Attempts
+from .._async.call_context import CallContext
 from .._async.command import Command
+from .._async.failed_attempts import TIMEOUT
 from .._async.runner import CallRunner
-from .._async.surroundings import Surroundings
-from .._async.tries import Tried, Tries
 from .._base.failures import Told, final_failure, kind_of
 from ..errors import ResultTypeMismatch, error
 from ..retry import RetryAfter
@@ -25,7 +25,7 @@ from .options import KeyedCalls
 _STOP_LIMIT_S = 2.0
 
 
-class RowCall(Tried):
+class RowCall(AttemptedCall):
     """A row on its way. ``index`` is its place among those that were handed over with it.
 
     ``problem`` is what the function raised last.
@@ -51,7 +51,7 @@ class RowCall(Tried):
         if failure.kind == TIMEOUT and problem is None:
             return _TimedOut(failure.message)
         if isinstance(problem, RetryAfter) and failure.kind != kind_of(problem):
-            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.seconds)
+            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         elif problem is None or failure.kind != kind_of(problem):
             told = Told(f"{failure.kind}: {failure.message}")
         else:
@@ -67,8 +67,8 @@ class _TimedOut(Told, TimeoutError):
 _TimedOut.__name__ = TIMEOUT  # the kind that messages and error columns show
 
 
-class KeyLines(Tries[RowCall]):
-    """A line of rows for each key; the first of a line may be called for, ``capacity`` in all.
+class KeyQueues(Attempts[RowCall]):
+    """A queue of rows for each key; the first of a queue may be called for, ``capacity`` in all.
 
     ``function`` makes one call, ``attempt`` begins an attempt, ``accept`` checks what it gave and
     makes rows of it, which become the call's ``answer``. On the loop only; made in it.
@@ -78,7 +78,7 @@ class KeyLines(Tries[RowCall]):
         self,
         calls: KeyedCalls,
         input_schema: StructType,
-        surroundings: Surroundings | None,
+        call_context: CallContext | None,
         *,
         function: Callable[[RowCall], Coroutine[Any, Any, Any]],
         attempt: Callable[[RowCall], Attempt],
@@ -88,7 +88,7 @@ class KeyLines(Tries[RowCall]):
         self._attempt, self._accept = attempt, accept
         self._raises = calls.options.on_error == "raise"
         self._ids = count(1)
-        self._lines: dict[int, deque[RowCall]] = {}
+        self._queues: dict[int, deque[RowCall]] = {}
         self._ready: deque[RowCall] = deque()
         self._over: asyncio.Future[RowCall | None] = self._loop.create_future()
         self._broken: BaseException | None = None
@@ -102,7 +102,7 @@ class KeyLines(Tries[RowCall]):
             returns=calls.returns,
         )
         self.runner = CallRunner(
-            command, None, self, prefix=uuid4().hex, max_threads=1, surroundings=surroundings
+            command, None, self, prefix=uuid4().hex, max_threads=1, call_context=call_context
         )
 
     async def run(self, calls: Sequence[RowCall]) -> RowCall | None:
@@ -115,12 +115,12 @@ class KeyLines(Tries[RowCall]):
         self._over = self._loop.create_future()
         for call in calls:
             call.id = next(self._ids)
-            line = self._lines.get(call.slot)
-            if line is None:
-                self._lines[call.slot] = deque()
+            queue = self._queues.get(call.slot)
+            if queue is None:
+                self._queues[call.slot] = deque()
                 self._ready.append(call)
             else:
-                line.append(call)
+                queue.append(call)
         try:
             self._fill()
             return await self._over
@@ -132,7 +132,7 @@ class KeyLines(Tries[RowCall]):
         return await self.runner.drain(_STOP_LIMIT_S)
 
     def _stop(self) -> None:
-        self._lines.clear()
+        self._queues.clear()
         self._ready.clear()
         for call in self._in_flight.values():
             self._end_back_off(call)
@@ -182,13 +182,13 @@ class KeyLines(Tries[RowCall]):
         super().completed(element_id, attempt, rows)
 
     def _ended(self, call: RowCall) -> None:
-        line = self._lines.get(call.slot)
-        if line:
+        queue = self._queues.get(call.slot)
+        if queue:
             # Before others: a key with many rows is what all wait for in the end.
-            self._ready.appendleft(line.popleft())
-        elif line is not None:
-            del self._lines[call.slot]
+            self._ready.appendleft(queue.popleft())
+        elif queue is not None:
+            del self._queues[call.slot]
         if call.failure is not None and self._raises and not self._over.done():
-            self._lines.clear()
+            self._queues.clear()
             self._ready.clear()
             self._over.set_result(call)

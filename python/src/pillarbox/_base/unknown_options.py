@@ -1,0 +1,44 @@
+"""Keywords that a function or an option object doesn't have, answered with the right word."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..errors import error
+from .names import nearest
+from .words import WORDS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def answers_unknown(made: F) -> F:
+    """``made``, which raises ``InvalidOption`` (UNKNOWN_OPTION) for a keyword that it doesn't have.
+
+    ``made`` is a function or a class, whose signature type checkers go on seeing. The message has
+    the word of :data:`WORDS`, or else the nearest name.
+    """
+    taker: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+    names = list(inspect.signature(made).parameters)
+    known = frozenset(names)
+
+    @functools.wraps(taker)
+    def checked(*args: Any, **options: Any) -> Any:
+        if not known.issuperset(options):
+            found = next(name for name in options if name not in known)
+            raise _unknown(made.__name__, found, names)
+        return taker(*args, **options)
+
+    if not isinstance(made, type):
+        return checked  # type: ignore[return-value]
+    made.__init__ = checked  # type: ignore[misc]
+    return made
+
+
+def _unknown(function: str, option: str, names: list[str]) -> Exception:
+    meant = WORDS.get(function, {}).get(option)
+    if meant is None:
+        meant = f"The nearest that it has is {nearest(option, names)}."
+    return error("UNKNOWN_OPTION", function=f"pb.{function}", option=option, meant=meant)

@@ -1,0 +1,338 @@
+"""The option objects: what a plain value of an option stands for, with the fields it leaves out.
+
+Each is a frozen dataclass that checks itself when it is made, compares by value, and can be
+pickled. Its first field may be given by place. All raise :class:`InvalidOption`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+from ._base.checks import check, check_choice, check_count, check_flag, check_name, needs_other
+from ._base.durations import milliseconds
+from ._base.unknown_options import answers_unknown
+from .errors import error
+from .retry import Retry
+
+Duration = str | timedelta
+Scope = Literal["key", "task", "executor", "query"]
+StateBackend = Literal["rocksdb", "heap"]
+
+_HOUR_MS = 3_600_000
+_RATES_MS = {
+    "per_second": 1000,
+    "per_minute": 60_000,
+    "per_hour": _HOUR_MS,
+    "per_day": 24 * _HOUR_MS,
+}
+MOST_SLOTS = 10_000
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class Timeout:
+    """How long a row may take; ``timeout="30s"`` is ``pb.Timeout("30s")``.
+
+    Parameters
+    ----------
+    total: for one row over all its attempts and the waiting between them, from its first call.
+    attempt: for one attempt; what then happens is up to ``retry``. At most ``total``.
+    """
+
+    total: Duration | None = None
+    _: KW_ONLY
+    attempt: Duration | None = None
+
+    def __post_init__(self) -> None:
+        total, attempt = self.total_ms, self.attempt_ms
+        if total and attempt > total:
+            raise error(
+                "TIMEOUT_BELOW_ATTEMPT_TIMEOUT", timeout_ms=total, attempt_timeout_ms=attempt
+            )
+
+    @property
+    def total_ms(self) -> int:
+        """The milliseconds of ``total``; 0 for none."""
+        return _milliseconds("timeout", self.total)
+
+    @property
+    def attempt_ms(self) -> int:
+        """The milliseconds of ``attempt``; 0 for none."""
+        return _milliseconds("timeout.attempt", self.attempt)
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class ErrorColumn:
+    """Failed rows have nulls and this column tells why; ``on_error="column"`` is
+    ``pb.ErrorColumn()``.
+
+    The column is ``struct<kind string, message string, attempts int, elapsed_ms bigint,
+    call_id string>``, and null in good rows.
+    """
+
+    name: str = "error"
+
+    def __post_init__(self) -> None:
+        check_name("on_error.name", self.name, "why")
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class BatchSize:
+    """The function gets a list of rows; ``batch_size=8`` is ``pb.BatchSize(8)``.
+
+    Parameters
+    ----------
+    rows: the most rows of a list.
+    wait: how long its first row waits for company.
+    """
+
+    rows: int
+    _: KW_ONLY
+    wait: Duration = "10ms"
+
+    def __post_init__(self) -> None:
+        check_count("batch_size", self.rows, 8)
+        _ = self.wait_ms
+
+    @property
+    def wait_ms(self) -> int:
+        """The milliseconds of ``wait``."""
+        return _milliseconds("batch_size.wait", self.wait)
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class Limit:
+    """How many calls a service may see, and which of them are counted together.
+
+    Parameters
+    ----------
+    concurrency: calls in flight at a time.
+    per_second, per_minute, per_hour, per_day: calls started, spread evenly over the time. Where
+        several are given, all of them hold.
+    scope: what is counted together: "query" (all executors, in one streaming query or one action
+        of a batch; the default), "executor" (all tasks of the operator in one executor), "task",
+        or "key" (rows with one key of ``by``; only ``concurrency``).
+    adaptive: ``concurrency`` is a ceiling; the limit falls below it while the service is
+        overloaded, and rises again. A :class:`RetryAfter`, a timeout, and the HTTP statuses 429
+        and 503 say that it is.
+    """
+
+    _: KW_ONLY
+    concurrency: int | None = None
+    per_second: int | None = None
+    per_minute: int | None = None
+    per_hour: int | None = None
+    per_day: int | None = None
+    scope: Scope = "query"
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("limit.scope", self.scope, Scope)
+        check_flag("limit.adaptive", self.adaptive)
+        given = self._rates()
+        for name, permits in given.items():
+            check_count(f"limit.{name}", permits, 500)
+        if self.concurrency is not None:
+            check_count("limit.concurrency", self.concurrency, 50)
+        elif not given:
+            raise error("EMPTY_LIMIT")
+        elif self.adaptive:
+            advice = "Give concurrency too, which it starts from and does not exceed."
+            raise needs_other("limit.adaptive", True, "without concurrency", advice)
+        if self.scope == "key" and (given or self.adaptive):
+            option = "adaptive" if self.adaptive else next(iter(given))
+            advice = "Give concurrency alone, and another pb.Limit for the rest."
+            condition = 'with scope="key"'
+            raise needs_other(f"limit.{option}", getattr(self, option), condition, advice)
+
+    def _rates(self) -> dict[str, int]:
+        given = {name: getattr(self, name) for name in _RATES_MS}
+        return {name: permits for name, permits in given.items() if permits is not None}
+
+    @property
+    def rate(self) -> tuple[int, int] | None:
+        """The calls in so many milliseconds that may start; None for no rate.
+
+        Calls are spread evenly, so the slowest of several rates keeps them all.
+        """
+        rates = [(permits, _RATES_MS[name]) for name, permits in self._rates().items()]
+        return min(rates, key=lambda rate: rate[0] / rate[1], default=None)
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class CarryOver:
+    """Calls outlive their micro-batch; ``carry_over=True`` is ``pb.CarryOver()``.
+
+    Parameters
+    ----------
+    max_lag: once the oldest row is in flight for longer than this, a micro-batch with rows waits
+        for it. A call that may hang needs ``timeout``.
+    max_rows: with ``ordered``, rows of a slot in flight or behind a slow one; ten times the
+        capacity by default.
+    slots: the parts into which the rows are divided, without a shuffle; each may have ``capacity``
+        calls in flight. By default as many as tasks run at a time. The checkpoint keeps the number.
+    """
+
+    _: KW_ONLY
+    max_lag: Duration = "30s"
+    max_rows: int | None = None
+    slots: int | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.max_lag_ms
+        if self.max_rows is not None:
+            check_count("carry_over.max_rows", self.max_rows, 1000)
+        if self.slots is not None:
+            check_count("carry_over.slots", self.slots, 8)
+            fits = self.slots <= MOST_SLOTS
+            check(fits, "carry_over.slots", f"at most {MOST_SLOTS}", self.slots, MOST_SLOTS)
+
+    @property
+    def max_lag_ms(self) -> int:
+        """The milliseconds of ``max_lag``."""
+        return _milliseconds("carry_over.max_lag", self.max_lag)
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class Journal:
+    """Where answers are kept; ``journal="hdfs:///answers"`` is ``pb.Journal("hdfs:///answers")``,
+    and ``journal=True`` is ``pb.Journal()``.
+
+    Parameters
+    ----------
+    path: a folder; without one, in a stream, a folder in its checkpoint.
+    ttl: how long answers count; for ever by default.
+    version: a text that is part of a call's name. Under another version everything is asked again,
+        and the operator keeps its ``name``.
+    """
+
+    path: str | os.PathLike[str] | None = None
+    _: KW_ONLY
+    ttl: Duration | None = None
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        path = self.path
+        fits = path is None or (isinstance(path, (str, os.PathLike)) and bool(os.fspath(path)))
+        check(fits, "journal", "the path of a folder", path, '"hdfs:///journals/weather"')
+        _ = self.ttl_ms
+        if self.version is not None:
+            check_name("journal.version", self.version, "model 3", "a text that isn't empty")
+
+    @property
+    def ttl_ms(self) -> int:
+        """The milliseconds of ``ttl``; 0 for ever."""
+        return _milliseconds("journal.ttl", self.ttl)
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class Backend:
+    """Where state is kept between micro-batches; ``backend="heap"`` is ``pb.Backend("heap")``.
+
+    Parameters
+    ----------
+    state: "rocksdb" or "heap".
+    timers: the same for timers; as ``state`` by default.
+    """
+
+    state: StateBackend = "rocksdb"
+    _: KW_ONLY
+    timers: StateBackend | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.state, StateBackend)
+        if self.timers is not None:
+            check_choice("backend.timers", self.timers, StateBackend)
+
+    @property
+    def of_timers(self) -> StateBackend:
+        """The backend of timers."""
+        return self.state if self.timers is None else self.timers
+
+
+T = TypeVar("T")
+
+
+def as_timeout(value: object) -> Timeout:
+    """What ``timeout=`` means."""
+    if value is None:
+        return Timeout()
+    return _as(Timeout, value, (str, timedelta), "timeout", "a duration or a pb.Timeout", '"5s"')
+
+
+def as_retry(value: object) -> Retry | None:
+    """What ``retry=`` means."""
+    return None if value is None else _as(Retry, value, int, "retry", "a count or a pb.Retry", 3)
+
+
+def as_batch_size(value: object) -> BatchSize | None:
+    """What ``batch_size=`` means."""
+    if value is None:
+        return None
+    return _as(BatchSize, value, int, "batch_size", "a number of rows or a pb.BatchSize", 8)
+
+
+def as_carry_over(value: object) -> CarryOver | None:
+    """What ``carry_over=`` means."""
+    if isinstance(value, bool):
+        return CarryOver() if value else None
+    expected = "True, False or a pb.CarryOver"
+    return _as(CarryOver, value, (), "carry_over", expected, True)
+
+
+def as_journal(value: object) -> Journal | None:
+    """What ``journal=`` means."""
+    if value is None or isinstance(value, bool):
+        return Journal() if value else None
+    expected = "the path of a folder, True for one in the checkpoint of a stream, or a pb.Journal"
+    example = '"hdfs:///journals/weather"'
+    return _as(Journal, value, (str, os.PathLike), "journal", expected, example)
+
+
+def as_backend(value: object) -> Backend:
+    """What ``backend=`` means."""
+    expected = '"rocksdb", "heap" or a pb.Backend'
+    return _as(Backend, value, str, "backend", expected, '"rocksdb"')
+
+
+def as_limits(value: object) -> tuple[Limit, ...]:
+    """What ``limit=`` means."""
+    if value is None:
+        return ()
+    limits = (value,) if isinstance(value, Limit) else value
+    is_list = isinstance(limits, Sequence) and bool(limits)
+    fits = is_list and all(isinstance(one, Limit) for one in limits)  # type: ignore[attr-defined]
+    check(fits, "limit", "a pb.Limit or a list of them", value, "pb.Limit(concurrency=50)")
+    return tuple(limits)  # type: ignore[arg-type]
+
+
+def as_on_error(value: object) -> tuple[str, ErrorColumn | None]:
+    """What ``on_error=`` means: "raise", "null" or "column", and the column of the last one."""
+    if isinstance(value, ErrorColumn):
+        return "column", value
+    fits = isinstance(value, str) and value in ("raise", "null", "column")
+    check(fits, "on_error", '"raise", "null", "column" or a pb.ErrorColumn', value, '"column"')
+    return str(value), ErrorColumn() if value == "column" else None
+
+
+def _as(kind: type[T], value: object, plain: Any, option: str, expected: str, example: object) -> T:
+    if isinstance(value, kind):
+        return value
+    fits = isinstance(value, plain) and not isinstance(value, bool)
+    check(fits, option, expected, value, example)
+    made: Any = kind
+    return made(value)  # type: ignore[no-any-return]
+
+
+def _milliseconds(option: str, value: Duration | None) -> int:
+    return 0 if value is None else milliseconds(value, option)
