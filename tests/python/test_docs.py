@@ -227,7 +227,7 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
     shown = strings(
         r'Metric\(sc, "([^"]+)"\)', "async/AsyncIOMetrics.scala", "keyed/KeyedMetrics.scala"
     )
-    of_state = ("keyed/KeyedMetrics.scala", "state/StateTask.scala")
+    of_state = ("keyed/KeyedMetrics.scala", "state/StateTaskSpec.scala")
     shown += strings(r'\w+ -> "([^"]+)"', *of_state)
     assert len(shown) == 24
     assert [name for name in shown if f"| {name} |" not in page] == []

@@ -78,7 +78,7 @@ private object RoomsSuite {
       )
         .map("io.pillarbox." + _) ++
       Seq("", ".list", ".entries", ".store", ".cache").map("io.pillarbox.state.rocksdb" + _) ++
-      Seq(".operator", ".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
+      Seq(".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
       Seq("mailbox", "api").map("io.pillarbox." + _)
 
   private final case class Used(room: String, used: Set[String])

@@ -6,18 +6,15 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
-import io.pillarbox.spark.plan.{AsyncIO, KeyedPlanner, PillarboxStrategy, ReadState}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.Project
+import io.pillarbox.spark.keyed.KeyedSpec
+import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
-import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
@@ -39,13 +36,6 @@ private[pillarbox] object PythonBridge {
   /** The line of Spark, as in "4.2", that this jar was built for. */
   def sparkVersion: String = build.getProperty("spark")
 
-  /** The struct that `on_error="column"` adds. */
-  val ErrorType: StructType = new StructType()
-    .add("kind", StringType)
-    .add("message", StringType)
-    .add("attempts", IntegerType)
-    .add("elapsed_ms", LongType)
-
   /**
    * A DataFrame that calls a function for each row of `df`.
    *
@@ -56,8 +46,10 @@ private[pillarbox] object PythonBridge {
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
-    if (function != null) plan(df, spec, AsyncIOFunction.Python(UserFunction.of(function)))
-    else plan(df, spec, AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options))
+    new AsyncIOPlanner(df, spec).dataFrame(
+      if (function != null) AsyncIOFunction.Python(UserFunction.of(function))
+      else AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options)
+    )
   }
 
   /**
@@ -124,49 +116,4 @@ private[pillarbox] object PythonBridge {
   private def className(operator: String, named: Option[String]): String = named.getOrElse(
     throw new IllegalArgumentException(s"$operator: a function of the JVM needs a class name")
   )
-
-  private def plan(df: DataFrame, spec: AsyncIOSpec, function: AsyncIOFunction): DataFrame = {
-    val child = SparkAdapter.analyzedPlan(df)
-    val node = AsyncIO(
-      spec,
-      function,
-      inputs(df, spec),
-      keys(df, spec),
-      by(df, spec),
-      results(spec),
-      child
-    )
-    PillarboxStrategy.register(df.sparkSession, node)
-    // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
-    val columns = child.output ++ node.results.map(result => Alias(result, result.name)())
-    SparkAdapter.ofRows(df.sparkSession, Project(columns, node))
-  }
-
-  private def inputs(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] = {
-    val output = SparkAdapter.analyzedPlan(df).output
-    if (spec.inputs.isEmpty) output
-    else spec.inputs.map(name => SparkAdapter.resolve(df, name))
-  }
-
-  private def keys(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] =
-    if (!spec.isKeyed) Nil
-    else if (spec.callKey.isEmpty) inputs(df, spec)
-    else spec.callKey.map(name => SparkAdapter.resolve(df, name))
-
-  private def by(df: DataFrame, spec: AsyncIOSpec): Seq[Attribute] =
-    spec.by.map { name =>
-      val column = SparkAdapter.resolve(df, name)
-      if (!SparkAdapter.isBinaryStable(column.dataType))
-        throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
-      column
-    }
-
-  private def results(spec: AsyncIOSpec): Seq[Attribute] = {
-    val returned = spec.returns.map { field =>
-      // A row whose call failed has nulls, unless it fails the task.
-      AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
-    }
-    if (spec.onError == OnError.Column) returned :+ AttributeReference(spec.errorColumn, ErrorType)()
-    else returned
-  }
 }

@@ -56,7 +56,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   /** Returns, and so ends the task, once another thread has pulled so many rows. */
   private def pullElsewhere(
-      task: KeyedTask,
+      task: KeyedTaskSpec,
       context: TaskContext,
       input: Iterator[Int],
       rows: Int,
@@ -80,7 +80,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   private def source(
-      task: KeyedTask,
+      task: KeyedTaskSpec,
       closed: CountDownLatch,
       committed: CountDownLatch = new CountDownLatch(1)
   ): StateSource = new StateSource {
@@ -99,11 +99,11 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
-  private def newTask(backend: String): KeyedTask = {
+  private def newTask(backend: String): KeyedTaskSpec = {
     val spec = KeyedSpec.fromJson(Spec(backend = backend, timers = backend).json)
     val input = Seq(AttributeReference("k", StringType)(), AttributeReference("v", LongType)())
     val metrics = Map("numOutputRows" -> SQLMetrics.createMetric(spark.sparkContext, "rows"))
-    KeyedTask(
+    KeyedTaskSpec(
       spec,
       JvmKeyedOperator.Factory(spec.className.get, Map.empty),
       input,

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint.{Attempt, StateFileFormat, StateFolder}
-import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTask}
+import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTaskSpec}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.sql.Row
@@ -115,7 +115,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
             val operator = query.recentProgress.filter(_.numInputRows > 0).last.stateOperators.head
             assert(operator.numRowsDroppedByWatermark == 1)
             if (backend == "rocksdb") assert(operator.memoryUsedBytes > 0)
-            assert(operator.customMetrics.get(StateTask.CommitBytes) > 0)
+            assert(operator.customMetrics.get(StateTaskSpec.CommitBytes) > 0)
           }
         }
       }
@@ -201,7 +201,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         // Progress is told a moment after the batch is done.
         eventually {
           val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
-          assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 2))
+          assert(operators.map(_.customMetrics.get(StateTaskSpec.BackendReused).toLong).toSeq == Seq(0, 2))
         }
         StateMaintenance.unloadInactive()
         assert(open.size == 2)
@@ -226,7 +226,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
           query.processAllAvailable()
           eventually {
             val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
-            assert(operators.map(_.customMetrics.get(StateTask.BackendReused).toLong).toSeq == Seq(0, 2))
+            assert(operators.map(_.customMetrics.get(StateTaskSpec.BackendReused).toLong).toSeq == Seq(0, 2))
           }
         }
         stream.add(Event("a", 3, 1000))

@@ -8,7 +8,6 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.pillarbox.SourceContext
-import org.apache.spark.sql.types.StructType
 
 /**
  * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
@@ -26,7 +25,7 @@ import org.apache.spark.sql.types.StructType
  *   if rows that are no operator's are to be read on a thread of their own: the context of that thread
  */
 private[pillarbox] final class AsyncIOIterator(
-    task: AsyncIOTask,
+    task: AsyncIOTaskSpec,
     rows: Iterator[InternalRow],
     context: TaskContext,
     reading: Option[SourceContext]
@@ -48,7 +47,7 @@ private[pillarbox] final class AsyncIOIterator(
   private val readyInputs = new ArrayDeque[InternalRow]
   private val readyResults = new ArrayDeque[InternalRow]
   private val joined = new JoinedRow
-  private val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
+  private val toUnsafe = UnsafeProjection.create(task.columns.output)
   private var driver: OperatorDriver = _
   private var started = false
   private var ended = false

@@ -20,7 +20,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  *   told when a step may do something again after one had nothing to do
  */
 private final class OperatorDriver(
-    task: AsyncIOTask,
+    task: AsyncIOTaskSpec,
     input: OperatorInput,
     output: AsyncOutput[InternalRow, InternalRow],
     lane: TaskLane,

@@ -6,7 +6,7 @@ import org.apache.spark.sql.pillarbox.SourceContext
 import org.apache.spark.{Partition, Partitioner, TaskContext}
 
 /** The rows of `rows` with the results of their calls, each of which leaves while those below block. */
-private[pillarbox] final class StreamingCallsRDD(rows: RDD[InternalRow], task: AsyncIOTask)
+private[pillarbox] final class StreamingCallsRDD(rows: RDD[InternalRow], task: AsyncIOTaskSpec)
     extends RDD[InternalRow](rows) {
 
   override val partitioner: Option[Partitioner] = rows.partitioner

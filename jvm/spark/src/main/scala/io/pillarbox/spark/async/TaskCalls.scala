@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 /**
  * How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM.
  */
-private sealed abstract class TaskCalls(task: AsyncIOTask) {
+private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
@@ -21,7 +21,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTask) {
   protected def held: HeldGate
 
   /** The answers that need no call. */
-  val answers: Option[TaskJournal] = task.journal.map(new TaskJournal(task, _))
+  val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
   /** What an element waits for before its call starts. */
   def gate: CallGate = held.gate
@@ -44,13 +44,13 @@ private sealed abstract class TaskCalls(task: AsyncIOTask) {
 private object TaskCalls {
 
   /** @param fatal told, on any thread, when no call can be made any more */
-  def of(task: AsyncIOTask, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
+  def of(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
     task.function match {
       case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, fatal)
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
     }
 
-  private final class JvmCalls(task: AsyncIOTask, className: String, options: Map[String, String])
+  private final class JvmCalls(task: AsyncIOTaskSpec, className: String, options: Map[String, String])
       extends TaskCalls(task) {
     override val function: RowAsyncFunction = new RowAsyncFunction(
       task.spec.operator,
@@ -58,23 +58,23 @@ private object TaskCalls {
         .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
       task.inputSchema,
       task.spec.returns,
-      task.resultSchema,
+      task.columns.results,
       task.inputView()
     )
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.limitKey, task.spec.limit)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
 
   private final class PythonCalls(
-      task: AsyncIOTask,
+      task: AsyncIOTaskSpec,
       python: AsyncIOFunction.Python,
       context: TaskContext,
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.limitKey, task.spec.limit)
-    private val noMatch = new GenericInternalRow(task.resultSchema.length)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
+    private val noMatch = new GenericInternalRow(task.columns.results.length)
 
     /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */
     override val gate: CallGate =

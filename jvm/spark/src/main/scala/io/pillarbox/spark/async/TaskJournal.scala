@@ -28,12 +28,12 @@ private[pillarbox] final case class JournalFolder(
  * Fails the task, naming the folder, where the journal can't be read or written: before a call, or else
  * before the rows of the answers that could not be kept leave.
  */
-private[async] final class TaskJournal(task: AsyncIOTask, folder: JournalFolder)
+private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFolder)
     extends CallJournal[InternalRow]
     with AutoCloseable {
   import TaskJournal._
 
-  private val codec = new AnswerCodec(task.spec.returns, task.resultSchema)
+  private val codec = new AnswerCodec(task.spec.returns, task.columns.results)
 
   /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
   private val unsafeAttempt =

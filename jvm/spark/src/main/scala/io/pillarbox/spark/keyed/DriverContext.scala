@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType
 
 /** What surrounds the operator of one task, and where its rows gather. */
 private final class DriverContext(
-    override val task: KeyedTask,
+    override val task: KeyedTaskSpec,
     state: PartitionState,
     allTimers: InternalTimerService[UnsafeRow],
     val ready: ReadyRows,

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
 /** The rows of a task, with their event times. Mailbox thread only. */
-private final class InputRows(input: Iterator[InternalRow], task: KeyedTask) extends Rows[UnsafeRow] {
+private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec) extends Rows[UnsafeRow] {
   private lazy val toUnsafe = UnsafeProjection.create(task.inputSchema)
   private val timestampOrdinal = task.timestampOrdinal
   private val isSorted = task.spec.timeSorted

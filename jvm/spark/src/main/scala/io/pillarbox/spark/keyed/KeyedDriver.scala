@@ -19,7 +19,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * the mailbox.
  */
 private final class KeyedDriver(
-    task: KeyedTask,
+    task: KeyedTaskSpec,
     input: Iterator[InternalRow],
     state: PartitionState,
     ready: ReadyRows,

@@ -21,7 +21,7 @@ import org.apache.spark.sql.pillarbox.TaskThreads
  *   the rows of the state that the query starts with
  */
 private[pillarbox] final class KeyedIterator(
-    task: KeyedTask,
+    task: KeyedTaskSpec,
     input: Iterator[InternalRow],
     source: StateSource,
     taskContext: TaskContext,

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.state.StateTask
+import io.pillarbox.spark.state.StateTaskSpec
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
@@ -14,7 +14,7 @@ private[pillarbox] object KeyedMetrics {
     EventTimersFired -> "number of event-time timers fired",
     ProcessingTimersFired -> "number of processing-time timers fired",
     QuietPartitions -> "number of partitions without rows or due timers"
-  ) ++ StateTask.metricDescriptions
+  ) ++ StateTaskSpec.metricDescriptions
 
   // As Spark calls them.
   val PythonBytesSent = "pythonDataSent"

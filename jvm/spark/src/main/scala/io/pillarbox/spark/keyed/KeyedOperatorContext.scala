@@ -72,7 +72,7 @@ private[pillarbox] trait KeyedOperatorContext {
   /** Fails the task. Any thread. */
   def fail(error: Throwable): Unit
 
-  def task: KeyedTask
+  def task: KeyedTaskSpec
 
   def taskContext: TaskContext
 

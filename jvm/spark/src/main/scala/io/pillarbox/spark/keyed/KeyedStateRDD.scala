@@ -24,7 +24,7 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
     initial: Option[RDD[InternalRow]],
-    task: KeyedTask,
+    task: KeyedTaskSpec,
     settings: StateSettings,
     isLate: Option[Expression],
     eventTime: Int,

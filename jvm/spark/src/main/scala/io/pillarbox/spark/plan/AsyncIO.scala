@@ -1,8 +1,9 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
@@ -31,14 +32,17 @@ private[pillarbox] final case class AsyncIO(
 
   def operatorId: String = spec.operatorId
 
-  /** Where the keys are among the columns of `output`. */
-  def keyOrdinals(output: Seq[Attribute]): Seq[Int] = ordinals(keys, output)
-
-  /** Where the columns of `by` are among those of `output`. */
-  def byOrdinals(output: Seq[Attribute]): Seq[Int] = ordinals(by, output)
-
-  private def ordinals(columns: Seq[Attribute], output: Seq[Attribute]): Seq[Int] =
-    columns.map(column => output.indexWhere(_.exprId == column.exprId))
+  /** The columns of the operator's rows, where `rows` come in. */
+  def columns(rows: Seq[Attribute]): CallColumns = {
+    def places(columns: Seq[Attribute]) = columns.map(column => rows.indexWhere(_.exprId == column.exprId))
+    CallColumns(
+      DataTypeUtils.fromAttributes(rows),
+      places(inputs),
+      places(keys),
+      places(by),
+      DataTypeUtils.fromAttributes(results)
+    )
+  }
 
   /** For the physical node, which Spark's tasks may take along: without the plan below it. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))

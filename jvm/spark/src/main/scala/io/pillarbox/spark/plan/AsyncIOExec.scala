@@ -1,8 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async._
-import io.pillarbox.spark.async.carry.CarryLedger
-import org.apache.spark.SparkContext
+import io.pillarbox.spark.async.{AsyncIOMetrics, StreamingCallsRDD}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
@@ -12,11 +10,9 @@ import org.apache.spark.sql.catalyst.plans.physical.{
   Partitioning,
   UnspecifiedDistribution
 }
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatches}
+import org.apache.spark.sql.pillarbox.MicroBatches
 
 /**
  * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
@@ -50,9 +46,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
   override protected def doExecute(): RDD[InternalRow] = {
     val batch = MicroBatches.current(sparkContext)
     val scope = CallIdentity.scope(spec, operatorId, batch)
-    val journal = CallJournals.folder(node, session, batch)
-    val limit = AsyncIOExec.limitKey(node, sparkContext)
-    val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
+    val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     val rows = child.execute()
     if (inStream) new StreamingCallsRDD(rows, task)
     else rows.mapPartitionsWithIndex(task.run, preservesPartitioning = true)
@@ -63,42 +57,4 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     copy(node.canonicalized.asInstanceOf[AsyncIO], inStream, child.canonicalized)
 
   override protected def withNewChildInternal(newChild: SparkPlan): AsyncIOExec = copy(child = newChild)
-}
-
-private[plan] object AsyncIOExec {
-
-  /**
-   * Names what the operator's limits count; if that is more than an executor, the driver lends from now on.
-   */
-  def limitKey(node: AsyncIO, context: SparkContext): String = {
-    if (node.spec.limit.exists(_.scope == LimitScope.Query))
-      DriverMessages.serve(context, CarryLedger, LeaseLedgers)
-    CallIdentity.limitKey(node.spec, node.operatorId, context)
-  }
-
-  /** @param rows the columns of the rows that come in */
-  def task(
-      node: AsyncIO,
-      rows: Seq[Attribute],
-      callScope: String,
-      limitKey: String,
-      conf: SQLConf,
-      journal: Option[JournalFolder],
-      metrics: Map[String, SQLMetric]
-  ): AsyncIOTask = AsyncIOTask(
-    node.spec,
-    node.function.ofCurrentJob,
-    limitKey,
-    callScope,
-    DataTypeUtils.fromAttributes(rows),
-    node.inputs.map(input => rows.indexWhere(_.exprId == input.exprId)),
-    node.keyOrdinals(rows),
-    node.byOrdinals(rows),
-    DataTypeUtils.fromAttributes(node.results),
-    conf.sessionLocalTimeZone,
-    conf.arrowUseLargeVarTypes,
-    conf.arrowMaxRecordsPerBatch,
-    journal,
-    metrics
-  )
 }

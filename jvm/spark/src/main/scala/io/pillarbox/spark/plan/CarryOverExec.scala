@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask, CarryOverSpec, LeaseLedgers}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, CarryOverSpec, LeaseLedgers}
 import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -146,10 +146,10 @@ private[pillarbox] final case class CarryOverExec(
     new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
   }
 
-  private def task(drain: CarryLedger.Drain): CarryTask = {
+  private def task(drain: CarryLedger.Drain): CarryTaskSpec = {
     val info = getStateInfo
     val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
-    CarryTask(
+    CarryTaskSpec(
       calls,
       options.maxLagMs,
       eventTime,
@@ -166,12 +166,10 @@ private[pillarbox] final case class CarryOverExec(
   }
 
   /** The tasks put their metrics in. */
-  private def calls: AsyncIOTask = {
+  private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
     val scope = CallIdentity.scopeOfQuery(spec, operatorId, batch)
-    val limit = AsyncIOExec.limitKey(node, sparkContext)
-    val journal = CallJournals.folder(node, session, batch)
-    AsyncIOExec.task(node, child.output, scope, limit, conf, journal, Map.empty)
+    AsyncIOTasks.of(node, child.output, session, batch, scope, Map.empty)
   }
 
   /** In µs, bound to the input; for a column of windows their end. */

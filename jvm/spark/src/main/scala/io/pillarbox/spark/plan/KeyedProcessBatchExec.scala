@@ -50,7 +50,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val task = KeyedTask(
+    val task = KeyedTaskSpec(
       spec,
       node.currentFactory,
       child.output,
@@ -61,10 +61,10 @@ private[pillarbox] final case class KeyedProcessBatchExec(
       hasWatermark = false,
       lateWatermark = Long.MinValue,
       watermark = Long.MinValue,
-      batchTime = KeyedTask.millisOf(node.batchTime),
+      batchTime = KeyedTaskSpec.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
       metrics,
-      KeyedTask.maxRowsPerBatch(conf),
+      KeyedTaskSpec.maxRowsPerBatch(conf),
       initial.map(_.layout)
     )
     val input = child.execute()
@@ -84,7 +84,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
 
 private object KeyedProcessBatchExec {
   def run(
-      task: KeyedTask,
+      task: KeyedTaskSpec,
       input: Iterator[InternalRow],
       initial: Iterator[InternalRow]
   ): Iterator[InternalRow] = {

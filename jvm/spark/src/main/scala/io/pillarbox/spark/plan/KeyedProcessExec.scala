@@ -96,7 +96,7 @@ private[pillarbox] final case class KeyedProcessExec(
     val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
-    val task = KeyedTask(
+    val task = KeyedTaskSpec(
       spec,
       node.currentFactory,
       child.output,
@@ -107,10 +107,10 @@ private[pillarbox] final case class KeyedProcessExec(
       hasWatermark,
       lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
       watermark = watermarkOf(eventTimeWatermarkForEviction),
-      batchTime = KeyedTask.millisOf(node.batchTime),
+      batchTime = KeyedTaskSpec.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
       sqlMetrics,
-      KeyedTask.maxRowsPerBatch(conf),
+      KeyedTaskSpec.maxRowsPerBatch(conf),
       initialRows.map(_.layout)
     )
     new KeyedStateRDD(

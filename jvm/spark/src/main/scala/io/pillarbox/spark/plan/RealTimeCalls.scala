@@ -1,12 +1,12 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry.CarryErrors
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTask}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, SourceContext, SparkAdapter}
+import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, SourceContext}
 
 /** Async I/O in real-time mode: a function over a partition, whose rows leave when their calls end. */
 private object RealTimeCalls {
@@ -17,15 +17,12 @@ private object RealTimeCalls {
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node.spec, node.operatorId, batch)
-    val journal = CallJournals.folder(node, session, batch)
     val metrics = AsyncIOMetrics.create(session.sparkContext)
-    val limit = AsyncIOExec.limitKey(node, session.sparkContext)
-    val conf = SparkAdapter.sqlConf(session)
-    val task = AsyncIOExec.task(node, child.output, scope, limit, conf, journal, metrics)
+    val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))
   }
 
-  private final class OfTask(task: AsyncIOTask) extends RealTimeMode.PartitionFunction {
+  private final class OfTask(task: AsyncIOTaskSpec) extends RealTimeMode.PartitionFunction {
     override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
       val context = TaskContext.get()
       task.runBeside(context.partitionId(), rows, context, new SourceContext(context))

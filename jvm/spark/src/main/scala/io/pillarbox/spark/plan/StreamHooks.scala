@@ -3,7 +3,7 @@ package io.pillarbox.spark.plan
 import java.util.UUID
 
 import io.pillarbox.spark.async.carry.{CarriedCalls, CarryErrors, CarryLedger}
-import io.pillarbox.spark.checkpoint.{AttemptLedger, DueTimers}
+import io.pillarbox.spark.checkpoint.{AttemptLedger, StoredTimers}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -106,16 +106,16 @@ private[plan] object StreamHooks extends QueryHooks {
 
   override val state: QueryState = new QueryState {
     override def isOurs(operator: Path, conf: Configuration): Boolean =
-      DueTimers.isOurs(operator, conf) || CarriedCalls.isOurs(operator, conf)
+      StoredTimers.isOurs(operator, conf) || CarriedCalls.isOurs(operator, conf)
 
-    override def timers(
+    override def due(
         state: Path,
         version: Long,
         ids: (Long, Int) => Option[String],
         conf: Configuration
     ): QueryState.Due = {
-      val carried = CarriedCalls.timers(state, version, ids, conf)
-      val timers = DueTimers.timers(state, version, ids, conf)
+      val carried = CarriedCalls.due(state, version, ids, conf)
+      val timers = StoredTimers.due(state, version, ids, conf)
       (watermark, time) => carried(watermark, time) || timers(watermark, time)
     }
   }

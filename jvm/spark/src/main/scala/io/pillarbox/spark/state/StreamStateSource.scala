@@ -19,7 +19,7 @@ import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
  *   tells the query what was committed
  */
 private[pillarbox] final class StreamStateSource(
-    task: StateTask,
+    task: StateTaskSpec,
     settings: StateSettings,
     partition: StatePartition,
     base: StateVersion,
@@ -36,8 +36,8 @@ private[pillarbox] final class StreamStateSource(
     versioned = found.getOrElse(load())
     partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
     StateMaintenance.start(settings.maintenanceMs)
-    found.foreach(_ => count(StateTask.BackendReused, 1))
-    count(StateTask.LoadMs, millisSince(start))
+    found.foreach(_ => count(StateTaskSpec.BackendReused, 1))
+    count(StateTaskSpec.LoadMs, millisSince(start))
     versioned.state.backend.noteWatermark(task.watermark)
     versioned.state.backend.timeIs(task.batchTime)
     versioned.state
@@ -60,7 +60,7 @@ private[pillarbox] final class StreamStateSource(
     versioned.version = next
     versioned.deltas += 1
     count("commitTimeMs", millisSince(start))
-    count(StateTask.CommitBytes, bytes)
+    count(StateTaskSpec.CommitBytes, bytes)
     published(summary, next)
   }
 
@@ -80,7 +80,7 @@ private[pillarbox] final class StreamStateSource(
     count("numUpdatedStateRows", summary.entries - summary.removals)
     count("numRemovedStateRows", summary.removals)
     count("stateMemory", math.max(metrics.memoryBytes, 0L))
-    count(StateTask.FileBytes, metrics.fileBytes)
+    count(StateTaskSpec.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
     report.committed(partition.partition, base, next, versioned.state)
     if (settings.reportCommits) partition.reportCommit(next.number)

@@ -15,7 +15,7 @@ private[spark] object CarriedCalls extends QueryState {
   override def isOurs(operator: Path, conf: Configuration): Boolean =
     CarryNote.find(operator, conf).isDefined
 
-  override def timers(
+  override def due(
       state: Path,
       version: Long,
       ids: (Long, Int) => Option[String],

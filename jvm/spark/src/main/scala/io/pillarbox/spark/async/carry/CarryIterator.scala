@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.{DriverMessages, TaskKills}
  * computed twice gives the same rows, and makes no call twice on the executor that has the slot.
  */
 private[carry] final class CarryIterator(
-    task: CarryTask,
+    task: CarryTaskSpec,
     slotNumber: Int,
     input: Iterator[InternalRow],
     context: TaskContext
@@ -26,15 +26,15 @@ private[carry] final class CarryIterator(
   import CarryIterator._
 
   private val calls =
-    task.calls.copy(callScope = s"${task.calls.callScope}-$slotNumber", metrics = task.metrics)
+    task.calls.copy(site = task.calls.site.ofPart(slotNumber), metrics = task.metrics)
   private val partition = task.partitionOf(slotNumber)
   private val base = task.versionOf(slotNumber)
   private val store = new SlotStore(
     new StateFolder(partition.folder, task.settings.configuration),
     new SlotStateFormat(
-      calls.childSchema.length,
-      calls.resultSchema.length,
-      UnsafeProjection.create(calls.resultSchema)
+      calls.columns.child.length,
+      calls.columns.results.length,
+      UnsafeProjection.create(calls.columns.results)
     )
   )
   private val runId = partition.runId.toString
@@ -143,7 +143,7 @@ private[carry] final class CarryIterator(
     val file = new DataOutputStream(out)
     val carried = if (slot == null) store.state(base) else SlotState.Empty
     if (slot != null || !carried.elements.isEmpty) ensureSlot(carried, file)
-    val toUnsafe = UnsafeProjection.create(calls.childSchema)
+    val toUnsafe = UnsafeProjection.create(calls.columns.child)
     val hold = holdOf()
     var rows = 0L
     while (input.hasNext) {

@@ -16,7 +16,7 @@ import org.apache.spark.{NarrowDependency, Partition, TaskContext}
 private[spark] final class CarryRDD(
     rows: RDD[InternalRow],
     slots: Int,
-    task: CarryTask,
+    task: CarryTaskSpec,
     @transient private val locate: StatePartition => Seq[String]
 ) extends RDD[InternalRow](rows.context, Seq(new EveryNth(rows, slots))) {
 

@@ -10,14 +10,13 @@ import scala.util.control.NonFatal
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.async.{AsyncIOTask, CallCounts, TaskCalls, TaskMetrics}
+import io.pillarbox.spark.async.{AsyncIOTaskSpec, CallCounts, TaskCalls, TaskMetrics}
 import io.pillarbox.spark.task.UserErrors
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.StructType
 
 /**
  * The operator of one slot, on a mailbox thread of its own, during and between micro-batches: retries,
@@ -34,14 +33,14 @@ import org.apache.spark.sql.types.StructType
  *   told on the slot's thread
  */
 private[carry] final class CarrySlot(
-    task: AsyncIOTask,
+    task: AsyncIOTaskSpec,
     context: TaskContext,
     start: SlotState,
     maxLagMs: Long,
     driver: CarrySlot.Driver
 ) extends AsyncOutput[InternalRow, InternalRow]
     with AutoCloseable {
-  private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.callScope}")
+  private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.site.scope}")
   private val processor = new MailboxProcessor(
     controller => takeInput(controller),
     new TaskMailbox(thread),
@@ -72,7 +71,7 @@ private[carry] final class CarrySlot(
 
   // The slot's thread, from here on.
   private val joined = new JoinedRow
-  private lazy val toUnsafe = UnsafeProjection.create(StructType(task.childSchema ++ task.resultSchema))
+  private lazy val toUnsafe = UnsafeProjection.create(task.columns.output)
   private val sink = new ResultSink
   private var pending: CarriedRow = _
   private var suspension: MailboxDefaultAction.Suspension = _
@@ -162,7 +161,7 @@ private[carry] final class CarrySlot(
 
   private def endedBy(cause: Throwable): Throwable = cause match {
     case wrapped: CompletionException if wrapped.getCause != null => endedBy(wrapped.getCause)
-    case null => new IllegalStateException(s"The slot ${task.callScope} was closed")
+    case null => new IllegalStateException(s"The slot ${task.site.scope} was closed")
     case other => other
   }
 
@@ -174,7 +173,7 @@ private[carry] final class CarrySlot(
       processor.runMailboxLoop()
     } catch { case error: Throwable => fail(named(error)) }
     try closeAll()
-    catch { case NonFatal(error) => CarrySlot.log.warn(s"Could not close slot ${task.callScope}", error) }
+    catch { case NonFatal(error) => CarrySlot.log.warn(s"Could not close slot ${task.site.scope}", error) }
     finally fail(endedBy(null))
   }
 

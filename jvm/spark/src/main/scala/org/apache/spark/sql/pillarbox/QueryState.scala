@@ -19,7 +19,7 @@ trait QueryState {
    * @param ids
    *   of its commits, by operator and partition; none under checkpoint format 1
    */
-  def timers(
+  def due(
       state: Path,
       version: Long,
       ids: (Long, Int) => Option[String],

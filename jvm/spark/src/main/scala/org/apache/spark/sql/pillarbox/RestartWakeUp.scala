@@ -159,7 +159,7 @@ object RestartWakeUp {
 
     private def read(): QueryState.Due = {
       val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
-      state.timers(
+      state.due(
         new Path(query.resolvedCheckpointRoot, "state"),
         first.batchId,
         (operator, partition) => ids.get(operator).map(_(partition).head),

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.util.Comparator
 
-import io.pillarbox.spark.state.{InitialLayout, StateTask}
+import io.pillarbox.spark.state.{InitialLayout, StateTaskSpec}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -32,7 +32,7 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  * @param initial
  *   what the rows of initial state look like, if there are any
  */
-private[pillarbox] final case class KeyedTask(
+private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,
     factory: KeyedOperatorFactory,
     input: Seq[Attribute],
@@ -51,7 +51,7 @@ private[pillarbox] final case class KeyedTask(
 ) {
 
   /** What is said of it to whatever keeps its state. */
-  def state: StateTask = StateTask(spec.storage, keySchema, watermark, batchTime, metrics)
+  def state: StateTaskSpec = StateTaskSpec(spec.storage, keySchema, watermark, batchTime, metrics)
 
   /** Whether event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark
@@ -68,7 +68,7 @@ private[pillarbox] final case class KeyedTask(
    * -1.
    */
   def wordOrdinal: Int = keys match {
-    case Seq(key) if KeyedTask.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
+    case Seq(key) if KeyedTaskSpec.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
     case _ => -1
   }
 
@@ -81,7 +81,7 @@ private[pillarbox] final case class KeyedTask(
     val ordering = RowOrdering.create(columns.map(SortOrder(_, Ascending)), input)
     (left, right) => {
       val byColumns = ordering.compare(left, right)
-      if (byColumns != 0) byColumns else KeyedTask.byBytes.compare(left, right)
+      if (byColumns != 0) byColumns else KeyedTaskSpec.byBytes.compare(left, right)
     }
   }
 
@@ -91,7 +91,7 @@ private[pillarbox] final case class KeyedTask(
   )
 }
 
-private[pillarbox] object KeyedTask {
+private[pillarbox] object KeyedTaskSpec {
 
   /**
    * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for

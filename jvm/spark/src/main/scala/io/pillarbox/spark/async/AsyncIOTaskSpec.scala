@@ -15,42 +15,68 @@ import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
 import org.apache.spark.sql.types.StructType
 
 /**
- * What the tasks of one async I/O operator need, made on the driver and sent to them.
+ * The columns of an operator's rows.
  *
- * @param limitKey
- *   names what its limits count, for tasks that share them
- * @param callScope
- *   what the ids of calls begin with
- * @param childSchema
- *   of the rows that come in, all of which go out again
- * @param inputOrdinals
- *   the columns that the function is given
- * @param keyOrdinals
- *   the columns that name a call; none where calls have no keys
- * @param byOrdinals
- *   the columns within whose values an order is kept
- * @param resultSchema
- *   the columns that are added, the error column included
+ * @param child
+ *   those that come in, all of which go out again
+ * @param inputs
+ *   the places of those that the function is given
+ * @param keys
+ *   the places of those that name a call; none where calls have no keys
+ * @param by
+ *   the places of those within whose values an order is kept
+ * @param results
+ *   those that are added, the error column included
  */
-private[pillarbox] final case class AsyncIOTask(
-    spec: AsyncIOSpec,
-    function: AsyncIOFunction,
+private[pillarbox] final case class CallColumns(
+    child: StructType,
+    inputs: Seq[Int],
+    keys: Seq[Int],
+    by: Seq[Int],
+    results: StructType
+) {
+  def output: StructType = StructType(child ++ results)
+}
+
+/**
+ * What the calls of one job, or of one streaming query, have in common.
+ *
+ * @param scope
+ *   what the ids of calls begin with
+ * @param limitKey
+ *   names what the operator's limits count, for tasks that share them
+ * @param journal
+ *   where answers are kept, if they are
+ */
+private[pillarbox] final case class CallSite(
+    scope: String,
     limitKey: String,
-    callScope: String,
-    childSchema: StructType,
-    inputOrdinals: Seq[Int],
-    keyOrdinals: Seq[Int],
-    byOrdinals: Seq[Int],
-    resultSchema: StructType,
+    journal: Option[JournalFolder]
+) {
+
+  /** The site of a part of the operator: of a partition, or of a slot. */
+  def ofPart(number: Int): CallSite = copy(scope = s"$scope-$number")
+}
+
+/** The session's settings of Arrow. */
+private[pillarbox] final case class ArrowSettings(
     timeZone: String,
     largeVarTypes: Boolean,
-    maxRowsPerFrame: Int,
-    journal: Option[JournalFolder],
+    maxRowsPerFrame: Int
+)
+
+/** What the tasks of one async I/O operator need, made on the driver and sent to them. */
+private[pillarbox] final case class AsyncIOTaskSpec(
+    spec: AsyncIOSpec,
+    function: AsyncIOFunction,
+    columns: CallColumns,
+    site: CallSite,
+    arrow: ArrowSettings,
     metrics: Map[String, SQLMetric]
 ) {
 
   /** The columns that the function is given. */
-  val inputSchema: StructType = StructType(inputOrdinals.map(childSchema.fields(_)))
+  val inputSchema: StructType = StructType(columns.inputs.map(columns.child.fields(_)))
 
   /**
    * The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty
@@ -80,13 +106,13 @@ private[pillarbox] final case class AsyncIOTask(
       input: Iterator[InternalRow],
       context: TaskContext,
       reading: Option[SourceContext]
-  ) = new AsyncIOIterator(copy(callScope = s"$callScope-$partition"), input, context, reading)
+  ) = new AsyncIOIterator(copy(site = site.ofPart(partition)), input, context, reading)
 
   /** A function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow =
-    if (inputOrdinals == childSchema.indices) identity
+    if (columns.inputs == columns.child.indices) identity
     else {
-      val view = ProjectingInternalRow(inputSchema, inputOrdinals.toIndexedSeq)
+      val view = ProjectingInternalRow(inputSchema, columns.inputs.toIndexedSeq)
       row => {
         view.project(row)
         view
@@ -94,15 +120,15 @@ private[pillarbox] final case class AsyncIOTask(
     }
 
   /** Names the call of a row by what it asks; each thread needs its own. */
-  private def callKeys(): InternalRow => CallKey = new CallKeys(spec, childSchema, keyOrdinals)
+  private def callKeys(): InternalRow => CallKey = new CallKeys(spec, columns.child, columns.keys)
 
   /** Where calls are named so: the name of a row's call; each thread needs its own. */
   def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
   /** The key of a row, as bytes that are equal where keys are. One thread. */
   private def byKeys(): InternalRow => AnyRef = {
-    val project = UnsafeProjection.create(byOrdinals.map { ordinal =>
-      SparkAdapter.normalizeKey(BoundReference(ordinal, childSchema(ordinal).dataType, nullable = true))
+    val project = UnsafeProjection.create(columns.by.map { ordinal =>
+      SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
     })
     row => project(row).copy()
   }
@@ -121,8 +147,8 @@ private[pillarbox] final case class AsyncIOTask(
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
-      Option.when(byOrdinals.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
-      callKey = Option.when(spec.journal.isDefined || spec.shareCalls)(callKeys()),
+      Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
+      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls
     )
@@ -138,10 +164,10 @@ private[pillarbox] final case class AsyncIOTask(
   def lookAhead: Int =
     if (
       spec.form == "jvm" || spec.ordered ||
-      Seq(spec.carryOver, spec.journal, spec.limit, spec.callsPerKey, spec.batch, spec.threadLimit)
+      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch, spec.threadLimit)
         .exists(_.isDefined)
     ) 0
-    else math.min(spec.capacity / AsyncIOTask.LookAheadShare, AsyncIOTask.MostLookAhead)
+    else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 
   private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(
     AsyncRetryStrategies.noRetry[InternalRow]
@@ -163,23 +189,26 @@ private[pillarbox] final case class AsyncIOTask(
       spec.name,
       python.function,
       initJson(context),
-      SparkAdapter.arrowSchema(inputSchema, timeZone, largeVarTypes),
+      arrowSchema(inputSchema),
       () => inputView(),
       () => callNames(),
-      SparkAdapter.arrowSchema(spec.returns, timeZone, largeVarTypes),
-      resultSchema,
-      maxRowsPerFrame
+      arrowSchema(spec.returns),
+      columns.results,
+      arrow.maxRowsPerFrame
     )
 
+  private def arrowSchema(schema: StructType) =
+    SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)
+
   private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
-    _.put("call_id_prefix", callScope)
+    _.put("call_id_prefix", site.scope)
       .put("input_schema", inputSchema.json)
       .put("named_calls", spec.isNamed)
       .put("look_ahead", lookAhead): Unit
   }
 }
 
-private[pillarbox] object AsyncIOTask {
+private[pillarbox] object AsyncIOTaskSpec {
 
   /** A quarter of the capacity covers the way there and back, a few ms, unless calls are as short as that. */
   private final val LookAheadShare = 4

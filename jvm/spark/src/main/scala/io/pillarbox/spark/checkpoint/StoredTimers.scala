@@ -10,11 +10,11 @@ import org.apache.spark.sql.pillarbox.QueryState
  * Reads one header a partition, several at a time: as many small reads as Spark does itself when it restarts
  * a query.
  */
-private[pillarbox] object DueTimers extends QueryState {
+private[pillarbox] object StoredTimers extends QueryState {
   override def isOurs(operator: Path, conf: Configuration): Boolean =
     CheckpointNote.find(operator, conf).isDefined
 
-  override def timers(
+  override def due(
       state: Path,
       version: Long,
       ids: (Long, Int) => Option[String],

@@ -10,10 +10,10 @@ import org.apache.spark.sql.types.StructType
  *   of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
  * @param batchTime
  *   processing time in milliseconds since 1970
- * @param metrics those of the operator, of which the ones in [[StateTask]] and Spark's own of stateful
+ * @param metrics those of the operator, of which the ones in [[StateTaskSpec]] and Spark's own of stateful
  *   operators are counted
  */
-private[pillarbox] final case class StateTask(
+private[pillarbox] final case class StateTaskSpec(
     storage: StateStorage,
     keySchema: StructType,
     watermark: Long,
@@ -21,7 +21,7 @@ private[pillarbox] final case class StateTask(
     metrics: Map[String, SQLMetric]
 )
 
-private[pillarbox] object StateTask {
+private[pillarbox] object StateTaskSpec {
   val LoadMs = "stateLoadTimeMs"
   val CommitBytes = "commitBytes"
   val FileBytes = "stateFileBytes"

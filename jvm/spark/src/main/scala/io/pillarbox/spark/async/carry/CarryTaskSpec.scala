@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async.carry
 
-import io.pillarbox.spark.async.AsyncIOTask
+import io.pillarbox.spark.async.AsyncIOTaskSpec
 import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings, StateVersion}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -18,8 +18,8 @@ import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
  * @param drain
  *   which slots wait until nothing is in flight
  */
-private[spark] final case class CarryTask(
-    calls: AsyncIOTask,
+private[spark] final case class CarryTaskSpec(
+    calls: AsyncIOTaskSpec,
     maxLagMs: Long,
     eventTime: Option[Expression],
     lateWatermark: Long,

@@ -1,0 +1,54 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
+import io.pillarbox.spark.keyed.KeyedErrors
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+
+/** Makes the DataFrame that runs an async I/O operator over `df`. On the driver. */
+private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) {
+  private val child = SparkAdapter.analyzedPlan(df)
+  private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
+
+  def dataFrame(function: AsyncIOFunction): DataFrame = {
+    val node = AsyncIO(spec, function, inputs, keys, by, results, child)
+    PillarboxStrategy.register(df.sparkSession, node)
+    // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
+    val added = node.results.map(result => Alias(result, result.name)())
+    SparkAdapter.ofRows(df.sparkSession, Project(child.output ++ added, node))
+  }
+
+  private def columns(names: Seq[String]): Seq[Attribute] = names.map(SparkAdapter.resolve(df, _))
+
+  private def keys: Seq[Attribute] =
+    if (!spec.isKeyed) Nil else if (spec.callKey.isEmpty) inputs else columns(spec.callKey)
+
+  private def by: Seq[Attribute] = columns(spec.by).map { column =>
+    if (!SparkAdapter.isBinaryStable(column.dataType))
+      throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
+    column
+  }
+
+  private def results: Seq[Attribute] = {
+    val returned = spec.returns.map { field =>
+      // A row whose call failed has nulls, unless it fails the task.
+      AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
+    }
+    if (spec.onError == OnError.Column)
+      returned :+ AttributeReference(spec.errorColumn, AsyncIOPlanner.ErrorType)()
+    else returned
+  }
+}
+
+private object AsyncIOPlanner {
+
+  /** The struct that `on_error="column"` adds. */
+  val ErrorType: StructType = new StructType()
+    .add("kind", StringType)
+    .add("message", StringType)
+    .add("attempts", IntegerType)
+    .add("elapsed_ms", LongType)
+}
