@@ -242,22 +242,34 @@ class AsyncOptions:
             "retry": self.retry.to_spec() if self.retry else None,
             "on_error": self.on_error,
             "error_column": self.added_error_column or ERROR_COLUMN,
-            "max_concurrency": self.max_concurrency,
-            "rate": self.rate,
-            "adaptive": self.adaptive,
-            "scope": self.scope or "executor",
+            "limit": self._limit_spec(),
+            "calls_per_key": self.per_key,
             "explode": self.explode,
-            "batch_size": self.batch_size,
-            "batch_wait_ms": self.batch_wait_ms,
-            "carry_over": self.carry_over,
-            "max_lag_ms": self.max_lag_ms,
-            "max_carried": self.max_carried,
-            "slots": self.slots,
-            "per_key": self.per_key,
+            "batch": self.batch_size and {"rows": self.batch_size, "wait_ms": self.batch_wait_ms},
+            "carry_over": self._carry_over_spec(),
             "journal": self._journal_path(),
             "journal_ttl_ms": self.journal_ttl_ms,
             "share_calls": self.share_calls,
             "blocked_loop_ms": BLOCKED_LOOP_MS,
+        }
+
+    def _limit_spec(self) -> dict[str, Any] | None:
+        if self.max_concurrency is None and self.rate is None:
+            return None
+        return {
+            "concurrency": self.max_concurrency,
+            "rate": self.rate,
+            "scope": self.scope or "executor",
+            "adaptive": self.adaptive,
+        }
+
+    def _carry_over_spec(self) -> dict[str, Any] | None:
+        if not self.carry_over:
+            return None
+        return {
+            "max_lag_ms": self.max_lag_ms,
+            "max_rows": self.max_carried,
+            "slots": self.slots,
         }
 
     def _journal_path(self) -> str | None:

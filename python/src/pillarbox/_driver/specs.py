@@ -34,7 +34,7 @@ class AsyncSpec:
         return {
             **self.options.to_spec(),
             **_of_jvm(self.function),
-            "mode": self._mode(),
+            "form": self._form(),
             "threads": None if self._has_loop() else MOST_THREADS,
             "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
             "returns": self.returns.json(),
@@ -45,7 +45,7 @@ class AsyncSpec:
             "call_scope": self.identity.calls,
         }
 
-    def _mode(self) -> str:
+    def _form(self) -> str:
         if isinstance(self.function, JvmFunction):
             return "jvm"
         if self.function.is_batch:

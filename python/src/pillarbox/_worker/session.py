@@ -59,7 +59,7 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._flush_planned = False
-        self._has_names = bool(init.spec.get("keyed_calls"))
+        self._has_names = bool(init.spec.get("named_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future and not loop.stop(), which on uvloop may be left over for the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
@@ -93,7 +93,8 @@ class Session:
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
         threads = self._spec["threads"] or 1
-        most_calls = min(self._spec["capacity"], self._spec["max_concurrency"] or threads)
+        limit = self._spec["limit"] or {}
+        most_calls = min(self._spec["capacity"], limit.get("concurrency") or threads)
         self._runner = CallRunner(
             self._command,
             resource,

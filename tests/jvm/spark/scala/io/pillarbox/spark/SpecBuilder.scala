@@ -16,7 +16,7 @@ object SpecBuilder {
     val spec = mapper.createObjectNode
     spec
       .put("name", "test")
-      .put("mode", "jvm")
+      .put("form", "jvm")
       .put("class_name", className)
       .put("ordered", true)
       .put("capacity", 10)

@@ -54,7 +54,7 @@ class AsyncIOMetricsSuite extends AnyFunSuite with LocalSpark with AdaptiveSpark
 
   test("explain shows the operator's options") {
     val text = nodeOf(asyncIO[Repeat](rows = 1)()).toString
-    assert(text.contains("AsyncIO test, mode=jvm, ordered=true, capacity=10, on_error=raise"))
+    assert(text.contains("AsyncIO test, form=jvm, ordered=true, capacity=10, on_error=raise"))
   }
 
   private def asyncIO[F](rows: Long)(change: ObjectNode => Unit = _ => ())(implicit

@@ -12,7 +12,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.className.contains("com.acme.F"))
     assert(spec.returns == StructType.fromDDL("x long"))
     assert(spec.timeoutMs == 0 && spec.attemptTimeoutMs == 0)
-    assert(spec.retry.isEmpty && spec.maxConcurrency.isEmpty && spec.rate.isEmpty && spec.batchSize.isEmpty)
+    assert(spec.retry.isEmpty && spec.limit.isEmpty && spec.batch.isEmpty && spec.carryOver.isEmpty)
     assert(!spec.explode)
   }
 
@@ -20,11 +20,15 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long, y string", all))
     assert(spec.options == Map("url" -> "http://service"))
     assert(spec.retry.contains(RetrySpec(3, 100, 2.0, 30000, 0.1)))
-    assert(spec.rate.contains(RateSpec(50, 1000)))
+    assert(spec.limit.contains(LimitSpec(Some(8), Some(RateSpec(50, 1000)), LimitScope.Query)))
+    assert(spec.batch.contains(BatchSpec(20, 10)))
+    assert(spec.carryOver.contains(CarryOverSpec(60000, None, Some(4))))
     assert(spec.onError == OnError.Column && spec.errorColumn == "why")
     assert(spec.inputs == Seq("id"))
-    val shown = "test, mode=jvm, ordered=false, capacity=7, timeout=5000ms, attempt_timeout=1000ms, " +
-      "retry=3x 100ms, on_error=column, max_concurrency=8, rate_limit=50/1000ms, batch_size=20, explode=true"
+    val shown = "test, form=jvm, ordered=false, capacity=7, timeout=5000ms attempt=1000ms, retry=3x 100ms, " +
+      "on_error=column, limit=(concurrency=8 rate=50/1000ms scope=query), limit=(concurrency=1 scope=key), " +
+      "batch_size=20, explode=true, by=[id], carry_over=(max_lag=60000ms slots=4), " +
+      "journal=/answers ttl=1000ms, call_key=[id]"
     assert(spec.summary.mkString(", ") == shown)
   }
 
@@ -56,9 +60,9 @@ class AsyncIOSpecSuite extends AnyFunSuite {
 
   Seq[(String, ObjectNode => Any)](
     "capacity" -> (_.put("capacity", 1L << 32)),
-    "max_concurrency" -> (_.put("max_concurrency", 4294967297L)),
-    "batch_size" -> (_.put("batch_size", 1.5)),
-    "rate" -> (_.putObject("rate").put("permits", 4294967297L).put("interval_ms", 1000)),
+    "concurrency" -> (_.putObject("limit").put("concurrency", 4294967297L)),
+    "batch" -> (_.putObject("batch").put("rows", 1.5)),
+    "rate" -> (_.putObject("limit").putObject("rate").put("permits", 4294967297L).put("interval_ms", 1000)),
     "retry" -> (_.putObject("retry").put("max_attempts", 4294967297L))
   ).foreach { case (option, change) =>
     test(s"a number that does not fit is refused, not cut: $option") {
@@ -81,12 +85,22 @@ class AsyncIOSpecSuite extends AnyFunSuite {
       .put("attempt_timeout_ms", 1000)
       .put("on_error", "column")
       .put("error_column", "why")
-      .put("max_concurrency", 8)
-      .put("batch_size", 20)
       .put("explode", true)
+      .put("calls_per_key", 1)
+      .put("journal", "/answers")
+      .put("journal_ttl_ms", 1000)
+    node.putArray("by").add("id")
+    node.putArray("call_key").add("id")
+    node.putObject("batch").put("rows", 20).put("wait_ms", 10)
+    node.putObject("carry_over").put("max_lag_ms", 60000).put("slots", 4)
     node.putObject("options").put("url", "http://service")
     node.putArray("inputs").add("id")
-    node.putObject("rate").put("permits", 50).put("interval_ms", 1000)
+    node
+      .putObject("limit")
+      .put("concurrency", 8)
+      .putObject("rate")
+      .put("permits", 50)
+      .put("interval_ms", 1000)
     node
       .putObject("retry")
       .put("max_attempts", 3)

@@ -81,7 +81,7 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
       val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
       def start(capacity: Int) = SpecBuilder
         .asyncIO(memory.toDF().toDF("id"), classOf[Held], "x long") { spec =>
-          spec.put("carry_over", true).put("slots", 1).put("capacity", capacity): Unit
+          spec.put("capacity", capacity).putObject("carry_over").put("slots", 1): Unit
         }
         .writeStream
         .option("checkpointLocation", s"held://$folder/checkpoint")

@@ -61,7 +61,7 @@ class RestartWakeUpSuite extends AnyFunSuite with KeyedFixture with Eventually {
       val memory = MemoryStream[Long](spark)
       val rows = new ConcurrentLinkedQueue[Row]
       val carried = SpecBuilder.asyncIO(memory.toDF().toDF("id"), classOf[Held], "x long") { spec =>
-        spec.put("carry_over", true).put("slots", 1): Unit
+        spec.putObject("carry_over").put("slots", 1): Unit
       }
       def start() = carried.writeStream
         .option("checkpointLocation", s"flaky:$folder")

@@ -59,31 +59,78 @@ private[pillarbox] final case class RetrySpec(
     refusesResults: Boolean = false
 )
 
-/** At most `permits` calls started in any `intervalMs`. */
+/** At most `permits` calls are started in any `intervalMs`. */
 private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
+
+/**
+ * How many calls a service may see: with a concurrency, a rate, or both.
+ *
+ * @param concurrency
+ *   calls in flight at a time
+ * @param scope
+ *   which calls are counted together
+ * @param adaptive
+ *   whether the concurrency is a ceiling, below which the limit follows what the service bears
+ */
+private[pillarbox] final case class LimitSpec(
+    @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
+    rate: Option[RateSpec],
+    scope: LimitScope = LimitScope.Query,
+    adaptive: Boolean = false
+) {
+
+  /** What `explain()` shows. */
+  def summary: String = Seq(
+    concurrency.map(n => s"concurrency=$n"),
+    rate.map(r => s"rate=${r.permits}/${r.intervalMs}ms"),
+    Some(s"scope=${scope.name}"),
+    Option.when(adaptive)("adaptive=true")
+  ).flatten.mkString(" ")
+}
+
+/** Calls take up to `rows` rows, the first of which waits at most `waitMs` for the others. */
+private[pillarbox] final case class BatchSpec(rows: Int, waitMs: Long)
+
+/**
+ * Calls in flight outlive a micro-batch of a stream.
+ *
+ * @param maxLagMs
+ *   the age of the oldest row from which on a micro-batch waits for it
+ * @param maxRows
+ *   rows of a slot that may wait for their turn in the order
+ * @param slots
+ *   parts into which the rows of the stream are divided
+ */
+private[pillarbox] final case class CarryOverSpec(
+    maxLagMs: Long = CarryOverSpec.MaxLagMs,
+    @JsonDeserialize(contentAs = classOf[Integer]) maxRows: Option[Int],
+    @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
+) {
+
+  /** Rows that may be taken in and not yet emitted. */
+  def maxWaiting(capacity: Int): Int =
+    maxRows.getOrElse(math.multiplyExact(CarryOverSpec.MaxRowsShare, capacity))
+
+  /** What `explain()` shows. */
+  def summary: String =
+    (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n => s"slots=$n") mkString " "
+}
+
+private object CarryOverSpec {
+  final val MaxLagMs = 30000L
+  final val MaxRowsShare = 10
+}
 
 /**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
- * @param mode
+ * @param form
  *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
  *   thread pool, `jvm` a class on the executor's class path
  * @param threads
  *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
  * @param returns
  *   the columns that the function's result adds
- * @param carryOver
- *   whether calls in flight outlive a micro-batch of a stream
- * @param maxLagMs
- *   the age of the oldest row from which on a micro-batch waits for it
- * @param maxCarried
- *   rows of a slot that may wait for their turn in the order
- * @param adaptive
- *   whether the limit of calls follows what the service bears
- * @param scope
- *   which calls the limits count together
- * @param slots
- *   parts into which the rows of a stream with carry-over are divided
  * @param journal
  *   the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs
@@ -95,7 +142,7 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  * @param by
  *   the columns by whose values rows are put into partitions, and within which an order is kept; none named:
  *   rows stay where they are
- * @param perKey
+ * @param callsPerKey
  *   calls of rows with one key in flight at a time
  * @param signature
  *   alike for operators of one kind, in every run of a program
@@ -109,7 +156,7 @@ private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,
-    mode: String = "row",
+    form: String = "row",
     className: Option[String],
     options: Map[String, String] = Map.empty,
     ordered: Boolean = true,
@@ -119,23 +166,16 @@ private[pillarbox] final case class AsyncIOSpec(
     retry: Option[RetrySpec],
     onError: OnError = OnError.Raise,
     errorColumn: String = "error",
-    @JsonDeserialize(contentAs = classOf[Integer]) maxConcurrency: Option[Int],
-    rate: Option[RateSpec],
-    adaptive: Boolean = false,
-    scope: LimitScope = LimitScope.Executor,
+    limit: Option[LimitSpec],
     inputs: Seq[String] = Nil,
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
-    @JsonDeserialize(contentAs = classOf[Integer]) batchSize: Option[Int],
-    batchWaitMs: Long = 0,
+    batch: Option[BatchSpec],
     @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
     by: Seq[String] = Nil,
-    @JsonDeserialize(contentAs = classOf[Integer]) perKey: Option[Int],
+    @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
     signature: String = "",
-    carryOver: Boolean = false,
-    maxLagMs: Long = AsyncIOSpec.MaxLagMs,
-    @JsonDeserialize(contentAs = classOf[Integer]) maxCarried: Option[Int],
-    @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int],
+    carryOver: Option[CarryOverSpec],
     journal: Option[String],
     journalTtlMs: Long = 0,
     callKey: Seq[String] = Nil,
@@ -148,52 +188,51 @@ private[pillarbox] final case class AsyncIOSpec(
   /** What messages call it. */
   def operator: String = s"async_io($name)"
 
-  /** Whether calls are limited in another way than by the capacity. */
-  def isGated: Boolean = maxConcurrency.nonEmpty || rate.nonEmpty
-
   /** Whether calls are named by what they ask, and not by the place of their row. */
-  def isKeyed: Boolean = journal.isDefined || shareCalls
+  def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
+
+  /** Whether it counts which calls ask the same. */
+  def isKeyed: Boolean = isNamed || shareCalls
 
   /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
   def threadLimit: Option[Int] = threads.filter(_ < capacity)
 
   /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
   def maxWaiting: Int =
-    if (carryOver && ordered) maxCarried.getOrElse(math.multiplyExact(AsyncIOSpec.MaxCarriedShare, capacity))
-    else 0
+    if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
 
   /** The same operator in a batch query. */
-  def withoutCarryOver: AsyncIOSpec = copy(carryOver = false)
+  def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)
 
   /** What `explain()` shows. */
   def summary: Seq[String] = Seq(
     Some(name),
-    Some(s"mode=$mode"),
+    Some(s"form=$form"),
     Some(s"ordered=$ordered"),
     Some(s"capacity=$capacity"),
-    Option.when(timeoutMs > 0)(s"timeout=${timeoutMs}ms"),
-    Option.when(attemptTimeoutMs > 0)(s"attempt_timeout=${attemptTimeoutMs}ms"),
+    Option.when(timeoutMs + attemptTimeoutMs > 0)(s"timeout=$timeoutText"),
     retry.map(r => s"retry=${r.maxAttempts}x ${r.backoffMs}ms"),
     Some(s"on_error=${onError.name}"),
-    maxConcurrency.map(n => s"max_concurrency=$n"),
-    rate.map(r => s"rate_limit=${r.permits}/${r.intervalMs}ms"),
-    Option.when(adaptive)("adaptive=true"),
-    Option.when(scope != LimitScope.Executor)(s"scope=${scope.name}"),
-    batchSize.map(n => s"batch_size=$n"),
+    limit.map(l => s"limit=(${l.summary})"),
+    callsPerKey.map(n => s"limit=(concurrency=$n scope=key)"),
+    batch.map(b => s"batch_size=${b.rows}"),
     Option.when(explode)("explode=true"),
-    Option.when(by.nonEmpty)(s"by=${by.mkString(", ")}"),
-    perKey.map(n => s"per_key=$n"),
-    Option.when(carryOver)("carry_over=true"),
-    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}"),
-    Option.when(journalTtlMs > 0)(s"journal_ttl=${journalTtlMs}ms"),
+    Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
+    carryOver.map(c => s"carry_over=(${c.summary})"),
+    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalTtlText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)("share_calls=true")
   ).flatten
+
+  private def timeoutText: String = Seq(
+    Option.when(timeoutMs > 0)(s"${timeoutMs}ms"),
+    Option.when(attemptTimeoutMs > 0)(s"attempt=${attemptTimeoutMs}ms")
+  ).flatten.mkString(" ")
+
+  private def journalTtlText: String = if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else ""
 }
 
 private[pillarbox] object AsyncIOSpec {
-  final val MaxLagMs = 30000L
-  private final val MaxCarriedShare = 10
 
   /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {

@@ -119,9 +119,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       }
     }
 
-  /** Names the call of a row, where calls have keys; each thread needs its own. */
-  def callKeys(): Option[InternalRow => CallKey] =
-    Option.when(spec.isKeyed)(new CallKeys(spec, columns.child, columns.keys))
+  /** Names the call of a row by what it asks; each thread needs its own. */
+  private def callKeys(): InternalRow => CallKey = new CallKeys(spec, columns.child, columns.keys)
+
+  /** Where calls are named so: the name of a row's call; each thread needs its own. */
+  def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
   /** The key of a row, as bytes that are equal where keys are. One thread. */
   private def byKeys(): InternalRow => AnyRef = {
@@ -143,10 +145,10 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
       gate,
       lookAhead,
-      spec.batchSize.map(Batching(_, spec.batchWaitMs)),
+      spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
-      Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.perKey.getOrElse(0))),
-      callKey = callKeys(),
+      Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
+      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls
     )
@@ -161,8 +163,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    */
   def lookAhead: Int =
     if (
-      spec.mode == "jvm" || spec.ordered || spec.carryOver || site.journal.isDefined || spec.isGated ||
-      spec.batchSize.orElse(spec.threadLimit).orElse(spec.perKey).nonEmpty
+      spec.form == "jvm" || spec.ordered ||
+      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch, spec.threadLimit)
+        .exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 
@@ -188,7 +191,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       initJson(context),
       arrowSchema(inputSchema),
       () => inputView(),
-      () => callKeys(),
+      () => callNames(),
       arrowSchema(spec.returns),
       columns.results,
       arrow.maxRowsPerFrame
@@ -200,7 +203,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
     _.put("call_id_prefix", site.scope)
       .put("input_schema", inputSchema.json)
-      .put("keyed_calls", spec.isKeyed)
+      .put("named_calls", spec.isNamed)
       .put("look_ahead", lookAhead): Unit
   }
 }

@@ -39,20 +39,18 @@ private[pillarbox] final class HeldGate private[async] (
 private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String, LeaseTerms) => LeasedGate) {
   import ExecutorGates._
 
-  private val gates = mutable.HashMap.empty[Key, Shared]
+  private val gates = mutable.HashMap.empty[(String, LimitSpec), Shared]
 
   /** The gate of what the key names; another one for other limits under the same key. */
-  def hold(limitKey: String, spec: AsyncIOSpec): HeldGate =
-    if (!spec.isGated) Ungated
-    else if (spec.scope == LimitScope.Task) {
-      val shared = new Shared(limitKey, spec)
-      held(shared)
-    } else
+  def hold(limitKey: String, limit: Option[LimitSpec]): HeldGate = limit match {
+    case None => Ungated
+    case Some(own) if own.scope == LimitScope.Task => held(new Shared(limitKey, own))
+    case Some(common) =>
       synchronized {
         forgetUnused()
-        val key = Key(limitKey, spec.scope, spec.maxConcurrency, spec.rate, spec.adaptive)
-        held(gates.getOrElseUpdate(key, new Shared(limitKey, spec)))
+        held(gates.getOrElseUpdate((limitKey, common), new Shared(limitKey, common)))
       }
+  }
 
   private def held(shared: Shared): HeldGate = synchronized {
     val held = new HeldGate(shared.gate, release(shared, _), shareOf(shared, _))
@@ -85,9 +83,9 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     ): Unit
   }
 
-  private final class Shared(limitKey: String, spec: AsyncIOSpec) {
+  private final class Shared(limitKey: String, spec: LimitSpec) {
     private val rate =
-      spec.rate.map(limit => new RateGate(limit.permits, TimeUnit.MILLISECONDS.toNanos(limit.intervalMs)))
+      spec.rate.map(rate => new RateGate(rate.permits, TimeUnit.MILLISECONDS.toNanos(rate.intervalMs)))
 
     /** What is lent gives itself back, which must be over before there is another one. */
     val keepNanos: Long = math.max(
@@ -99,7 +97,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
       if (spec.scope == LimitScope.Query) lend(limitKey, termsOf(spec))
       else
         CallGate.both(
-          spec.maxConcurrency.fold(CallGate.Unlimited)(ofConcurrency),
+          spec.concurrency.fold(CallGate.Unlimited)(ofConcurrency),
           rate.getOrElse(CallGate.Unlimited)
         )
 
@@ -122,16 +120,8 @@ private[pillarbox] object ExecutorGates {
   /** What a gate has learned of its service holds for so long. */
   private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
 
-  private final case class Key(
-      limitKey: String,
-      scope: LimitScope,
-      maxConcurrency: Option[Int],
-      rate: Option[RateSpec],
-      adaptive: Boolean
-  )
-
-  private def termsOf(spec: AsyncIOSpec) = LeaseTerms(
-    spec.maxConcurrency.getOrElse(0),
+  private def termsOf(spec: LimitSpec) = LeaseTerms(
+    spec.concurrency.getOrElse(0),
     spec.adaptive,
     spec.rate.fold(0)(_.permits),
     spec.rate.fold(1L)(rate => TimeUnit.MILLISECONDS.toNanos(rate.intervalMs))

@@ -61,7 +61,7 @@ private object TaskCalls {
       task.columns.results,
       task.inputView()
     )
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
@@ -73,7 +73,7 @@ private object TaskCalls {
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec)
+    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
     private val noMatch = new GenericInternalRow(task.columns.results.length)
 
     /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */

@@ -32,16 +32,16 @@ private object AsyncIOTasks {
       node.spec,
       node.function.ofCurrentJob,
       node.columns(rows),
-      CallSite(scope, limitKey(node, batch, session.sparkContext), CallJournals.folder(node, session, batch)),
+      CallSite(scope, limitKey(node, session.sparkContext), CallJournals.folder(node, session, batch)),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       metrics
     )
   }
 
   /** If its limits count more than an executor, the driver lends from now on. */
-  private def limitKey(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
-    if (node.spec.isGated && node.spec.scope == LimitScope.Query)
+  private def limitKey(node: AsyncIO, context: SparkContext): String = {
+    if (node.spec.limit.exists(_.scope == LimitScope.Query))
       DriverMessages.serve(context, CarryLedger, LeaseLedgers)
-    CallIdentity.limitKey(node.spec, node.operatorId, batch)
+    CallIdentity.limitKey(node.spec, node.operatorId, context)
   }
 }

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.plan
 
-import java.util.UUID
-
 import io.pillarbox.spark.async.{AsyncIOSpec, LimitScope}
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.pillarbox.MicroBatch
+import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
 
 /**
  * Names calls, so that a service can tell a repeated call from a new one. A call's id is its operator's
@@ -44,11 +43,11 @@ private object CallIdentity {
 
   /**
    * What an operator's limits are counted by: in an executor all tasks of its call of `async_io`; else those
-   * of one streaming query, or of one action of a batch.
+   * of one streaming query with what its `foreachBatch` runs, or of one action of a batch.
    */
-  def limitKey(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String =
-    if (spec.scope != LimitScope.Query) operatorId
-    else s"$operatorId/${batch.fold(UUID.randomUUID().toString)(_.query)}"
+  def limitKey(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String =
+    if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId
+    else s"$operatorId/${MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")}"
 
   /**
    * By number among those that look alike, so that other operators may come and go between two runs of a

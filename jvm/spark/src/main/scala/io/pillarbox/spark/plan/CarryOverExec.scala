@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, LeaseLedgers}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, CarryOverSpec, LeaseLedgers}
 import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -33,6 +33,8 @@ private[pillarbox] final case class CarryOverExec(
     eventTimeWatermarkForEviction: Option[Long] = None
 ) extends StatefulExec {
   import node.{operatorId, results, spec}
+
+  private def options: CarryOverSpec = spec.carryOver.get
 
   /** What the slots have committed in the last micro-batch that this node ran. */
   @transient private lazy val reports = SlotReports.register(sparkContext)
@@ -75,7 +77,7 @@ private[pillarbox] final case class CarryOverExec(
   )
 
   /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
-  private def slotsOf(info: StatefulOperatorStateInfo): Int = spec.slots.getOrElse(
+  private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
     CarryNote.find(folderOf(info), hadoopConf).fold(sparkContext.defaultParallelism)(_.slots)
   )
 
@@ -149,7 +151,7 @@ private[pillarbox] final case class CarryOverExec(
     val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
     CarryTaskSpec(
       calls,
-      spec.maxLagMs,
+      options.maxLagMs,
       eventTime,
       eventTimeWatermarkForLateEvents.getOrElse(0L),
       drain,

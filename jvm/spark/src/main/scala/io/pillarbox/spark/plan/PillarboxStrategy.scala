@@ -10,7 +10,7 @@ import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter
 private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case node: AsyncIO if node.spec.carryOver && node.isStreaming =>
+    case node: AsyncIO if node.spec.carryOver.isDefined && node.isStreaming =>
       CarryOverExec(node.alone, planLater(node.child)) :: Nil
     case node: AsyncIO if RealTimeMode.reaches(node) =>
       RealTimeCalls.plan(node.alone, planLater(node.child)) :: Nil

@@ -30,7 +30,7 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   override def check(query: StartingQuery): Unit = {
-    val carrying = query.plan.collect { case node: AsyncIO if node.spec.carryOver => node }
+    val carrying = query.plan.collect { case node: AsyncIO if node.spec.carryOver.isDefined => node }
     checkAgainstCheckpoint(query, carrying)
     carrying.headOption.foreach { node =>
       checkTrigger(node, query.trigger)
@@ -90,13 +90,13 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   private def hasCarryOver(plan: LogicalPlan): Boolean = plan.exists {
-    case node: AsyncIO => node.spec.carryOver
+    case node: AsyncIO => node.spec.carryOver.isDefined
     case _ => false
   }
 
   private def checkWatermarks(plan: LogicalPlan): Unit = plan.foreach {
     case mark: EventTimeWatermark if hasCarryOver(mark.child) =>
-      val node = mark.child.collectFirst { case async: AsyncIO if async.spec.carryOver => async }.get
+      val node = mark.child.collectFirst { case async: AsyncIO if async.spec.carryOver.isDefined => async }.get
       throw unfit(node, "withWatermark after it", "Call withWatermark before async_io.")
     case _ => ()
   }

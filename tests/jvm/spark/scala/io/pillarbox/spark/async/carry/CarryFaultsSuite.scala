@@ -29,7 +29,7 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
     val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
     val carried = SpecBuilder.asyncIO(memory.toDF().toDF("id"), classOf[Unsteady], "x long") { spec =>
       val slots = if (ordered) 1 else 2
-      spec.put("carry_over", true).put("slots", slots).put("ordered", ordered).put("capacity", 4): Unit
+      spec.put("ordered", ordered).put("capacity", 4).putObject("carry_over").put("slots", slots): Unit
     }
     def start() = carried.writeStream
       .option("checkpointLocation", checkpoint)

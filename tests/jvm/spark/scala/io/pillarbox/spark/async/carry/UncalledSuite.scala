@@ -34,7 +34,7 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
       Left.rows.clear()
       val memory = MemoryStream[Long](spark)
       val carried = SpecBuilder.asyncIO(memory.toDF().toDF("id"), classOf[Held], "x long") { spec =>
-        spec.put("carry_over", true).put("slots", 1).put("capacity", 9): Unit
+        spec.put("capacity", 9).putObject("carry_over").put("slots", 1): Unit
       }
       memory.addData(1L, 2L)
       val query = carried.writeStream
@@ -103,7 +103,7 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
       val stream = new Stream(folder)
       val query = SpecBuilder
         .asyncIO(operators(stream.watermarked), classOf[Held], "x long") { spec =>
-          spec.put("carry_over", true).put("slots", 1).put("capacity", 9): Unit
+          spec.put("capacity", 9).putObject("carry_over").put("slots", 1): Unit
         }
         .writeStream
         .option("checkpointLocation", s"$folder/checkpoint")

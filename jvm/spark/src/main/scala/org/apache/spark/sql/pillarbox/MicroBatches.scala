@@ -34,6 +34,14 @@ object MicroBatches {
       new Path(batch.checkpointLocation).getParent
     )
 
+  /** The streaming query that the calling thread of the driver works for, also in its `foreachBatch`. */
+  def query(context: SparkContext): Option[String] =
+    Option(context.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+
+  /** The action that the calling thread of the driver works for. None for an RDD of the user's own. */
+  def action(context: SparkContext): Option[String] =
+    Option(context.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY))
+
   /** The micro-batch that the calling thread, a query's own, is about to plan. */
   def beingPlanned(session: SparkSession): Option[MicroBatch] = {
     val context = session.sparkContext
