@@ -19,6 +19,7 @@ SOURCES = {
         package com.acme;
 
         import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.OpenContext;
         import io.pillarbox.api.ResultFuture;
         import java.util.ArrayList;
         import java.util.List;
@@ -37,7 +38,7 @@ SOURCES = {
             factor = Double.parseDouble(options.get("factor"));
           }
 
-          @Override public void open() { pool = Executors.newFixedThreadPool(2); }
+          @Override public void open(OpenContext context) { pool = Executors.newFixedThreadPool(2); }
 
           @Override public void close() { pool.shutdown(); }
 
@@ -54,6 +55,55 @@ SOURCES = {
               }
               future.complete(rows);
             });
+          }
+        }
+    """,
+    "Told": """
+        package com.acme;
+
+        import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.OpenContext;
+        import io.pillarbox.api.ResultFuture;
+        import io.pillarbox.api.RetryAfter;
+        import java.util.HashMap;
+        import java.util.Map;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        /** Answers with the id that each attempt had, and the operator's name. */
+        public class Told implements AsyncFunction<Row, Row> {
+          private final Map<Long, String> first = new HashMap<>();
+          private String operator;
+
+          static class Later extends RuntimeException implements RetryAfter {
+            @Override public long retryAfterMs() { return 1; }
+          }
+
+          @Override public void open(OpenContext context) { operator = context.operatorName(); }
+
+          @Override public void asyncInvoke(Row row, ResultFuture<Row> future) {
+            String id = future.callId();
+            String before = first.putIfAbsent(row.getLong(0), id);
+            if (before == null) future.completeExceptionally(new Later());
+            else future.completeOne(RowFactory.create(id, id.equals(before) ? operator : before));
+          }
+        }
+    """,
+    "KeyedTold": """
+        package com.acme;
+
+        import io.pillarbox.api.Collector;
+        import io.pillarbox.api.KeyedProcessFunction;
+        import org.apache.spark.sql.Row;
+        import org.apache.spark.sql.RowFactory;
+
+        public class KeyedTold extends KeyedProcessFunction<Row, Row, Row> {
+          private String operator;
+
+          @Override public void open(OpenContext context) { operator = context.operatorName(); }
+
+          @Override public void processElement(Row row, Context<Row> context, Collector<Row> out) {
+            out.collect(RowFactory.create(operator));
           }
         }
     """,
@@ -161,6 +211,7 @@ SOURCES = {
         package com.acme;
 
         import io.pillarbox.api.AsyncFunction;
+        import io.pillarbox.api.OpenContext;
         import io.pillarbox.api.ResultFuture;
         import java.util.Arrays;
         import java.util.Map;
@@ -172,7 +223,7 @@ SOURCES = {
 
           public Unlinked(Map<String, String> options) { how = options.get("how"); }
 
-          @Override public void open() {
+          @Override public void open(OpenContext context) {
             if (how.equals("open")) throw new NoSuchMethodError("Gone.get()");
           }
 
@@ -252,6 +303,16 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             query = query.option("checkpointLocation", folder + "/checkpoint").start()
             return [raised(query.awaitTermination), found(query.exception())]
 
+    async def told(row):
+        return pb.call_id(), "told"
+
+    def ids(function, **more):
+        more = {"returns": "call string, operator string", "name": "told", **more}
+        more["retry"] = pb.Retry(2, backoff="1ms")
+        return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
+
+    told_by_java = pb.jvm_function("com.acme.Told")
+    by_key = {"call_key": "id", "share_calls": True}
     ways = ("constructor", "open", "process", "wrapped", "timer", "result", "null row")
     ways += ("missing class",)
     failures = {how: raised(keyed(rows, how).collect) for how in ways}
@@ -275,6 +336,15 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             how: raised(lambda how=how: call("Unlinked", {"how": how}))
             for how in ("open", "call", "null row")
         },
+        "ids of places": [ids(told_by_java), ids(told)],
+        "ids of keys": [ids(told_by_java, **by_key), ids(told, **by_key)],
+        "name of a keyed operator": pb.process_keyed(
+            rows.limit(1),
+            pb.jvm_function("com.acme.KeyedTold"),
+            by="id",
+            returns="operator string",
+            name="told too",
+        ).first()["operator"],
         "expired": [
             list(row)
             for row in pb.process_keyed(
@@ -443,6 +513,23 @@ def test_a_missing_method_or_row_is_told_as_a_failure_of_the_call(
         assert "null instead of a row" in found["text"]
     else:
         assert (found["kind"], found["message"]) == ("NoSuchMethodError", "Gone.get()")
+
+
+def test_a_call_has_the_id_that_it_has_in_python_in_every_attempt(answers: Any) -> None:
+    java, python = answers["ids of keys"]
+    assert java == python
+    java, python = answers["ids of places"]
+    assert len({call for _, call, _ in java}) == 40
+    (scope,) = {call.rsplit("-", 2)[0] for _, call, _ in java}
+    (other_scope,) = {call.rsplit("-", 2)[0] for _, call, _ in python}
+    assert [[id, call.removeprefix(scope), name] for id, call, name in java] == [
+        [id, call.removeprefix(other_scope), name] for id, call, name in python
+    ]
+
+
+def test_a_function_is_told_its_operators_name(answers: Any) -> None:
+    assert {name for _, _, name in answers["ids of places"][0]} == {"told"}
+    assert answers["name of a keyed operator"] == "told too"
 
 
 def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:

@@ -49,7 +49,7 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     }
     override def asyncInvoke(input: String, future: ResultFuture[String]): Unit = {
       assert(mailbox.isMailboxThread)
-      val call = Call(input, future.attempt, future)
+      val call = Call(input, future.attempt, future.asInstanceOf[ElementFuture[String]])
       calls += call
       onInvoke(call)
     }
@@ -80,7 +80,7 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   def process(inputs: String*): Unit = inputs.foreach(operator.processElement(_, 0L))
 
   /** The newest attempt for the input. */
-  def future(input: String): ResultFuture[String] = calls.reverseIterator.find(_.input == input).get.future
+  def future(input: String): ElementFuture[String] = calls.reverseIterator.find(_.input == input).get.future
 
   def attempts(input: String): Int = calls.count(_.input == input)
 
@@ -122,7 +122,7 @@ object AsyncHarness {
   private val MostMails = 100000
 
   /** One attempt as the function saw it. */
-  final case class Call(input: String, attempt: Int, future: ResultFuture[String])
+  final case class Call(input: String, attempt: Int, future: ElementFuture[String])
 
   def options(ordered: Boolean = true, capacity: Int = 10): AsyncOptions[String, String] =
     AsyncOptions[String, String](ordered, capacity)

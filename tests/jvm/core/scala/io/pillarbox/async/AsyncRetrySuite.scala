@@ -12,13 +12,15 @@ class AsyncRetrySuite extends AnyFunSuite {
   private val asRow = options().copy(onFailure = FailureAsRow)
 
   test("a failed attempt is repeated after its delay, with the same element id and the next attempt number") {
-    val h = new AsyncHarness(asRow.copy(retry = retry(3, 10)))
+    val h =
+      new AsyncHarness(asRow.copy(retry = retry(3, 10), callId = (input, id) => s"id of $input $id"))
     h.process("a")
     h.fail("a")
     h.advanceTo(9)
     assert(h.attempts("a") == 1)
     h.advanceTo(10)
     assert(h.calls.map(c => (c.attempt, c.future.elementId)) == Seq((1, 0L), (2, 0L)))
+    assert(h.calls.map(_.future.callId) == Seq("id of a 0", "id of a 0"))
     h.answer("a")
     assert(
       h.emitted == Seq("a=>a1") && h.metrics.retries == 1 && h.metrics.calls == 2 && h.metrics.errors == 0

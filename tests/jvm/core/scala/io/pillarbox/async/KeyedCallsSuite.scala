@@ -156,6 +156,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     h.process("a:3")
     h.advanceTo(10)
     assert(h.calls.map(_.input) == Seq("a:1", "b:1", "a:1") && h.calls.last.attempt == 2)
+    assert(h.calls.map(_.future.callId) == Seq("0", "2", "0"), "the id of the first that shares it")
     h.answer("a:1")
     assert(h.emitted == Seq("a:1=>a:11", "a:2=>a:11"))
     h.answer("b:1")

@@ -28,7 +28,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
 
   override def open(output: Output[OUT]): Unit = {
     clock.processingTime = processingTime.currentProcessingTime
-    val states = new FunctionStates[K](backend, identity)
+    val states = new FunctionStates[K]("keyed", backend, identity)
     function.open(states)
     val view = FunctionTarget.plain[K, IN](keySelector)
     val target = new FunctionTarget(function, states, backend, timers, clock, output, view)

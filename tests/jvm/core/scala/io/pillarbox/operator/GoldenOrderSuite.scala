@@ -229,7 +229,7 @@ private object GoldenOrderSuite {
       for (one <- cases; row <- one.rows) yield (row.step, Item(one.name, row.micros, row.place, row.ops))
 
     private def open(): KeyedTarget[String, Item] = {
-      val states = new FunctionStates[String](backend, identity)
+      val states = new FunctionStates[String]("keyed", backend, identity)
       function.open(states)
       val target = new FunctionTarget(function, states, backend, timers, clock, new Told, View)
       if (refuses) new Refusing(target, random) else target

@@ -64,7 +64,7 @@ final class KeyedProcessOperator[K, IN, OUT](
   override def open(output: Output[OUT]): Unit = {
     this.output = output
     tellTime()
-    val states = new FunctionStates[K](backend, identity)
+    val states = new FunctionStates[K]("keyed", backend, identity)
     function.open(states)
     val counting = new CountedOutput(output, () => untilPause -= 1)
     val view = FunctionTarget.plain[K, IN](keySelector)

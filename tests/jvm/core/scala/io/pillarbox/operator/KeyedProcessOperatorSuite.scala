@@ -113,7 +113,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     val descriptor = TestState
       .value("v", Serializers.ofString, Some(StateTtl.ofMillis(10)))
       .withExpiryListener((key, _, value) => told += key -> value)
-    val state = new FunctionStates[String](backend, key => s"shown $key").getState(descriptor)
+    val state = new FunctionStates[String]("keyed", backend, key => s"shown $key").getState(descriptor)
     backend.setCurrentKey("a")
     state.update("1")
     clock.processingTime += 10

@@ -29,6 +29,13 @@ class PublicApiSuite extends AnyFunSuite {
     assert(apiClasses.exists(_.getSimpleName == "KeyedProcessFunction"))
   }
 
+  test("names that are reserved are free") {
+    val types = apiClasses.map(_.getSimpleName).toSet
+    assert(Reserved.filter(types) == Nil)
+    val future = Class.forName("io.pillarbox.api.ResultFuture").getMethods.map(_.getName).toSet
+    assert(future("callId") && !future("reportUsage"))
+  }
+
   test("a Java user meets no type of Scala, and no method that is a word of Java's") {
     val methods = for {
       cls <- apiClasses.filterNot(forScala) :+ Class.forName("io.pillarbox.spark.SparkSerializers")
@@ -46,6 +53,20 @@ private object PublicApiSuite {
   /** A type at the top of a file without a word that hides it; scalafmt keeps modifiers in this order. */
   private val Declared =
     "(?m)^(?:@.*\\n)?(?:(?:final|sealed|abstract|case|implicit) )*(?:class|trait|object) (\\w+)".r
+
+  /** What operators that are called from Scala and Java will need. */
+  private val Reserved = List(
+    "Retry",
+    "Limit",
+    "Timeout",
+    "BatchSize",
+    "CarryOver",
+    "Journal",
+    "Budget",
+    "Backend",
+    "ErrorColumn",
+    "Pillarbox"
+  )
 
   private def filesOf(kind: String, end: String): Seq[Path] =
     Seq("core", "spark").map(Paths.get("jvm", _).resolve(kind)).filter(Files.exists(_)).flatMap { folder =>

@@ -11,10 +11,10 @@ package io.pillarbox.api;
  */
 public interface AsyncFunction<IN, OUT> {
 
-  /** Before the first call. */
-  default void open() throws Exception {}
+  /** Called once before the first call: open clients here. */
+  default void open(OpenContext context) throws Exception {}
 
-  /** After the last call; all that were in flight have been told to {@link #cancel}. */
+  /** Called once after the last call; all that were in flight have been told to {@link #cancel}. */
   default void close() throws Exception {}
 
   /** Starts one attempt. The future is to be completed once, from any thread, now or later. */

@@ -33,8 +33,8 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
   /** Called once after the last row, also after a failure. */
   public void close() throws Exception {}
 
-  /** What a function can get when it is opened. */
-  public interface OpenContext {
+  /** What a keyed function is told when it is opened, and can get. */
+  public interface OpenContext extends io.pillarbox.api.OpenContext {
 
     /**
      * The handle of a state; it always acts on the current key.

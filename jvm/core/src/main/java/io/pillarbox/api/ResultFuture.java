@@ -21,10 +21,11 @@ public interface ResultFuture<OUT> {
   void completeExceptionally(Throwable error);
 
   /**
-   * The number of the element in this operator, from the operator's first element id. The same for all
-   * attempts, and after a restore.
+   * The idempotency key: the same in every attempt, also in those of a task or micro-batch that runs again,
+   * and never that of another call. It is the text that {@code pb.call_id()} gives to a function in Python: a
+   * hash of what is asked with {@code call_key} or {@code journal}, the place of the row without them.
    */
-  long elementId();
+  String callId();
 
   /** The number of the attempt, from 1. */
   int attempt();

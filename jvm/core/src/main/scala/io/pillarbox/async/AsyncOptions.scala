@@ -36,6 +36,10 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param shareCalls
  *   inputs whose keys are equal, and that are in flight together, share one call. Each keeps its own total
  *   deadline, whose clock starts with the call or, if that is under way, when the input is taken in
+ * @param operatorName
+ *   what the function is told that its operator is called
+ * @param callId
+ *   the idempotency key of the call of an input, which has this element id; any thread
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
  *   attempt's
  */
@@ -53,7 +57,9 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     keyed: Option[Keyed[IN]] = None,
     callKey: Option[IN => CallKey] = None,
     journal: Option[CallJournal[OUT]] = None,
-    shareCalls: Boolean = false
+    shareCalls: Boolean = false,
+    operatorName: String = "",
+    callId: (IN, Long) => String = (_: IN, elementId: Long) => elementId.toString
 ) {
   require(
     callKey.isDefined || (journal.isEmpty && !shareCalls),

@@ -72,7 +72,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 
   /** Opens the function. Before everything else. */
   @throws[Exception]
-  def open(): Unit = function.open()
+  def open(): Unit = function.open(() => options.operatorName)
 
   /**
    * What to run, on the mailbox thread, when there is room again after a `try…` method said that there was

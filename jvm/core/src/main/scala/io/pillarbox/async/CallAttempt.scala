@@ -3,7 +3,6 @@ package io.pillarbox.async
 import java.util
 import java.util.concurrent.atomic.AtomicReference
 
-import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.gate.Permit
 
 /**
@@ -23,7 +22,7 @@ private[async] final class CallAttempt[IN, OUT](
     override val attempt: Int,
     permit: Permit
 ) extends AtomicReference[AnyRef]
-    with ResultFuture[OUT] {
+    with ElementFuture[OUT] {
   import CallAttempt._
 
   private var kind: Int = _
@@ -112,6 +111,8 @@ private[async] final class CallAttempt[IN, OUT](
   def rows: util.Collection[OUT] = get.asInstanceOf[util.Collection[OUT]]
 
   override def elementId: Long = element.elementId
+
+  override def callId: String = element.callId
 
   override def elapsedMs: Long = element.elapsedMs
 

@@ -51,6 +51,9 @@ private[async] final class CallDriver[IN, OUT](
 
   def nanoTime: Long = time.nanoTime
 
+  /** What the outside may know the call of an element by. Any thread. */
+  def callIdOf(input: IN, elementId: Long): String = options.callId(input, elementId)
+
   /** Elements that are being called or wait for a retry: at most the capacity. */
   private var places = 0
 

@@ -3,7 +3,10 @@ package io.pillarbox.async
 import io.pillarbox.async.queue.StreamElementQueueEntry
 import io.pillarbox.mailbox.ProcessingTimer
 
-/** A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs`. */
+/**
+ * A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs` and
+ * `callId`.
+ */
 private[async] final class InFlightElement[IN, OUT](
     calls: CallDriver[IN, OUT],
     val elementId: Long,
@@ -31,6 +34,9 @@ private[async] final class InFlightElement[IN, OUT](
 
   /** Made when first needed: most elements wait for nothing but their answer. */
   private var deadlines: Deadlines = _
+
+  /** Any thread. */
+  def callId: String = calls.callIdOf(input, elementId)
 
   def elapsedMs: Long = if (attempts == 0) 0L else (calls.nanoTime - firstStartNanos) / 1000000L
 

@@ -7,13 +7,17 @@ import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state.{KeyedStateBackend, StateNames}
 
 /**
- * The states that a function gets when it is opened, by name in the order in which it asked for them.
+ * What a function is told and gets when it is opened: its states by name, in the order in which it asked for
+ * them.
  *
  * @param shown
  *   a key as the function sees it, for its listeners of expired values
  */
-private[pillarbox] final class FunctionStates[K](backend: KeyedStateBackend[K], shown: K => Any)
-    extends OpenContext {
+private[pillarbox] final class FunctionStates[K](
+    override val operatorName: String,
+    backend: KeyedStateBackend[K],
+    shown: K => Any
+) extends OpenContext {
   private val handles = mutable.LinkedHashMap.empty[String, (StateDescriptor[_], State)]
 
   /** @throws java.lang.IllegalArgumentException if the name is one of Pillarbox's own */

@@ -9,9 +9,9 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
+import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}

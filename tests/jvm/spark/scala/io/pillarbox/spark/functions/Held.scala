@@ -3,14 +3,14 @@ package io.pillarbox.spark.functions
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicInteger
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
+import io.pillarbox.api.{AsyncFunction, OpenContext, ResultFuture}
 import org.apache.spark.sql.Row
 
 /**
  * Answers the ids below `Held.answeredBelow` at once; the others stay in flight until a test completes them.
  */
 class Held extends AsyncFunction[Row, Row] {
-  override def open(): Unit = {
+  override def open(context: OpenContext): Unit = {
     Held.opened.incrementAndGet()
     ()
   }

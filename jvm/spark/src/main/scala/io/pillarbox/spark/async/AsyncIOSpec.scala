@@ -113,7 +113,9 @@ private[pillarbox] final case class CarryOverSpec(
 
   /** What `explain()` shows. */
   def summary: String =
-    (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n => s"slots=$n") mkString " "
+    (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n =>
+      s"slots=$n"
+    ) mkString " "
 }
 
 private object CarryOverSpec {

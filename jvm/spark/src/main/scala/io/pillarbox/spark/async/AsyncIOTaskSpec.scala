@@ -125,6 +125,12 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /** Where calls are named so: the name of a row's call; each thread needs its own. */
   def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
+  /** The text that `pb.call_id()` gives to a function in Python. Any thread. */
+  private def callIds(): (InternalRow, Long) => String = callNames() match {
+    case Some(nameOf) => (row, _) => nameOf.synchronized(nameOf(row)).toString
+    case None => (_, elementId) => s"${site.scope}-$elementId"
+  }
+
   /** The key of a row, as bytes that are equal where keys are. One thread. */
   private def byKeys(): InternalRow => AnyRef = {
     val project = UnsafeProjection.create(columns.by.map { ordinal =>
@@ -150,7 +156,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
       callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
-      shareCalls = spec.shareCalls
+      shareCalls = spec.shareCalls,
+      operatorName = spec.name,
+      callId = callIds()
     )
   }
 

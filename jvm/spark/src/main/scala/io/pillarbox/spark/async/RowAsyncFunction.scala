@@ -4,7 +4,7 @@ import java.util.{Collection => JCollection}
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.api.{AsyncFunction, ResultFuture}
+import io.pillarbox.api.{AsyncFunction, OpenContext, ResultFuture}
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{UserClasses, UserErrors, UserRows}
 import org.apache.spark.sql.Row
@@ -42,8 +42,8 @@ private[pillarbox] final class RowAsyncFunction(
     }
   }
 
-  override def open(): Unit =
-    try function.open()
+  override def open(context: OpenContext): Unit =
+    try function.open(context)
     catch {
       case problem if JvmExceptions.isOfCode(problem) => throw UserClasses.openFailed(operator, problem)
     }
@@ -70,7 +70,7 @@ private[pillarbox] final class RowAsyncFunction(
     }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {
-    override def elementId: Long = future.elementId
+    override def callId: String = future.callId
     override def attempt: Int = future.attempt
     override def elapsedMs: Long = future.elapsedMs
     override def isDone: Boolean = future.isDone

@@ -96,7 +96,9 @@ private[plan] object StreamHooks extends QueryHooks {
 
   private def checkWatermarks(plan: LogicalPlan): Unit = plan.foreach {
     case mark: EventTimeWatermark if hasCarryOver(mark.child) =>
-      val node = mark.child.collectFirst { case async: AsyncIO if async.spec.carryOver.isDefined => async }.get
+      val node = mark.child.collectFirst {
+        case async: AsyncIO if async.spec.carryOver.isDefined => async
+      }.get
       throw unfit(node, "withWatermark after it", "Call withWatermark before async_io.")
     case _ => ()
   }

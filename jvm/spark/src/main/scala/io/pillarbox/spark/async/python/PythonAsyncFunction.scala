@@ -3,8 +3,8 @@ package io.pillarbox.spark.async.python
 import java.util.concurrent.ConcurrentHashMap
 import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
-import io.pillarbox.api.ResultFuture
-import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, LookAheadFunction}
+import io.pillarbox.api.{OpenContext, ResultFuture}
+import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ElementFuture, LookAheadFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
@@ -39,13 +39,14 @@ private[pillarbox] final class PythonAsyncFunction(
     batch = answers
   }
 
-  override def open(): Unit = channel.open()
+  override def open(context: OpenContext): Unit = channel.open()
 
   override def close(): Unit = channel.close()
 
   override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
-    pending.put(future.elementId, future)
-    channel.call(future.elementId, future.attempt, input)
+    val elementId = ElementFuture.idOf(future)
+    pending.put(elementId, future)
+    channel.call(elementId, future.attempt, input)
   }
 
   override def asyncInvokeBatch(
@@ -56,15 +57,18 @@ private[pillarbox] final class PythonAsyncFunction(
     var i = 0
     while (i < inputs.size) {
       val future = futures.get(i)
-      pending.put(future.elementId, future)
-      calls.add(PythonCall(future.elementId, future.attempt, inputs.get(i)))
+      val elementId = ElementFuture.idOf(future)
+      pending.put(elementId, future)
+      calls.add(PythonCall(elementId, future.attempt, inputs.get(i)))
       i += 1
     }
     channel.callGroup(calls)
   }
 
-  override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit =
-    if (pending.remove(future.elementId, future)) channel.cancel(future.elementId, future.attempt)
+  override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
+    val elementId = ElementFuture.idOf(future)
+    if (pending.remove(elementId, future)) channel.cancel(elementId, future.attempt)
+  }
 
   override def gaveUp(elementId: Long): Unit = if (lends) channel.giveUp(elementId)
 

@@ -49,7 +49,7 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
   private def openFunction(): OpenedFunction = {
     val function = new UserClasses(context.spec.operator)
       .instantiate(className, options, classOf[KeyedProcessFunction[Row, Row, Row]])
-    val states = new FunctionStates(context.backend, new RowView(context).key)
+    val states = new FunctionStates(context.spec.name, context.backend, new RowView(context).key)
     val opened = new OpenedFunction(function, states)
     context.kept = opened
     FunctionErrors.opening(context.spec.operator)(function.open(states))

@@ -1,0 +1,19 @@
+package io.pillarbox.async
+
+import io.pillarbox.api.ResultFuture
+
+/** The futures that an [[AsyncWaitOperator]] hands out. Its own functions may ask them more than users may. */
+private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
+
+  /**
+   * The number of the element in this operator, from the operator's first element id. It is the same for all
+   * attempts, and after a restore.
+   */
+  def elementId: Long
+}
+
+private[pillarbox] object ElementFuture {
+
+  /** The number of the element that a future of an [[AsyncWaitOperator]] belongs to. */
+  def idOf(future: ResultFuture[_]): Long = future.asInstanceOf[ElementFuture[_]].elementId
+}
