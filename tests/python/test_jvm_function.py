@@ -38,7 +38,9 @@ SOURCES = {
             factor = Double.parseDouble(options.get("factor"));
           }
 
-          @Override public void open(OpenContext context) { pool = Executors.newFixedThreadPool(2); }
+          @Override public void open(OpenContext context) {
+            pool = Executors.newFixedThreadPool(2);
+          }
 
           @Override public void close() { pool.shutdown(); }
 
