@@ -163,9 +163,15 @@ def end_after_failures(service: Service, log: CallLog) -> threading.Thread:
 
 def calls(df: DataFrame, service: Service, log: CallLog, **options: Any) -> DataFrame:
     return pb.async_io(
-        df, doubled(log), returns="twice long", resource=client(service.port), capacity=5,
-        attempt_timeout="300ms", retry=pb.Retry(100, backoff="5ms", max_backoff="50ms"), **options,
-    )  # fmt: skip
+        df,
+        doubled(log),
+        returns="twice long",
+        resource=client(service.port),
+        capacity=5,
+        timeout=pb.Timeout(attempt="300ms"),
+        retry=pb.Retry(100, backoff="5ms", max_backoff="50ms"),
+        **options,
+    )
 
 
 EXPECTED = [(i, 2 * i) for i in range(ROWS)]

@@ -35,7 +35,7 @@ def options(df: DataFrame, spark: SparkSession) -> None:
     pb.Retry(3, back_off="1s")  # found: call-arg reportCallIssue
     pb.StateTtl("1 day", update="on_write")  # found: arg-type reportArgumentType
     pb.StateTtl("1 day", time="evnt")  # found: arg-type reportArgumentType
-    pb.jvm_function("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
+    pb.JvmFunction("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
     pb.scan(df, by="k", state={"n": "n + 1"})  # found: dict-item reportArgumentType
     pb.read_state(spark, "/checkpoint", 0)  # found: call-arg reportCallIssue
     pb.side_output(df)  # found: call-arg reportCallIssue

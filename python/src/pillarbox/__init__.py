@@ -18,8 +18,9 @@ from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 
-from ._async.calls import call_id, call_ids
-from ._base.functions import JvmFunction, jvm_function
+from ._async.calls import Call, call_id, current_call
+from ._async.function import AsyncFunction, AsyncOpenContext
+from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
@@ -70,12 +71,15 @@ __all__ = [
     "AggregateFunction",
     "AggregatingState",
     "AsyncContext",
+    "AsyncFunction",
     "AsyncKeyedProcessFunction",
+    "AsyncOpenContext",
     "Backend",
     "BatchContext",
     "BatchProcessFunction",
     "BatchSize",
     "BatchState",
+    "Call",
     "CallFailed",
     "CarryOver",
     "Context",
@@ -109,10 +113,9 @@ __all__ = [
     "__version__",
     "async_io",
     "call_id",
-    "call_ids",
     "configure",
+    "current_call",
     "failure_of",
-    "jvm_function",
     "main_output",
     "process_keyed",
     "read_state",

@@ -40,7 +40,8 @@ from ._keyed_async.runtime import AsyncKeyedRuntime
 from .errors import PillarboxError, error, shown
 
 if TYPE_CHECKING:
-    from ._async.options import Duration, OnError
+    from ._async.options import OnError
+    from .options import Duration
     from .retry import Retry
 
 __all__ = ["Harness", "Timer"]

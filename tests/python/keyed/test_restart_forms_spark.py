@@ -63,7 +63,7 @@ def scan(df: DataFrame) -> DataFrame:
 FORMS = {
     "row": keyed(Rows()),
     "batch": keyed(Columns()),
-    "jvm": keyed(pb.jvm_function(COUNTING)),
+    "jvm": keyed(pb.JvmFunction(COUNTING)),
     "scan": scan,
 }
 

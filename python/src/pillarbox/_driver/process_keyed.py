@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from .._async.options import Duration, OnError
+    from .._async.options import OnError
     from .._keyed_async.options import CallOptions
+    from ..options import Duration
     from ..retry import Retry
     from .initial import InitialState
     from .keyed_input import Backend, KeyedInput
@@ -67,7 +68,7 @@ def process_keyed(
     Parameters
     ----------
     fn: a :class:`KeyedProcessFunction`, an :class:`AsyncKeyedProcessFunction` (calls that are
-        awaited), a :class:`BatchProcessFunction` (the column form), or :func:`jvm_function` with
+        awaited), a :class:`BatchProcessFunction` (the column form), or :func:`JvmFunction` with
         the class name of a Scala or Java ``KeyedProcessFunction``.
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out; the input's columns are not among them unless
@@ -178,7 +179,7 @@ def form_of(fn: object) -> str:
     raise error(
         "NOT_A_KEYED_FUNCTION",
         expected="an object of a pb.KeyedProcessFunction, a pb.AsyncKeyedProcessFunction, a "
-        "pb.BatchProcessFunction or a pb.jvm_function",
+        "pb.BatchProcessFunction or a pb.JvmFunction",
         value=shown(fn),
         advice=instead_of(fn),
     )

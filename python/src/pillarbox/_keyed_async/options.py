@@ -13,9 +13,11 @@ from .._async.command import check_resource
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from ..errors import error
+from ..options import ErrorColumn, Timeout, as_on_error, as_retry
 
 if TYPE_CHECKING:
-    from .._async.options import Duration, OnError
+    from .._async.options import OnError
+    from ..options import Duration
     from ..retry import Retry
 
 
@@ -41,21 +43,17 @@ class CallOptions:
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
+        on_error = as_on_error("raise" if self.on_error is None else self.on_error)
+        if isinstance(on_error, ErrorColumn) and self.error_column is not None:
+            on_error = ErrorColumn(self.error_column)
         options = AsyncOptions(
             name=name,
             ordered=False,
-            capacity=100 if self.capacity is None else self.capacity,
-            timeout=self.timeout,
-            attempt_timeout=self.attempt_timeout,
-            retry=self.retry,
-            on_error="raise" if self.on_error is None else self.on_error,
-            error_column=self.error_column,
-            max_concurrency=None,
-            rate_limit=None,
-            inputs=None,
             explode=True,
-            batch_size=None,
-            batch_wait=None,
+            capacity=100 if self.capacity is None else self.capacity,
+            timeout=Timeout(self.timeout, attempt=self.attempt_timeout),
+            retry=as_retry(self.retry),
+            on_error=on_error,
         )
         return KeyedCalls(options, self.resource, returns)
 
@@ -74,9 +72,9 @@ class KeyedCalls:
         if self.options.on_error == "raise":
             return self.returns
         columns = as_nullable(self.returns)
-        name = self.options.added_error_column
+        name = self.options.error_column
         if name is None:
             return columns
         if name in columns.names:
-            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="error_column")
+            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="on_error")
         return StructType([*columns.fields, StructField(name, ERROR_TYPE)])

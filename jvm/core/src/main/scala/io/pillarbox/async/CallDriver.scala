@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.{AsyncFunction, AsyncTimeoutException, NotRetryable, ResultFuture, RetryAfter}
 import io.pillarbox.async.InFlightElement._
 import io.pillarbox.async.gate.{CallGate, Permit, PermitLine}
-import io.pillarbox.async.retry.FutureWrappers
+import io.pillarbox.async.retry.{FailedCall, FutureWrappers}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
@@ -329,7 +329,9 @@ private[async] final class CallDriver[IN, OUT](
   }
 
   private def rowsInstead(element: InFlightElement[IN, OUT], error: Throwable): util.Collection[OUT] = {
-    val rows = options.onFailure.onFailure(element.input, error, element.attempts, element.elapsedMs)
+    val callId = (if (element.isCalled) element else element.keyed.carrier).callId
+    val call = FailedCall(element.input, element.attempts, element.elapsedMs, callId)
+    val rows = options.onFailure.onFailure(call, error)
     if (rows eq null)
       throw new NullPointerException(
         "The failure policy returned null: return an empty collection to emit nothing."
