@@ -38,4 +38,4 @@ def test_what_is_no_positive_duration_is_refused_with_the_option_and_the_value(v
     ) as no:
         milliseconds(value, "timeout.attempt")
     assert repr(value)[:40] in str(no.value)
-    assert no.value.name == "INVALID_DURATION"
+    assert no.value.condition == "INVALID_DURATION"
