@@ -136,7 +136,7 @@ def test_a_call_is_named_by_the_format_that_is_written_down(
     def sha256(some: bytes) -> bytes:
         return hashlib.sha256(some).digest()
 
-    head = "16:pillarbox call 17:weather0:1:a6:bigint1:b6:string".encode()
+    head = b"16:pillarbox call 17:weather0:1:a6:bigint1:b6:string"
     values = bytes(8) + struct.pack("<qii", 7, 2, 24) + "é".encode().ljust(8, b"\0")
     found = name_of("7L as a, 'é' as b", "weather")
     assert found == sha256(sha256(head) + values)[:16].hex() == "91f39a9821a45965ecbfbcae0c8a32be"
