@@ -47,6 +47,24 @@ LONG = {
 }
 
 
+# Beside the modules whose name says spark, these start Spark or servers, or build a wheel.
+STARTING = {
+    "test_carry_over_kills",
+    "test_carry_over_retries",
+    "test_connect_server",
+    "test_exactly_once",
+    "test_flight_rotation",
+    "test_flight_weather",
+    "test_journal_cluster",
+    "test_jvm_function",
+    "test_limits_cluster",
+    "test_package",
+    "test_speculation",
+    "test_standalone_cluster",
+    "test_stored_checkpoints",
+}
+
+
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
 # first of these, and `make test-all` all. The second ones run in a session of Spark Connect.
 SMOKE = {
@@ -81,6 +99,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselect(config, items, lambda item: not runs_on_connect(item))
     items.sort(key=lambda item: item.path.stem not in LONG)
     for item in items:
+        if not starts_spark(item):
+            item.add_marker(pytest.mark.quick)
         if item.path.stem in LINES:
             item.add_marker(pytest.mark.lines)
         if item.path.stem in SMOKE:
@@ -98,9 +118,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def has_session(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+def starts_spark(item: pytest.Item) -> bool:
+    return has_session(item) or "spark" in item.path.stem or item.path.stem in STARTING
+
+
 def runs_on_connect(item: pytest.Item) -> bool:
     """Whether the test has a session, and wants no JVM in reach of it."""
-    return "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("classic")
+    return has_session(item) and not item.get_closest_marker("classic")
 
 
 def deselect(
