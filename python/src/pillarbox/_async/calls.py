@@ -96,8 +96,8 @@ def call_id() -> str:
     """An id of the current call that is the same in every attempt: an idempotency key.
 
     With ``call_key`` or ``journal`` it is made of what is asked: the operator's ``name``,
-    ``returns``, the names and values of the key's columns, and the version of the journal. It is
-    the same in every run. Otherwise it names the operator, the micro-batch if there is one, the
+    the journal's version, and the names, types and values of the key's columns. It is the same in
+    every run. Otherwise it names the operator, the micro-batch if there is one, the
     partition and the row's place in it, and what it begins with has no meaning for users. Two calls
     of :func:`async_io` never share such ids; a task or a micro-batch that Spark runs again uses the
     same ids for the same places, so the same rows must be there in the same order. Rows that share
