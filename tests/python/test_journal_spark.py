@@ -530,10 +530,10 @@ def test_the_metric_counts_answers_from_the_journal(
 def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> None:
     rows = spark.range(3)
 
-    def refused(name: str, df: DataFrame = rows, **more: Any) -> str:
+    def refused(wanted: str, df: DataFrame = rows, **more: Any) -> str:
         with pytest.raises(pb.PillarboxError) as caught:
             called(df, log, **more)
-        assert caught.value.condition == name
+        assert caught.value.condition == wanted
         return str(caught.value)
 
     assert "checkpoint" in refused("OPTION_NEEDS_OTHER", journal=True)

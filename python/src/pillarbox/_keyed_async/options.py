@@ -44,7 +44,11 @@ class CallOptions:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
         on_error = as_on_error("raise" if self.on_error is None else self.on_error)
-        if isinstance(on_error, ErrorColumn) and self.error_column is not None:
+        if self.error_column is not None:
+            if not isinstance(on_error, ErrorColumn):
+                advice = 'Give on_error="column" too, or leave error_column out.'
+                condition = 'without on_error="column"'
+                raise needs_other("error_column", self.error_column, condition, advice)
             on_error = ErrorColumn(self.error_column)
         options = AsyncOptions(
             name=name,
