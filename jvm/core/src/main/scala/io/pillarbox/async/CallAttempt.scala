@@ -28,7 +28,9 @@ private[async] final class CallAttempt[IN, OUT](
   private var kind: Int = _
 
   /** When it began. Mailbox thread. */
-  var startNanos: Long = _
+  var startNanos: Long = NotBegun
+
+  def hasBegun: Boolean = startNanos != NotBegun
 
   /** Whether its answer is what the function puts in the place of one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
@@ -141,6 +143,7 @@ private[async] object CallAttempt {
     attempt
   }
 
+  private final val NotBegun = Long.MinValue
   private final val Rows = 1
   private final val OneRow = 2
   private final val Failure = 3

@@ -104,10 +104,8 @@ private[async] final class CallWay[IN, OUT](
       val attempt = unsettled.asInstanceOf[Attempt]
       unsettled = attempt.next
       attempt.next = null
-      if (!attempt.isStandIn) {
-        if (attempt.element.attempts == 0) attempt.element.at.due(attempt.element)
-        metrics.answered(math.max(0L, now - attempt.startNanos))
-      }
+      if (!attempt.hasBegun && !attempt.isStandIn) attempt.element.at.due(attempt.element)
+      if (attempt.hasBegun) metrics.answered(math.max(0L, now - attempt.startNanos))
       settle(attempt)
     }
   }

@@ -15,10 +15,8 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
   private val ticket = new Ticket
 
-  override def enter(call: Call): Unit = {
-    line.addLast(call)
-    if (ticket.get == Idle) advance()
-  }
+  override def enter(call: Call): Unit =
+    if (ticket.get == Idle && ticket.acquire()) start(call) else line.addLast(call): Unit
 
   private def start(call: Call): Unit = {
     call.permit = gate
