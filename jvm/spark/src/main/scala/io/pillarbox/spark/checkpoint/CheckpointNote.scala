@@ -63,7 +63,7 @@ private[pillarbox] final case class CheckpointNote(
   private def check(folder: Path, found: CheckpointNote): Unit = {
     def same(what: String, there: Any, now: Any): Unit =
       if (there != now) throw CheckpointNote.mismatch(name, folder, what, there.toString, now.toString)
-    same("the form", found.operator, if (found.isCoarse && operator == "batch") "row" else operator)
+    same("the form", found.operator, if (found.isCoarse && operator == "arrow") "row" else operator)
     same("keys of type", found.keyType, keyType)
     same("time_sorted", found.timeSorted, timeSorted)
     same("the number of partitions", found.partitions, partitions)
