@@ -10,10 +10,10 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 /**
  * The way of a call, as a row of [[Stage]]s: made once, of those stages that the options need.
  *
- * A call goes from the first stage to the last. How an attempt ends goes the way back, from the stage that the
- * call stands at, until a stage takes it; else it comes out, as the rows of its element. Then each stage that
- * the call has passed gets back what it holds, from the last to the first. What may leave the operator, and
- * when, is not decided here. Mailbox thread only.
+ * A call goes from the first stage to the last. How an attempt ends goes the way back, from the stage that
+ * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then each stage
+ * that the call has passed gets back what it holds, from the last to the first. What may leave the operator,
+ * and when, is not decided here. Mailbox thread only.
  *
  * @param finished
  *   called when an element has its rows

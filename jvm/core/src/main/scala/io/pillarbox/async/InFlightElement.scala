@@ -27,8 +27,8 @@ private[async] sealed class InFlightElement[IN, OUT](
   var current: CallAttempt[IN, OUT] = _
 
   /**
-   * What it holds of stages, or null: the name of what it asks, the call that it shares with others, the turns
-   * of its key, and a permit until an attempt takes that over.
+   * What it holds of stages, or null: the name of what it asks, the call that it shares with others, the
+   * turns of its key, and a permit until an attempt takes that over.
    */
   var key: CallKey = _
   var share: SharedCall[IN, OUT] = _
@@ -91,7 +91,6 @@ private[async] sealed class InFlightElement[IN, OUT](
 }
 
 private[async] object InFlightElement {
-
   final val Never = Long.MaxValue
 }
 
