@@ -11,8 +11,8 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  *
  * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
  * record; never more than the capacity and the look-ahead is taken in, beside what waits for others of its
- * key, back-pressure instead; every record leaves once, is answered by the failure policy, or fails the task; until then it is part of the snapshot. A
- * call is made at least once.
+ * key, back-pressure instead; every record leaves once, is answered by the failure policy, or fails the task;
+ * until then it is part of the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
