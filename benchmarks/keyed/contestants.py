@@ -57,7 +57,7 @@ def scan(df: DataFrame, backend: str = "rocksdb") -> DataFrame:
         df,
         by="k",
         state={"n": ("0L", "n + 1"), "total": ("0L", "total + v")},
-        emit=["k", "n", "total"],
+        select=["k", "n", "total"],
         backend=backend,
     )
 
