@@ -67,7 +67,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
         worker.start_keyed(
             AsyncInterpreter(ttl, seed, failures),
             by="k string",
-            inputs=OPTIONS["input"],
+            inputs=OPTIONS["schema"],
             returns=OPTIONS["returns"],
             calls=CallOptions(**CALLS),
         )

@@ -159,7 +159,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
 ):
     worker = KeyedInProcess()
     try:
-        inputs, returns = OPTIONS["input"], OPTIONS["returns"]
+        inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
         worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
         operator = Operator(worker, [0], 1, False, frame_rows, held_frames)

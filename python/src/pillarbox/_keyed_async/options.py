@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class CallOptions:
     """As the user gave them to ``process_keyed_async``, where they are explained."""
 
-    capacity: int
-    timeout: Duration | Timeout | None
-    retry: int | Retry | None
-    on_error: OnError | ErrorColumn
-    resource: Callable[[], Any] | None
+    capacity: int = 100
+    timeout: Duration | Timeout | None = None
+    retry: int | Retry | None = None
+    on_error: OnError | ErrorColumn = "raise"
+    resource: Callable[[], Any] | None = None
 
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
