@@ -54,7 +54,7 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
     assert returns.simpleString() == "struct<tag:string,k:string,n:bigint,bad:struct<why:string>>"
     assert spec == {
         "kind": "keyed", "name": "rotations", "form": "row", "class_name": None, "options": {},
-        "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "rocksdb", "order_by": ["t"],
+        "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "heap", "order_by": ["t"],
         "time_sorted": True, "inputs": ["k", "v"], "tags": ["bad"], "streaming": False,
         "event_time": True, "blocked_loop_ms": 5000, "initial": [],
     }  # fmt: skip

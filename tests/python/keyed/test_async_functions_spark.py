@@ -62,12 +62,14 @@ def overlap(df: DataFrame, **options: Any) -> list[Any]:
     return out.collect()
 
 
-@pytest.mark.parametrize(("capacity", "most"), [(1, 1), (7, 7), (None, 30)])
+@pytest.mark.parametrize(
+    ("options", "most"), [({"capacity": 1}, 1), ({"capacity": 7}, 7), ({}, 30)]
+)
 def test_keys_of_a_batch_run_at_once_up_to_the_capacity(
-    spark: SparkSession, capacity: int | None, most: int
+    spark: SparkSession, options: dict[str, int], most: int
 ) -> None:
     df = spark.range(0, 300, 1, 2).selectExpr("concat('k', id % 30) k", "id").coalesce(1)
-    rows = overlap(df.repartition(1, "k"), capacity=capacity)
+    rows = overlap(df.repartition(1, "k"), **options)
     assert max(row.most for row in rows) == most
     assert {row.of_key for row in rows} == {1}
     assert all(row.last == row.id for row in rows)
