@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 
 from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
-from .._arrow.lists import row_class
+from .._arrow.row_class import row_class
 from .._base.checks import column_names
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
