@@ -34,6 +34,7 @@ LONG = {
     "test_carry_over_retries",
     "test_carry_over_spark",
     "test_configure_spark",
+    "test_connect_server",
     "test_exactly_once",
     "test_flight_rotation",
     "test_flight_weather",
@@ -63,6 +64,29 @@ STARTING = {
     "test_standalone_cluster",
     "test_stored_checkpoints",
 }
+
+
+# Of a test that starts Spark and has several cases, `make test` runs the first and the last, which
+# are opposite corners of its parameters; the others are whole. In these modules all cases run,
+# since none of them has a job of its own.
+CHEAP = {
+    "test_api",
+    "test_async_io",
+    "test_bad_input",
+    "test_configure",
+    "test_connect_server",
+    "test_ddl",
+    "test_flight_rotation",
+    "test_flight_weather",
+    "test_jvm_function",
+    "test_package",
+    "test_spark_connect",
+    "test_time_zones_spark",
+}
+
+
+# Of these, which run random programs on Spark, only the first case runs by day.
+LONG_CASES = {"test_random_programs_spark"}
 
 
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
@@ -98,6 +122,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--session") == "connect":
         deselect(config, items, lambda item: not runs_on_connect(item))
     items.sort(key=lambda item: item.path.stem not in LONG)
+    for cases in cases_by_test(items).values():
+        for item in cases[1:] if cases[0].path.stem in LONG_CASES else cases[1:-1]:
+            item.add_marker(pytest.mark.whole)
     for item in items:
         if not starts_spark(item):
             item.add_marker(pytest.mark.quick)
@@ -116,6 +143,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="classic",
         help="what the tests' session is; the server of a connect one is started by PySpark",
     )
+
+
+def cases_by_test(items: list[pytest.Item]) -> dict[tuple[str, str], list[pytest.Item]]:
+    """The cases by day of each test that starts a job in each of them."""
+    tests: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        is_left_out = item.get_closest_marker("whole") or item.get_closest_marker("soak")
+        if starts_spark(item) and item.path.stem not in CHEAP and not is_left_out:
+            test = str(item.path), getattr(item, "originalname", item.name)
+            tests.setdefault(test, []).append(item)
+    return tests
 
 
 def has_session(item: pytest.Item) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pillarbox._arrow.rows import local_timestamps
+from pillarbox._arrow.readers import local_timestamps
 
 ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu"]
 MINUTE = 60_000_000
@@ -33,8 +33,14 @@ def expected(value):
 
 
 def check(values):
-    found = local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
+    """As they are and as a long column, which is read in another way."""
     wanted = [expected(value) for value in values]
+    compare(values, wanted)
+    compare(values * 50, wanted * 50)
+
+
+def compare(values, wanted):
+    found = local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
     assert found == wanted
     assert [one and one.fold for one in found] == [one and one.fold for one in wanted]
 

@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 
 from ._arrow.ddl import parse_columns
 from ._arrow.fields import Place
-from ._arrow.lists import row_class
+from ._arrow.row_class import row_class
 from ._base.checks import column_names
 from ._harness import snapshot as snapshots
 from ._harness.loop import HarnessLoop

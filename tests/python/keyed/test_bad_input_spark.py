@@ -203,7 +203,7 @@ def grows_without_end(how):  # type: ignore[no-untyped-def]
         return str(problem)
 
 
-@pytest.mark.parametrize("how", ["refused", "killed"])
+@pytest.mark.parametrize("how", ["refused", pytest.param("killed", marks=pytest.mark.whole)])
 def test_a_worker_that_needs_more_memory_than_it_may_have(how: str) -> None:
     """The limit refuses memory to Python, or the system ends the process: either is told."""
     message = run_app(grows_without_end, how)

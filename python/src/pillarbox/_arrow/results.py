@@ -15,8 +15,8 @@ from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
 from .fields import Place, as_mapping, fields_of
-from .lists import list_writer
 from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
+from .writers import list_writer
 
 NO_MATCH = -1
 

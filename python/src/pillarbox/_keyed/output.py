@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._arrow.fields import Place
-from .._arrow.lists import list_writer
 from .._arrow.pieces import FrameSize, cut
 from .._arrow.results import row_shape
+from .._arrow.writers import list_writer
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 

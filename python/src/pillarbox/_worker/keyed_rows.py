@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._arrow.lists import struct_reader
 from .._arrow.pieces import FrameSize, TooLarge
+from .._arrow.readers import struct_reader
 from .._arrow.results import too_large
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand

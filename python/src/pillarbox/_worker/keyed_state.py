@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._arrow.lists import list_reader, list_writer, struct_reader
 from .._arrow.pieces import FrameSize, TooLarge, cut
+from .._arrow.readers import column_reader, struct_reader
+from .._arrow.writers import list_writer
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
@@ -35,7 +36,7 @@ class _Structs:
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
-        self._read = list_reader(data_type)
+        self._read = column_reader(data_type)
         inner = arrow.field(0).type if self._plain else arrow
         self._write = list_writer(data_type, inner, type.place)
 
@@ -241,7 +242,7 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
     """From the key columns of a batch to keys: bare values for one column, Rows for more."""
     if len(keys.fields) == 1:
-        read = list_reader(keys.fields[0].dataType)
+        read = column_reader(keys.fields[0].dataType)
         return lambda batch: read(batch.column(0))
     read_rows = struct_reader(keys)
     return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
