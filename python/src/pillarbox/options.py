@@ -72,7 +72,7 @@ class ErrorColumn:
     ``pb.ErrorColumn()``.
 
     The column is ``struct<kind string, message string, attempts int, elapsed_ms bigint,
-    call_id string>``, and null in good rows.
+    call_id string>``, called ``name``, and null in good rows.
     """
 
     name: str = "error"

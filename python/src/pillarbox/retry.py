@@ -61,7 +61,13 @@ class RetryAfter(Exception):
 
 
 class NotRetryable(Exception):
-    """Raised inside a function: this call failed for good, whatever :class:`Retry` says."""
+    """Raised inside a function: this call failed for good, whatever :class:`Retry` says.
+
+    ``message`` is what error rows show.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
 
 
 def transient(problem: BaseException) -> bool:

@@ -11,9 +11,8 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import ERROR_TYPE, as_nullable
 from .._async.command import check_resource
 from .._async.options import AsyncOptions
-from .._base.checks import needs_other
 from ..errors import error
-from ..options import ErrorColumn, Timeout, as_on_error, as_retry
+from ..options import ErrorColumn, Timeout, as_on_error, as_retry, as_timeout
 
 if TYPE_CHECKING:
     from .._async.options import OnError
@@ -23,41 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """As the user gave them to ``process_keyed``, where they are explained; None for not at all."""
+    """As the user gave them to ``process_keyed_async``, where they are explained."""
 
-    capacity: int | None = None
-    timeout: Duration | None = None
-    attempt_timeout: Duration | None = None
-    retry: Retry | None = None
-    on_error: OnError | None = None
-    error_column: str | None = None
+    capacity: int = 100
+    timeout: Duration | Timeout | None = None
+    retry: int | Retry | None = None
+    on_error: OnError | ErrorColumn = "raise"
     resource: Callable[[], Any] | None = None
-
-    def refuse(self, condition: str) -> None:
-        """Raises ``InvalidOption`` (OPTION_NEEDS_OTHER) for each that was given."""
-        for option, value in vars(self).items():
-            if value is not None:
-                advice = f"Extend pb.AsyncKeyedProcessFunction, or leave {option} out."
-                raise needs_other(option, value, condition, advice)
 
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
-        on_error = as_on_error("raise" if self.on_error is None else self.on_error)
-        if self.error_column is not None:
-            if not isinstance(on_error, ErrorColumn):
-                advice = 'Give on_error="column" too, or leave error_column out.'
-                condition = 'without on_error="column"'
-                raise needs_other("error_column", self.error_column, condition, advice)
-            on_error = ErrorColumn(self.error_column)
         options = AsyncOptions(
             name=name,
             ordered=False,
             explode=True,
-            capacity=100 if self.capacity is None else self.capacity,
-            timeout=Timeout(self.timeout, attempt=self.attempt_timeout),
+            capacity=self.capacity,
+            timeout=as_timeout(self.timeout),
             retry=as_retry(self.retry),
-            on_error=on_error,
+            on_error=as_on_error(self.on_error),
         )
         return KeyedCalls(options, self.resource, returns)
 
