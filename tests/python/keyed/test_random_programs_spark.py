@@ -24,6 +24,7 @@ import pillarbox as pb
 from keyed import model
 from keyed.model import START, Interpreter, Model
 from keyed.streams import Stream, settings
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(model)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -100,13 +101,12 @@ def build(function: Any, backend: str, **calls: Any) -> Any:
     def query(df: DataFrame) -> DataFrame:
         timed = df.withColumn("ts", F.timestamp_millis("t"))
         return timed.withWatermark("ts", f"{DELAY_MS} milliseconds").transform(
-            pb.process_keyed,
+            process_of(function),
             function,
             by="k",
             returns="k string, told string",
             name="program",
             backend=backend,
-            timers=backend,
             **calls,
         )
 

@@ -28,12 +28,12 @@ _SLOW_OBJECTS = (t.DecimalType, sql_type("TimeType"))
 _MOMENTS = (t.DateType, t.TimestampNTZType, t.DayTimeIntervalType)
 # Since this release ``to_pylist`` makes no scalar object for numbers, booleans, texts and bytes.
 _PYLIST_IS_FAST = LooseVersion(pa.__version__) >= LooseVersion("25.0.1")
-# Up to these lengths single values are no slower than a column: of values as they are, and of those
-# for which nulls or the zone are looked up first.
+# Single values are no slower than a column up to these lengths: of plain values, and of those for
+# which nulls or the zone are looked up first.
 _FEW, _SOME = 3, 48
 
 _MINUTE = 60_000_000  # microseconds
-# From 1973 to 2100 offsets are whole minutes in every zone, and change at whole minutes.
+# Offsets are whole minutes in every zone from 1973 to 2100, and change at whole minutes.
 _FIRST, _LAST = 94_694_400_000_000, 4_102_444_800_000_000
 
 
@@ -95,8 +95,8 @@ def _map_reader(data_type: t.MapType) -> Reader:
 
 
 def _bounds(column: pa.Array) -> tuple[int, int, list[int]]:
-    """Where the entries of all lists start in the child, how many there are, and where each list
-    starts and ends among them."""
+    """The start of all lists' entries in the child, their number, and the bounds of each list among
+    them."""
     offsets = column.offsets.to_numpy()
     bounds = (offsets - offsets[0]).tolist()
     return int(offsets[0]), bounds[-1], bounds
@@ -139,15 +139,15 @@ def _moments(column: pa.Array) -> list[Any]:
         return _plain(column)
     values = column.to_numpy(zero_copy_only=False)
     ends = np.fmin.reduce(values).item(), np.fmax.reduce(values).item()
-    # What Python can't represent numpy gives as an int, and the least of all 64 bits as None.
+    # numpy gives an int for what Python can't represent, and None for the least of 64 bits.
     if int in map(type, ends) or np.isnat(values).sum() != column.null_count:
         return _plain(column)
     return values.tolist()  # type: ignore[no-any-return]
 
 
 def local_timestamps(column: pa.Array) -> list[Any]:
-    """Naive datetimes in the local zone. ``to_pylist`` would make an aware one of each value; here
-    the zone is asked once for each minute that occurs, the grid of all its changes."""
+    """Naive datetimes in the local zone, which is asked once for each minute that occurs, the grid
+    of all its changes."""
     micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
     values = micros.fill_null(_FIRST).to_numpy(zero_copy_only=False)
     if len(values) <= _SOME or not _FIRST <= values.min() <= values.max() < _LAST:

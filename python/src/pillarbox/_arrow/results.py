@@ -270,7 +270,7 @@ def _advice(answer: object) -> str:
 def _one_column(
     column: t.StructField, as_row: Callable[[Any], Sequence[Any]]
 ) -> Callable[[Any], Sequence[Any]]:
-    """For one column the bare value will do, so what could be either is told by the schema.
+    """One column takes the bare value, so the schema tells what could be either.
 
     A map is always the value. A struct is the value, unless the answer wraps it as the row
     ``{name: value}`` and the struct has no field of that name. A tuple of length

@@ -59,14 +59,14 @@ def list_writer(
 
 
 def has_infinity(array: pa.Array) -> bool:
-    """Whether a value of a float array is infinite, as those become that are too large."""
+    """True if a value of a float array is infinite, as those become that are too large."""
     return bool(np.isinf(array.to_numpy(zero_copy_only=False)).any())
 
 
 def struct_writer(
     data_type: t.StructType, arrow_type: pa.StructType, place: Place, nullable: bool = True
 ) -> Writer:
-    """Like ``list_writer``, for structs as users write them; tuples are fastest."""
+    """A ``list_writer`` for structs as users write them; tuples are fastest."""
     writers = [
         list_writer(field.dataType, arrow.type, place.field(field.name))
         for field, arrow in zip(data_type.fields, arrow_type, strict=True)

@@ -156,7 +156,7 @@ class RowRunner:
 
 
 def _hint(problem: BaseException) -> str:
-    """For one who computes with the time of a row that has none."""
+    """The remedy where a function computes with the time of a row that has none."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (
             " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "

@@ -72,7 +72,7 @@ class StateWire:
             self.state.extend(count, lambda: self._load(parts, last, count))
 
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
-        """What the function changed, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
+        """The changes that the function made, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
         if 1 not in self.state.changed:
             return []
         count, build = self._changes()
@@ -82,7 +82,7 @@ class StateWire:
             raise state_too_large(self.state.declaration.name, problem, size) from None
 
     def _changes(self) -> tuple[int, Build]:
-        """How many rows of changes there are, and what lays out those from one to another."""
+        """The number of rows of changes, and a function that lays out a range of them."""
         slots = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
         positions = slots.tolist()
@@ -240,7 +240,7 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 
 
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
-    """From the key columns of a batch to keys: bare values for one column, Rows for more."""
+    """A function from a batch's key columns to keys: bare values for one column, Rows for more."""
     if len(keys.fields) == 1:
         read = column_reader(keys.fields[0].dataType)
         return lambda batch: read(batch.column(0))
