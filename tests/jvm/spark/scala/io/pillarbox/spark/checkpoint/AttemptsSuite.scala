@@ -23,8 +23,8 @@ class AttemptsSuite extends AnyFunSuite {
   private def valueOf(partition: CheckpointPartition, version: Long): Option[Long] =
     partition.read(partition.load(version, ""), 1L)
 
-  test("ids are in the order of runs, then of tasks; those without come first") {
-    val ids = Seq(None, Some(id(1, 9)), Some(id(1, 10)), Some(id(2, 3)), Some(id(10, 0)))
+  test("ids are in the order of runs, then of tasks") {
+    val ids = Seq(Some(id(1, 9)), Some(id(1, 10)), Some(id(2, 3)), Some(id(10, 0)))
     assert(scala.util.Random.shuffle(ids).sorted(Attempt.oldestFirst) == ids)
     assert(Attempt.of(java.util.UUID.randomUUID.toString).isEmpty)
     assert(Attempt.of(id(7, 12)).contains(Attempt(7, 12)))
@@ -79,26 +79,6 @@ class AttemptsSuite extends AnyFunSuite {
       partition.snapshot(lost)
       partition.commit(empty(partition), id(1, 2), 1L, 2L)
       assert(valueOf(partition, 1).contains(2L))
-    }
-  }
-
-  test("a checkpoint of an earlier release goes on, and its clean-up deletes the old names too") {
-    CheckpointPartition.use(FileNames.Plain, CheckpointPartition.Heap) { old =>
-      var open = empty(old)
-      (1 to 3).foreach(i => open = old.commit(open, s"id-$i", i.toLong, i.toLong))
-      val now = new CheckpointPartition(old.local, FileNames.Attempts, CheckpointPartition.Heap)
-      assert(now.named(3, "") == StateVersion(3, None))
-      open = now.load(3, "")
-      // Of a micro-batch that the earlier release did not commit.
-      old.commit(old.load(3, ""), "id-4-lost", 4L, -4L)
-      (4 to 8).foreach { i =>
-        open = now.commit(open, id(1, i.toLong), i.toLong, i.toLong)
-        if (i == 6) now.snapshot(open)
-        (1 to i).foreach(key => assert(now.read(now.load(i.toLong, ""), key.toLong).contains(key.toLong)))
-      }
-      now.cleanUp(open, oldest = 7)
-      assert(now.folder.list().map(_.version).toSet == Set(6L, 7L, 8L))
-      assert(now.timers(now.load(8, "")) == 8)
     }
   }
 
