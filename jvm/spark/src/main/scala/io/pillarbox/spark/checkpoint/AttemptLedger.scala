@@ -22,7 +22,7 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
 
   /** Greater than that of each run before; written down. */
   lazy val run: Long = {
-    val notes = new StateFolder(new Path(operator, CheckpointNote.Folder), conf)
+    val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
     val before = notes.listNames().flatMap(AttemptLedger.numberOf)
     val next = before.maxOption.getOrElse(0L) + 1
     notes.writeNamed(AttemptLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit

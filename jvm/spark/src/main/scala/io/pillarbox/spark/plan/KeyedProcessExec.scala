@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.Spark41._
@@ -79,9 +80,15 @@ private[pillarbox] final case class KeyedProcessExec(
 
   override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach(mode => throw KeyedErrors.aggregationBefore(spec.name, mode))
-    CheckpointNote
-      .of(spec.name, spec.form, spec.timeSorted, keys, getStateInfo.numPartitions, checkpointReport.withIds)
-      .checkAndWrite(folder, conf)
+    val (info, version) = (getStateInfo, getStateInfo.storeVersion)
+    OperatorNote(
+      spec.form,
+      spec.name,
+      info.numPartitions,
+      OperatorNote.formatOf(checkpointReport.withIds),
+      Map(OperatorNote.Keys -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(keys))),
+      spec.timeSorted
+    ).checkAndWrite(folder, conf, version)(_ => version == 0): Unit
   }
 
   override protected def stringArgs: Iterator[Any] =

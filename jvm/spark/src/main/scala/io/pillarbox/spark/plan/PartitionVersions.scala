@@ -17,6 +17,14 @@ private[plan] final case class PartitionVersions(run: Option[Long], bases: Int =
 
 private[plan] object PartitionVersions {
 
+  /** The versions that the last micro-batch has left, as far as Spark tells. */
+  def ofLast(info: StatefulOperatorStateInfo, withIds: Boolean): Int => StateVersion = {
+    // There may have been fewer partitions.
+    val ids =
+      if (withIds) info.stateStoreCkptIds.fold(IndexedSeq.empty[String])(_.map(_.head).toIndexedSeq) else Nil
+    partition => StateVersion(info.storeVersion, ids.lift(partition))
+  }
+
   /**
    * On the driver, before a micro-batch runs.
    *
@@ -31,10 +39,8 @@ private[plan] object PartitionVersions {
       attempts: AttemptIds,
       conf: Configuration
   ): PartitionVersions =
-    if (withIds) {
-      val ids = (0 until info.numPartitions).map(info.getStateStoreCkptId(_).map(_.head))
-      PartitionVersions(None, partition => StateVersion(info.storeVersion, ids(partition)))
-    } else {
+    if (withIds) PartitionVersions(None, ofLast(info, withIds))
+    else {
       val folder = new Path(info.checkpointLocation, info.operatorId.toString)
       val ledger = AttemptLedger.of(info.queryRunId.toString, folder, conf)
       val bases = ledger.basesOf(info.storeVersion, info.numPartitions)

@@ -35,7 +35,8 @@ private[carry] final class CarryIterator(
       calls.columns.child.length,
       calls.columns.results.length,
       UnsafeProjection.create(calls.columns.results)
-    )
+    ),
+    task.since
   )
   private val runId = partition.runId.toString
   private val outputRows = task.metrics("numOutputRows")
@@ -185,17 +186,16 @@ private[carry] final class CarryIterator(
     }
   }
 
-  private def holdOf(): UnsafeRow => Long = task.eventTime match {
-    case None => _ => Long.MaxValue
-    case Some(expression) =>
-      val late = math.max(0L, task.lateWatermark) * MicrosPerMs
-      row =>
+  /** The earliest of the times that are not late already: each may be what an operator after this one sees. */
+  private def holdOf(): UnsafeRow => Long = {
+    val late = math.max(0L, task.lateWatermark) * MicrosPerMs
+    row =>
+      task.eventTimes.foldLeft(Long.MaxValue) { (least, expression) =>
         expression.eval(row) match {
-          case null => Long.MaxValue
-          case time =>
-            val micros = time.asInstanceOf[Long]
-            if (micros <= late) Long.MaxValue else micros
+          case time: Long if time > late => math.min(least, time)
+          case _ => least
         }
+      }
   }
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {

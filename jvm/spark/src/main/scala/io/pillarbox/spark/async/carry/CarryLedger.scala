@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.StateFolder
+import io.pillarbox.spark.checkpoint.{OperatorNote, StateFolder}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 
@@ -28,6 +28,9 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   private var watermarks = Map.empty[Long, Long]
   private var asked = 0
   private var hasWritten = false
+
+  /** What the checkpoint says of the operator, once that was compared with what it is now. */
+  var note: Option[OperatorNote] = None
 
   /** An executor has said that a version has results. */
   def wake(version: Long): Unit = due = math.max(due, version)
