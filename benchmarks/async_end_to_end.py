@@ -144,9 +144,10 @@ class Bench:
 def document(
     sizes: dict[int, list[report.Line]], remarks: list[str], options: argparse.Namespace
 ) -> str:
-    parts = [
-        "# Async I/O, end to end",
-        f"Made by `python -m benchmarks.async_end_to_end` on {report.origin()}.",
+    parts = ["![Speed of each way, of the perfect schedule](async.png)"]
+    for rows, lines in sizes.items():
+        parts.append(f"## {rows:,} calls\n\n{report.table(lines)}".rstrip())
+    conditions = [
         f"Each call sleeps a log-normal time (median 20 ms, p99 400 ms, seed {options.seed}); "
         f"{TASKS} tasks with {options.capacity} calls in flight in each; results are dropped by a "
         "no-op sink. Start-up is left out by subtracting the shortest of five runs of four rows. "
@@ -158,11 +159,14 @@ def document(
         "rounds the timers of its loop up to whole milliseconds: half a millisecond a call, which "
         "all ways but the perfect schedule lose.",
         *remarks,
-        "![Speed of each way, of the perfect schedule](async.png)",
     ]
-    for rows, lines in sizes.items():
-        parts.append(f"## {rows:,} calls\n\n{report.table(lines)}".rstrip())
-    return "\n\n".join(parts) + "\n"
+    return report.page(
+        "Async I/O, end to end",
+        "How near do the ways of calling a service for each row come to a perfect schedule?",
+        parts,
+        "\n\n".join(conditions),
+        "python -m benchmarks.async_end_to_end --output docs/benchmarks",
+    )
 
 
 if __name__ == "__main__":

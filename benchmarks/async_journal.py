@@ -47,8 +47,14 @@ def main() -> None:
         ]
     finally:
         spark.stop()
-    made = f"Made by `python -m benchmarks.async_journal` on {report.origin()}."
-    page = "\n\n".join(["# Async I/O, the cost of a journal", made, *parts]) + "\n"
+    page = report.page(
+        "Async I/O, the cost of a journal",
+        "What does it cost to keep the answers of calls, and what does a kept answer save?",
+        parts,
+        f"One task, unordered; medians of {options.repeats}. The CPU time is that of the JVM and "
+        "of the Python worker. The journal is on the local disk.",
+        "python -m benchmarks.async_journal --output docs/benchmarks",
+    )
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -101,8 +107,7 @@ class Cost:
         base = median(ways["without"], rows)
         lines = [line(way, median(runs, rows), base) for way, runs in ways.items()]
         head = (
-            f"## {title}\n\n{rows:,} calls in one task, capacity {capacity:,}, unordered; medians "
-            f"of {self.repeats}. The CPU time is that of the JVM and of the Python worker.\n\n"
+            f"## {title}\n\n{rows:,} calls, capacity {capacity:,}.\n\n"
             "| journal | calls/s of a task | beside none | CPU time of a call | beside none |\n"
             "|---|--:|--:|--:|--:|\n"
         )

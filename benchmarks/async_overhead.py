@@ -62,9 +62,14 @@ def main() -> None:
         parts = [overhead.speed(), overhead.many_in_flight(), MEMORY + "\n".join(memory)]
     finally:
         spark.stop()
-    title = "# Async I/O, the cost of a call\n\n"
-    made = f"Made by `python -m benchmarks.async_overhead` on {report.origin()}."
-    page = title + "\n\n".join([made, *parts]) + "\n"
+    page = report.page(
+        "Async I/O, the cost of a call",
+        "What does a call cost beside the service's own time, and how much memory do calls take?",
+        parts,
+        f"One task, unordered; medians of {options.repeats}. The CPU time is that of the JVM and "
+        "of the Python worker together.",
+        "python -m benchmarks.async_overhead --output docs/benchmarks",
+    )
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -124,9 +129,8 @@ class Overhead:
         lines = [self.line("asyncio alone, a task a call", floors)]
         lines += [self.line(f"pb.async_io, engine {name}", runs) for name, runs in found.items()]
         return (
-            f"## No-op calls\n\n{self.options.calls:,} coroutines that return at once, one task, "
-            f"capacity 1,000; medians of {self.options.repeats}. The CPU time is that of the JVM "
-            "and of the Python worker together; its lowest and highest run stand beside it.\n\n"
+            f"## No-op calls\n\n{self.options.calls:,} coroutines that return at once, capacity "
+            "1,000.\n\n"
             "| how | calls/s of a task | calls/s of CPU time | lowest - highest |\n"
             "|---|--:|--:|--:|\n"
         ) + "\n".join(lines)

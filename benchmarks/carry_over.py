@@ -195,13 +195,14 @@ def main() -> None:
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    made = f"Made by `python -m benchmarks.carry_over` on {report.origin()}."
-    title = "# Calls that outlive a micro-batch"
-    note = (
+    page = report.page(
+        "Calls that outlive a micro-batch",
+        "How long does a micro-batch take when one call in a hundred is slow?",
+        parts,
         "Calls take 200 ms, every hundredth 20 s; 500 rows of 400 bytes a micro-batch, capacity "
-        "1,000. Time of a micro-batch from its trigger to its end, without the first."
+        "1,000. The time of a micro-batch goes from its trigger to its end, without the first.",
+        "python -m benchmarks.carry_over --output docs/benchmarks",
     )
-    page = "\n\n".join([title, made, note, *parts]) + "\n"
     print(page)
     if options.output:
         (options.output / "carry-over.md").write_text(page)

@@ -54,6 +54,14 @@ def origin() -> str:
     )
 
 
+def page(title: str, question: str, parts: list[str], conditions: str, command: str) -> str:
+    """A page of results: what it answers, its tables and drawings, how they were measured, and how
+    and when they were made."""
+    made = f"`{command}` makes this page again. Made on {origin()}."
+    head = [f"# {title}", f"*{question}*"]
+    return "\n\n".join([*head, *parts, "## How it is measured", conditions, made]) + "\n"
+
+
 def table(lines: list[Line]) -> str:
     """A Markdown table of one size, the fastest first."""
     head = "| how | rows/s | of the perfect schedule | slowest - fastest run |\n|---|--:|--:|--:|\n"

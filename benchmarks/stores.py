@@ -225,25 +225,30 @@ def main() -> None:
         found = {name: measured(name, options, folder) for name in TITLES}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    page = [
-        "# Commits on S3 and HDFS",
-        f"Made by `python -m benchmarks.stores` on {report.origin()}.",
+    conditions = (
         f"Counts and sums of {KEYS:,} keys in {PARTITIONS} partitions; micro-batches of {SMALL} "
         f"rows, {options.files} a run, {options.repeats} runs of each in turn. S3 is moto behind "
         "Hadoop's S3A, HDFS a NameNode and a DataNode, all processes of this machine: a cloud's S3 "
         "answers ten times slower, so there the number of requests decides. Medians; ratios are to "
         "the peer of the same round, with the least and greatest in brackets. Spark's stores write "
-        "through its default checkpoint file manager.",
-    ]
+        "through its default checkpoint file manager."
+    )
+    parts: list[str] = []
     for name, runs in found.items():
-        page += [f"## {TITLES[name]}", table(runs)]
+        parts += [f"## {TITLES[name]}", table(runs)]
         if name == "s3":
-            page += [
+            parts += [
                 "Requests of a micro-batch, with those of Spark's own logs (the same for all) and "
                 "of background work:",
                 requests(runs),
             ]
-    text = "\n\n".join(page) + "\n"
+    text = report.page(
+        "Commits on S3 and HDFS",
+        "What does a commit cost on an object store and on HDFS, beside Spark's own state stores?",
+        parts,
+        conditions,
+        "python -m benchmarks.stores --output docs/benchmarks",
+    )
     print(text)
     if options.output:
         (options.output / "stores.md").write_text(text)

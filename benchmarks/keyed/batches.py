@@ -214,30 +214,29 @@ def recover(folder: Path, who: str) -> tuple[float, int]:
 def document(small: list[Batches], restarted: list[Restart], options: argparse.Namespace) -> str:
     lines = [f"| {b.who} | {b.empty:,.0f} | {b.small:,.0f} | {b.commit:,.0f} |" for b in small]
     again = [f"| {r.who} | {r.seconds:.1f} | {r.size / 1e6:,.0f} |" for r in restarted]
-    return (
-        "\n\n".join(
-            [
-                "# Micro-batches, commits and restarts",
-                f"Made by `python -m benchmarks.keyed.batches` on {report.origin()}.",
-                f"A first micro-batch with {options.keys:,} keys, then {FILES_OF_A_KIND} with "
-                f"{SMALL_ROWS} rows and {FILES_OF_A_KIND} with none; two partitions, RocksDB, "
-                f"checkpoint on the local disk. Medians (the first {SKIPPED} of a kind left out); "
-                "the commit is that of the large one, over both partitions; in ms.",
-                "| how | micro-batch without rows | with ten | commit of the large one |\n"
-                "|---|--:|--:|--:|\n" + "\n".join(lines),
-                "State on a local disk is written without Hadoop's classes for it, which start a "
-                "process for each question that a rename asks; on another file system that part of "
-                "the difference does not exist.",
-                "## Restart",
-                f"{options.megabytes:,} MB of state, values of {PAYLOAD_BYTES:,} bytes that don't "
-                f"compress, written by one micro-batch; then a new process runs a micro-batch of "
-                f"{SMALL_ROWS} rows: the time from start to end of the query, with the state "
-                "loaded from the checkpoint, RocksDB.",
-                "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n"
-                + "\n".join(again),
-            ]
-        )
-        + "\n"
+    parts = [
+        "| how | micro-batch without rows, ms | with ten | commit of the large one |\n"
+        "|---|--:|--:|--:|\n" + "\n".join(lines),
+        f"## Restart with {options.megabytes:,} MB of state",
+        "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n" + "\n".join(again),
+    ]
+    conditions = [
+        f"A first micro-batch with {options.keys:,} keys, then {FILES_OF_A_KIND} with "
+        f"{SMALL_ROWS} rows and {FILES_OF_A_KIND} with none; two partitions, RocksDB, checkpoint "
+        f"on the local disk. Medians (the first {SKIPPED} of a kind left out); the commit is that "
+        "of the large one, over both partitions. State on a local disk is written without Hadoop's "
+        "classes for it, which start a process for each question that a rename asks; on another "
+        "file system that part of the difference does not exist.",
+        f"The restart: one micro-batch writes values of {PAYLOAD_BYTES:,} bytes that don't "
+        f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows, from the start to "
+        "the end of its query.",
+    ]
+    return report.page(
+        "Micro-batches, commits and restarts",
+        "What do a small micro-batch, a commit and a restart cost beside Spark's own operators?",
+        parts,
+        "\n\n".join(conditions),
+        "python -m benchmarks.keyed.batches --output docs/benchmarks",
     )
 
 

@@ -24,7 +24,6 @@ from .contestants import COUNT, MAP, TIMER, TTL, Contestant
 
 WARM_UP_ROWS = 20_000
 SLOW_SHARE = 10
-NOTES = Path(__file__).parents[1] / "notes" / "keyed.md"
 GOALS = [  # group, ours, theirs, at least so many times as fast
     (COUNT, contestants.ROW, contestants.TWS, 20),
     (COUNT, contestants.ROW, "transformWithStateInPandas", 25),
@@ -163,9 +162,12 @@ def pyflink(results: Results, options: argparse.Namespace) -> list[str]:
 
 
 def document(results: list[Result], remarks: list[str], options: argparse.Namespace) -> str:
-    parts = [
-        "# Keyed process functions, as a stream",
-        f"Made by `python -m benchmarks.keyed.throughput` on {report.origin()}.",
+    parts = ["![Speed of each way](keyed.png)"]
+    for group in dict.fromkeys(result.group for result in results):
+        rows = table([r for r in results if r.group == group])
+        parts.append(f"## {group[0].upper()}{group[1:]}\n\n{rows}")
+    parts.append(f"## The aims\n\n{aims(results)}")
+    conditions = [
         f"{options.rows:,} rows with {options.rows // 10:,} keys in random order, parquet files, "
         "`availableNow`, two tasks, state in RocksDB, rows into a no-op sink; rows over the time "
         f"of the micro-batches, {options.repeats} interleaved repeats, the median and the range. "
@@ -174,14 +176,14 @@ def document(results: list[Result], remarks: list[str], options: argparse.Namesp
         "numbers from its own source, its job's start left out. The sum of all counts is "
         "checked.",
         *remarks,
-        "![Speed of each way](keyed.png)",
     ]
-    for group in dict.fromkeys(result.group for result in results):
-        rows = table([r for r in results if r.group == group])
-        parts.append(f"## {group[0].upper()}{group[1:]}\n\n{rows}")
-    parts.append(f"## The aims\n\n{aims(results)}")
-    parts.append(NOTES.read_text().rstrip())
-    return "\n\n".join(parts) + "\n"
+    return report.page(
+        "Keyed process functions, as a stream",
+        "How many rows a second go through a keyed function, beside what Spark and PyFlink have?",
+        parts,
+        "\n\n".join(conditions),
+        "python -m benchmarks.keyed.throughput --output docs/benchmarks",
+    )
 
 
 def table(results: list[Result]) -> str:

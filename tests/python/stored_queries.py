@@ -57,7 +57,7 @@ class Ledger(pb.KeyedProcessFunction):
     """All kinds of state, TTL in event time, and timers in it."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("30 seconds", time="event")
+        ttl = pb.StateTtl("30 seconds", time_domain="event_time")
         self.count = ctx.value_state("count", "bigint")
         self.recent = ctx.list_state("recent", "struct<v: bigint, at: timestamp>", ttl=ttl)
         self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)

@@ -176,7 +176,7 @@ def test_keyed_functions_of_both_forms_add_to_an_accumulator(spark: SparkSession
             rows_seen.add(1)
             yield (row.id,)
 
-    class ByColumn(pb.BatchProcessFunction):
+    class ByColumn(pb.ArrowKeyedProcessFunction):
         def process(self, rows: Any, state: Any, ctx: Any) -> Any:
             batches.add(rows.num_rows)
             return rows.select(["id"])

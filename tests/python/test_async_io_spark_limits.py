@@ -305,7 +305,7 @@ def test_adaptive_needs_a_limit_to_begin_with(spark: SparkSession) -> None:
 
     with pytest.raises(pb.InvalidOption, match=r"adaptive.*max_concurrency") as refusal:
         pb.async_io(spark.range(1), call, returns="x long", adaptive=True)
-    assert refusal.value.name == "OPTION_NEEDS_OTHER"
+    assert refusal.value.condition == "OPTION_NEEDS_OTHER"
     with pytest.raises(pb.InvalidOption, match="adaptive"):
         pb.async_io(spark.range(1), call, returns="x long", adaptive=1, max_concurrency=2)
 
@@ -365,4 +365,4 @@ def test_a_scope_that_is_none_is_refused_by_name(spark: SparkSession) -> None:
         pb.async_io(spark.range(1), call, returns="x long", scope="cluster", max_concurrency=2)  # type: ignore[arg-type]
     with pytest.raises(pb.InvalidOption, match=r"scope.*max_concurrency") as refusal:
         pb.async_io(spark.range(1), call, returns="x long", scope="query")
-    assert refusal.value.name == "OPTION_NEEDS_OTHER"
+    assert refusal.value.condition == "OPTION_NEEDS_OTHER"

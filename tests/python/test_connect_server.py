@@ -87,7 +87,7 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
             self.n.update(n)
             yield {"k": ctx.key, "n": n}
 
-    class Counts(pb.BatchProcessFunction):
+    class Counts(pb.ArrowKeyedProcessFunction):
         def open(self, ctx):
             self.n = ctx.value_state("n", "bigint")
 

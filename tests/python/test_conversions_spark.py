@@ -101,7 +101,7 @@ def test_rows_and_states_of_a_keyed_function(cases: DataFrame, emits_state: bool
     assert values(out) == wanted(FITTING)
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """Writes the column as state and reads it back, as a list and as what Arrow makes of it."""
 
     def open(self, ctx: Any) -> None:

@@ -36,7 +36,7 @@ def test_what_is_no_positive_duration_is_refused_with_the_option_and_the_value(v
     with pytest.raises(pb.InvalidOption, match="attempt_timeout must be a positive duration") as no:
         milliseconds(value, "attempt_timeout")
     assert repr(value)[:40] in str(no.value)
-    assert no.value.name == "INVALID_DURATION"
+    assert no.value.condition == "INVALID_DURATION"
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_a_rate_is_read_as_permits_in_an_interval(text, permits, interval_ms):
 def test_what_is_no_positive_rate_is_refused(value):
     with pytest.raises(pb.InvalidOption, match="rate_limit") as no:
         rate(value)
-    assert no.value.name == "INVALID_RATE"
+    assert no.value.condition == "INVALID_RATE"

@@ -49,7 +49,7 @@ def test_errors_of_stored_state_are_in_the_docs_too():
 def test_an_error_travels_between_processes():
     problem = errors.error("INVALID_RATE", value="'x'")
     copy = pickle.loads(pickle.dumps(problem))
-    assert (type(copy), copy.name, str(copy)) == (
+    assert (type(copy), copy.condition, str(copy)) == (
         pb.InvalidOption,
         "INVALID_RATE",
         str(problem),

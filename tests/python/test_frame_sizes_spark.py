@@ -177,7 +177,7 @@ def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    class Lengths(pb.BatchProcessFunction):
+    class Lengths(pb.ArrowKeyedProcessFunction):
         def open(self, ctx: Any) -> None:
             self.last = ctx.value_state("last", "string")
 

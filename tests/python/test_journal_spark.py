@@ -376,7 +376,7 @@ def test_a_folder_that_cannot_be_made_fails_before_a_call(
         called(spark.range(0, 3, 1, 1), log, journal="/proc/journal").collect()
     failure = pb.failure_of(caught.value)
     assert failure is not None
-    assert failure.name == "JOURNAL_FAILED"
+    assert failure.condition == "JOURNAL_FAILED"
     assert keys(log) == []
 
 
@@ -400,7 +400,7 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
     def refused(name: str, df: DataFrame = rows, **more: Any) -> str:
         with pytest.raises(pb.PillarboxError) as caught:
             called(df, log, **more)
-        assert caught.value.name == name
+        assert caught.value.condition == name
         return str(caught.value)
 
     assert "checkpoint" in refused("OPTION_NEEDS_OTHER", journal=True)

@@ -282,7 +282,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
 
     def found(error):
         failure = pb.failure_of(error)
-        told = {} if failure is None else {**vars(failure), "name": failure.name}
+        told = {} if failure is None else vars(failure)
         return [type(error).__name__, type(failure).__name__, {**told, "text": str(failure)}]
 
     def keyed(df, how):
@@ -475,7 +475,7 @@ def test_failure_of_tells_how_a_keyed_function_failed(
 ) -> None:
     raised, found_type, found = answers["failures"][how]
     assert (raised, found_type) == ("PythonException", ours)
-    assert (found["name"], found["kind"]) == (name, kind)
+    assert (found["condition"], found["kind"]) == (name, kind)
     assert found["operator"] == "process_keyed(com.acme.Keyed)"
     if message is not None:
         assert found["message"] == message
@@ -489,7 +489,11 @@ def test_failure_of_tells_how_a_keyed_function_failed(
 def test_failure_of_tells_it_of_a_stream_too(answers: Any) -> None:
     for raised, ours, found in answers["stream failures"]:
         assert (raised, ours) == ("StreamingQueryException", "CallFailed")
-        assert (found["name"], found["key"], found["row"]) == ("KEYED_CALL_FAILED", "3", "id=3")
+        assert (found["condition"], found["key"], found["row"]) == (
+            "KEYED_CALL_FAILED",
+            "3",
+            "id=3",
+        )
         assert found["message"] == "no such row:\n3"
 
 
@@ -510,7 +514,7 @@ def test_a_missing_method_or_row_is_told_as_a_failure_of_the_call(
     answers: Any, how: str, ours: str, name: str
 ) -> None:
     raised, found_type, found = answers["unlinked"][how]
-    assert (raised, found_type, found["name"]) == ("PythonException", ours, name)
+    assert (raised, found_type, found["condition"]) == ("PythonException", ours, name)
     if how == "null row":
         assert "null instead of a row" in found["text"]
     else:
@@ -538,13 +542,17 @@ def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:
     failures = answers["call failures"]
     raised, ours, found = failures["Price"]
     assert (raised, ours) == ("PythonException", "CallFailed")
-    assert found["name"] == "ASYNC_CALL_FAILED"
+    assert found["condition"] == "ASYNC_CALL_FAILED"
     assert found["row"] in ("id=0", "id=21")  # the first of each partition
     assert (found["kind"], found["message"]) == ("IllegalStateException", "busy")
     assert "com.acme.Price." in found["traceback"]
     raised, ours, found = failures["WrongType"]
     assert (raised, ours) == ("PythonException", "ResultTypeMismatch")
-    assert found["name"] == "JVM_RESULT_MISMATCH"
+    assert found["condition"] == "JVM_RESULT_MISMATCH"
     assert found["row"] in ("id=0", "id=20")
     raised, ours, found = failures["Missing"]
-    assert (raised, ours, found["name"]) == ("PythonException", "CallFailed", "JVM_CLASS_NOT_FOUND")
+    assert (raised, ours, found["condition"]) == (
+        "PythonException",
+        "CallFailed",
+        "JVM_CLASS_NOT_FOUND",
+    )

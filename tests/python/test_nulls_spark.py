@@ -66,7 +66,7 @@ class Rows(pb.KeyedProcessFunction):
             yield self.answer
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def __init__(self, column: Any) -> None:
         self.column = column
 

@@ -43,7 +43,7 @@ def looks_at_zones(noon):  # type: ignore[no-untyped-def]
             assert self.state.value() == ctx.key == row.ts
             yield str(row.ts), naive
 
-    class Columns(pb.BatchProcessFunction):
+    class Columns(pb.ArrowKeyedProcessFunction):
         def process(self, batch, state, ctx):
             assert state.keys.type == batch["ts"].type
             return {"seen": [f"{batch['ts'].type} {batch['ts'][0]}"], "naive": [naive]}

@@ -69,7 +69,7 @@ class Sums(pb.KeyedProcessFunction):
         self.most.add(None)  # found: arg-type reportArgumentType
         ctx.timestamp.year  # found: union-attr reportAttributeAccessIssue
         ctx.watermark + 60_000  # found: operator reportOptionalOperand
-        ctx.time_domain == "processing_time"  # found: comparison-overlap -
+        ctx.time_domain == "processing"  # found: comparison-overlap -
         ctx.timers.register_event_time("12:00")  # found: arg-type reportArgumentType
         ctx.timers.register_event(5)  # found: attr-defined reportAttributeAccessIssue
         ctx.output({"a": 1})  # found: call-arg,arg-type reportCallIssue
@@ -79,8 +79,8 @@ class Sums(pb.KeyedProcessFunction):
         pass
 
 
-class Columns(pb.BatchProcessFunction):
-    def process(self, batch: object, ctx: pb.BatchContext) -> None:  # found: override reportIncompatibleMethodOverride
+class Columns(pb.ArrowKeyedProcessFunction):
+    def process(self, batch: object, ctx: pb.ArrowContext) -> None:  # found: override reportIncompatibleMethodOverride
         ctx.timers  # found: attr-defined reportAttributeAccessIssue
 
 

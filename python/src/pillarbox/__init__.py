@@ -27,10 +27,10 @@ from ._driver.process_keyed import main_output, process_keyed, side_output
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.aggregate import AggregateFunction
-from ._keyed.batch import BatchContext, BatchState
+from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 from ._keyed.opening import OpenContext
@@ -69,13 +69,13 @@ __all__ = [
     "WAITING_ROWS",
     "AggregateFunction",
     "AggregatingState",
+    "ArrowContext",
+    "ArrowKeyedProcessFunction",
+    "ArrowState",
     "AsyncContext",
     "AsyncKeyedProcessFunction",
     "Backend",
-    "BatchContext",
-    "BatchProcessFunction",
     "BatchSize",
-    "BatchState",
     "CallFailed",
     "CarryOver",
     "Context",

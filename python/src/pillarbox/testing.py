@@ -25,8 +25,8 @@ from ._harness.loop import HarnessLoop
 from ._harness.memory import KeySpace, hashable, visible
 from ._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from ._keyed.function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 from ._keyed.input_columns import order_key, timestamp_reader
@@ -365,7 +365,7 @@ class Harness:
 
 def _not_for_the_harness(fn: object) -> PillarboxError:
     advice = instead_of(fn)
-    if isinstance(fn, BatchProcessFunction):
+    if isinstance(fn, ArrowKeyedProcessFunction):
         advice = "Test the column form on Spark, or its process with Arrow arrays."
     return error(
         "NOT_A_KEYED_FUNCTION",

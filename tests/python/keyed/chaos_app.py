@@ -35,7 +35,7 @@ class Ledger(pb.KeyedProcessFunction):
         self.slow_s = slow_s
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("20 seconds", time="event")
+        ttl = pb.StateTtl("20 seconds", time_domain="event_time")
         self.count = ctx.value_state("count", "bigint")
         self.recent = ctx.list_state("recent", "bigint", ttl=ttl)
         self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)
@@ -58,12 +58,12 @@ class Ledger(pb.KeyedProcessFunction):
                 self.last.remove("kind 1")
             else:
                 ctx.timers.register_event_time(ctx.timestamp - ctx.timestamp % 1000 + 4000)
-            ctx.timers.register_processing_time(ctx.current_processing_time + 1)
+            ctx.timers.register_processing_time(ctx.processing_time + 1)
             told = f"{row.seq} {sorted(self.recent.get())} {self.total.get()}"
             yield {"k": ctx.key, "what": "row", "n": count, "told": told}
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        if ctx.time_domain == "event":
+        if ctx.time_domain == "event_time":
             told = f"{timestamp} {sorted(self.recent.get())} {sorted(self.last.items())}"
             yield {"k": ctx.key, "what": "event", "n": self.count.value(), "told": told}
         else:

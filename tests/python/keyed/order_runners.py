@@ -176,7 +176,7 @@ class OnSpark:
                 there = found.setdefault(row.key.k, {})
                 there[name] = row.value if name == "value" else [*there.get(name, []), row.value]
         timers = pb.read_state(self.spark, checkpoint, "golden", pb.TIMERS)
-        kind = F.when(F.col("kind") == "event_time", "event").otherwise("clock")
+        kind = F.when(F.col("time_domain") == "event_time", "event").otherwise("clock")
         timers = timers.select("key.k", F.unix_millis("timestamp").alias("ms"), kind.alias("kind"))
         # Times that no timestamp can hold are null.
         for row in timers.where("ms IS NOT NULL").orderBy("ms", "kind").collect():
@@ -222,7 +222,8 @@ class OnSpark:
         had = pb.scan(
             rows.withColumn("x", F.expr(f"CAST(substring(ops, {len(FOLD) + 1}) AS BIGINT)")),
             state={"had": (none, "brief"), "brief": (none, "x")},
-            emit=["k", "i", "ts", "had"], ttl=pb.StateTtl("10 ms", time="event"), **options,
+            emit=["k", "i", "ts", "had"],
+            ttl=pb.StateTtl("10 ms", time_domain="event_time"), **options,
         )  # fmt: skip
         place = "coalesce(unix_micros(ts), 0) * 100 + i" if self.group.time_sorted else "i"
         return had.selectExpr("k", f"{place} AS n", "coalesce(string(had), '-') AS told")
@@ -241,11 +242,11 @@ class OnSpark:
         ]
         make, entries = self.spark.createDataFrame, ["struct(k) AS key", "value", "timestamp"]
         entry = "k string, value bigint, timestamp timestamp"
-        due = ["struct(k) AS key", "kind", "timestamp_millis(ms) AS timestamp"]
+        due = ["struct(k) AS key", "time_domain", "timestamp_millis(ms) AS timestamp"]
         return {
             "value": make(values, entry).selectExpr(*entries),
             "list": make(elements, entry).selectExpr(*entries),
-            pb.TIMERS: make(timers, "k string, kind string, ms bigint").selectExpr(*due),
+            pb.TIMERS: make(timers, "k string, time_domain string, ms bigint").selectExpr(*due),
         }
 
 

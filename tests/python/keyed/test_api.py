@@ -114,7 +114,7 @@ def test_side_outputs_are_taken_apart(spark, asked):
         pb.main_output(spark.range(1))
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def process(self, batch, state, ctx):
         return None
 
@@ -225,7 +225,7 @@ class Without(pb.KeyedProcessFunction):
     pass
 
 
-class WithoutColumns(pb.BatchProcessFunction):
+class WithoutColumns(pb.ArrowKeyedProcessFunction):
     def process_batch(self, batch, state, ctx):
         return None
 
@@ -250,7 +250,7 @@ class AsyncOpen(Base):
         return None
 
 
-class AsyncColumns(pb.BatchProcessFunction):
+class AsyncColumns(pb.ArrowKeyedProcessFunction):
     async def process(self, batch, state, ctx):
         return None
 
@@ -270,7 +270,7 @@ class LongOpen(Base):
         return None
 
 
-class RowsOfColumns(pb.BatchProcessFunction):
+class RowsOfColumns(pb.ArrowKeyedProcessFunction):
     def process(self, row, ctx):
         return None
 
@@ -326,7 +326,7 @@ UNFIT = [
 def test_methods_that_can_not_be_called_are_named_before_any_work(df, asked, fn, name, message):
     with pytest.raises(pb.InvalidFunction) as problem:
         apply(df, fn)
-    assert problem.value.name == name
+    assert problem.value.condition == name
     assert message in str(problem.value)
     assert asked == []
     if isinstance(fn, pb.KeyedProcessFunction):

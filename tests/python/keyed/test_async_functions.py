@@ -201,7 +201,7 @@ def test_an_attempt_that_was_given_up_can_write_no_more():
             try:
                 self.n.update(77)
             except pb.StateError as problem:
-                refused[0] = problem.name
+                refused[0] = problem.condition
             raise
         return ctx.key, self.n.value()
 
@@ -226,7 +226,7 @@ def test_what_a_call_has_started_and_left_behind_can_not_write():
 
     one = harness(process)
     one.process_batch([("a", 0), ("a", 1)])
-    assert left[0].exception().name == "NO_CURRENT_KEY"
+    assert left[0].exception().condition == "NO_CURRENT_KEY"
     assert one.state("n", "a") is None
 
 
@@ -257,7 +257,9 @@ def test_state_is_out_of_reach_in_another_thread(monkeypatch):
 def test_state_lives_as_long_as_its_ttl_says():
     class Fresh(pb.AsyncKeyedProcessFunction):
         def open(self, ctx):
-            self.n = ctx.value_state("n", "bigint", ttl=pb.StateTtl("10 ms", time="event"))
+            self.n = ctx.value_state(
+                "n", "bigint", ttl=pb.StateTtl("10 ms", time_domain="event_time")
+            )
 
         async def process(self, row, ctx):
             before = self.n.value()
@@ -276,9 +278,9 @@ def test_state_lives_as_long_as_its_ttl_says():
 
 def test_the_context_tells_each_row_its_own_times():
     async def process(self, row, ctx):
-        before = ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time
+        before = ctx.key, ctx.timestamp, ctx.watermark, ctx.processing_time
         await asyncio.sleep(row.t)
-        assert before == (ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time)
+        assert before == (ctx.key, ctx.timestamp, ctx.watermark, ctx.processing_time)
         assert (before[0], ctx.time_domain) == (row.k, None)
         return ctx.key, ctx.timestamp
 

@@ -126,7 +126,7 @@ def test_an_error_shows_the_users_traceback_the_row_the_key_and_the_attempts(
         raise ConnectionError("no service")
 
     found = failing(rows, process, retry=pb.Retry(3, backoff="1ms"), name="enrich")
-    assert (found.name, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(enrich)")
+    assert (found.condition, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(enrich)")
     assert (found.key, found.row) == ("'k2'", "k='k2', id=7")
     assert (found.kind, found.message, found.attempts) == ("ConnectionError", "no service", 3)
     assert 'raise ConnectionError("no service")' in found.traceback
@@ -154,7 +154,7 @@ def test_a_function_that_holds_the_loop_is_told_of(
         time.sleep(100)
 
     found = failing(rows, process)
-    assert found.name == "EVENT_LOOP_BLOCKED"
+    assert found.condition == "EVENT_LOOP_BLOCKED"
     assert "time.sleep(100)" in str(found)
 
 
@@ -167,7 +167,7 @@ def test_leaving_the_worker_or_stopping_its_loop_is_told_of(rows: DataFrame) -> 
         await asyncio.sleep(1)
 
     for process in (leaves, stops):
-        assert failing(rows, process).name == "FUNCTION_EXITED"
+        assert failing(rows, process).condition == "FUNCTION_EXITED"
 
 
 def test_rows_that_fail_may_come_out_with_their_error(rows: DataFrame) -> None:

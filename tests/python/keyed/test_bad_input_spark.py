@@ -107,7 +107,7 @@ def test_a_state_that_was_not_registered(df: DataFrame) -> None:
     message = failure(df, fn)
     assert "[STATE_OUTSIDE_OPEN] The state 'late' of Does" in message
 
-    class Columns(pb.BatchProcessFunction):
+    class Columns(pb.ArrowKeyedProcessFunction):
         def open(self, ctx: Any) -> None:
             ctx.value_state("n", "bigint")
 

@@ -22,7 +22,7 @@ RETURNS = "k bigint, n bigint, size bigint"
 ROWS = 1000
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """The number of each row among those of its key, and how many rows came with it."""
 
     def open(self, ctx: Any) -> None:

@@ -16,7 +16,7 @@ import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._arrow.fields import Place
 from pillarbox._harness.memory import dump
-from pillarbox._keyed.batch import BatchContext
+from pillarbox._keyed.arrow import ArrowContext
 from pillarbox._keyed.columnar import StateColumn
 from pillarbox._keyed.context import UNKNOWN
 from pillarbox._keyed.state import Declaration
@@ -44,8 +44,8 @@ class Plays(pb.KeyedProcessFunction):
     def __init__(self, ttl: dict[str, str], told: list[str]) -> None:
         self.ttl, self.told = ttl, told
 
-    def tell(self, key: Any, value: Any) -> None:
-        self.told.append("{}={}".format(*value) if isinstance(value, tuple) else str(value))
+    def tell(self, key: Any, map_key: Any, value: Any) -> None:
+        self.told.append(str(value) if map_key is None else f"{map_key}={value}")
 
     def open(self, ctx: Any) -> None:
         ttl = pb.StateTtl("10 ms", on_expire=self.tell, **self.ttl)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def moment(ms: int) -> datetime:
 def test_columns(case: Any) -> None:
     """As on Spark, where stored stamps come as what they stand for."""
     told: list[str] = []
-    ttl = pb.StateTtl("10 ms", on_expire=lambda key, value: told.append(f"{value}"), **case["ttl"])
+    ttl = pb.StateTtl("10 ms", on_expire=lambda *what: told.append(str(what[2])), **case["ttl"])
     declaration = Declaration("one", "value", ValueType(t.LongType(), Place("one")), ttl=ttl)
     converter = ColumnConverter(t.StructField("one", t.LongType()), pa.int64(), Place("one"))
     stored: tuple[int | None, int] = (None, UNKNOWN)
@@ -155,9 +155,9 @@ def test_columns(case: Any) -> None:
         first = known(watermark) if first == UNKNOWN else first
         value, stamp = (
             stored[0],
-            first if stored[1] == UNKNOWN and ttl.time == "event" else stored[1],
+            first if stored[1] == UNKNOWN and ttl.time_domain == "event_time" else stored[1],
         )
-        context = BatchContext("test", known(watermark), now, pa.array([time], pa.int64()))
+        context = ArrowContext("test", known(watermark), now, pa.array([time], pa.int64()))
         column = StateColumn(
             declaration, converter,
             lambda cell=(value, stamp): (pa.array([cell[0]], pa.int64()), np.array([cell[1]])),

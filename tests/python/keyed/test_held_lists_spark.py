@@ -29,7 +29,7 @@ class Recent(pb.KeyedProcessFunction):
     """Adds the number of a row, or tells those that are alive, which keeps them alive."""
 
     def __init__(self, update: str) -> None:
-        self.ttl = pb.StateTtl("20 ms", update=update, time="event")  # type: ignore[arg-type]
+        self.ttl = pb.StateTtl("20 ms", update=update, time_domain="event_time")  # type: ignore[arg-type]
 
     def open(self, ctx: Any) -> None:
         self.list = ctx.list_state("list", "int", ttl=self.ttl)

@@ -74,7 +74,7 @@ class Rows(pb.KeyedProcessFunction):
         yield {"key": ctx.key, "n": -1}
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         ctx.value_state("n", "bigint")
 

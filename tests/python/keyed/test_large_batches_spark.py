@@ -43,7 +43,7 @@ class Entries(pb.KeyedProcessFunction):
             yield row.k, entry, n, 0
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """The count of rows alone."""
 
     def open(self, ctx):

@@ -32,7 +32,7 @@ class Twice(pb.KeyedProcessFunction):
         yield row.k, row.v
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def process(self, batch: Any, state: Any, ctx: Any) -> Any:
         return {"k": batch["k"], "v": batch["v"]}
 
@@ -72,12 +72,12 @@ def processed(fn: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["batch", "stream"])
-@pytest.mark.parametrize("form", ["row", "batch", "jvm", "scan"])
+@pytest.mark.parametrize("form", ["row", "arrow", "jvm", "scan"])
 def test_metrics_show_what_went_out_and_to_and_from_python(
     spark: SparkSession, java: None, tmp_path: Path, form: str, is_stream: bool
 ) -> None:
     jvm = pb.jvm_function(COUNTING)
-    fn = {"row": Twice(), "batch": Columns(), "jvm": jvm, "scan": None}[form]
+    fn = {"row": Twice(), "arrow": Columns(), "jvm": jvm, "scan": None}[form]
     build = processed(fn)
     schema = "k string, v bigint" if form == "jvm" else SCHEMA
     rows = [(str(n % 7), n if form == "jvm" else "v" * 1000) for n in range(100)]

@@ -38,7 +38,7 @@ OPS = {
         op("entries.clear"),
     ],
     "timers": [
-        op("timers.list"),
+        op("timers.list"), op("timers.delete_all"),
         *(op(f"timers.{what}_{domain}_time", AHEAD)
           for what in ("register", "delete") for domain in ("event", "processing")),
     ],
@@ -85,7 +85,7 @@ LIVES = st.fixed_dictionaries(
     {
         "update": st.sampled_from(["on_create_and_write", "on_read_and_write"]),
         "visibility": st.sampled_from(["never_return_expired", "return_expired_if_not_cleaned_up"]),
-        "time": st.sampled_from(["processing", "event"]),
+        "time_domain": st.sampled_from(["processing_time", "event_time"]),
     }
 )
 TTLS = st.one_of(LIVES, LIVES, st.none())
@@ -130,7 +130,8 @@ def play(stream, step, what):
 @settings(max_examples=150, deadline=None)
 @given(TTLS, scripts(), st.integers(0, 24))
 @example(
-    {"update": "on_read_and_write", "visibility": "never_return_expired", "time": "event"},
+    {"update": "on_read_and_write", "visibility": "never_return_expired",
+     "time_domain": "event_time"},
     [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
      ("watermark", 9), ("rows", [("a", 16, [["elements.get"]])])],
     2,

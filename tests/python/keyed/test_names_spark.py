@@ -18,7 +18,7 @@ from spark_support import by_value
 by_value(__name__)
 
 
-class ColumnCount(pb.BatchProcessFunction):
+class ColumnCount(pb.ArrowKeyedProcessFunction):
     def open(self, ctx):
         ctx.value_state("n", "bigint")
 

@@ -116,7 +116,7 @@ class First(pb.KeyedProcessFunction):
         yield ctx.key, self.first.value()
 
 
-class FirstColumns(pb.BatchProcessFunction):
+class FirstColumns(pb.ArrowKeyedProcessFunction):
     """The same in the column form."""
 
     def open(self, ctx: Any) -> None:

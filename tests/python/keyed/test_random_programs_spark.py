@@ -39,7 +39,7 @@ SEEDS = range(20 if os.environ.get("PILLARBOX_SOAK") else 1)
 TTLS = [
     None,
     *(
-        {"update": update, "visibility": "never_return_expired", "time": "event"}
+        {"update": update, "visibility": "never_return_expired", "time_domain": "event_time"}
         for update in ("on_create_and_write", "on_read_and_write")
     ),
 ]
@@ -67,7 +67,7 @@ class Told(Interpreter):
         return ctx.key, json.dumps([calls, ctx.watermark, *what])
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """The operations of a batch's first row, on the value state of all its keys."""
 
     def __init__(self, ttl: Any) -> None:
@@ -134,7 +134,12 @@ def operation(dice: random.Random, kinds: list[str]) -> list[Any]:
             ["entries.is_empty"],
             ["entries.clear"],
         ],
-        "timers": [["timers.register_event_time", ahead], ["timers.list"]],
+        "timers": [
+            ["timers.register_event_time", ahead],
+            ["timers.register_event_time", ahead],
+            ["timers.list"],
+            ["timers.delete_all"],
+        ],
     }
     return dice.choice(operations[dice.choice(kinds)])
 
@@ -208,8 +213,8 @@ def check_rows(told: dict[str, list[Any]], batches: list[Any], ttl: Any) -> dict
                 _, time, _, ops = rows[at]
                 expected = one.row(time, json.loads(ops), (one.watermark, 0))[1:]
             else:
-                one.timers.remove((at, "event"))
-                expected = one.fire(at, "event")
+                one.timers.remove((at, "event_time"))
+                expected = one.fire(at, "event_time")
             assert answer == expected, f"call {n} of {key}"
         numbers = [call[3] for call in calls if call[2] == "row"]
         assert numbers == [row[2] for row in rows if row[0] == key], "each row once, in order"

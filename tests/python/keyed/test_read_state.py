@@ -36,7 +36,7 @@ class Everything(pb.KeyedProcessFunction):
     """One state of each kind, and timers of both."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("10 seconds", time="event")
+        ttl = pb.StateTtl("10 seconds", time_domain="event_time")
         self.plain = ctx.value_state("plain", "bigint")
         self.struct = ctx.value_state("struct", "a bigint, b string", ttl=ttl)
         self.list = ctx.list_state("list", "bigint", ttl=ttl)
@@ -147,7 +147,7 @@ def test_state_with_ttl_tells_its_time_and_its_end(stream: Stream) -> None:
 
 
 def test_timers_are_listed_by_kind(stream: Stream) -> None:
-    found = rows(stream, pb.TIMERS, "kind", "timestamp")
+    found = rows(stream, pb.TIMERS, "time_domain", "timestamp")
     assert [row for row in found if row[1] == "event_time"] == [
         ("a", "event_time", at(61_000)),
         ("a", "event_time", at(62_000)),
@@ -162,7 +162,7 @@ def test_a_version_is_the_state_after_so_many_micro_batches(stream: Stream) -> N
     assert rows(stream, "plain", "value", version=1) == [("a", 5), ("b", 7)]
     assert rows(stream, "plain", "value", version=2) == [("a", 3), ("b", 7)]
     assert rows(stream, "list", "value", version=1) == [("a", 5), ("b", 7)]
-    assert len(rows(stream, pb.TIMERS, "kind", version=1)) == 4
+    assert len(rows(stream, pb.TIMERS, "time_domain", version=1)) == 4
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class Rows(pb.KeyedProcessFunction):
         return None
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         ctx.value_state("count", "bigint")
 
@@ -62,7 +62,7 @@ def scan(df: DataFrame) -> DataFrame:
 
 FORMS = {
     "row": keyed(Rows()),
-    "batch": keyed(Columns()),
+    "arrow": keyed(Columns()),
     "jvm": keyed(pb.jvm_function(COUNTING)),
     "scan": scan,
 }
@@ -70,7 +70,7 @@ FORMS = {
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("row", "batch"), ("batch", "row"), ("row", "jvm"), ("jvm", "scan"), ("scan", "batch")],
+    [("row", "arrow"), ("arrow", "row"), ("row", "jvm"), ("jvm", "scan"), ("scan", "arrow")],
 )
 def test_another_form_is_refused_and_the_first_goes_on(
     spark: SparkSession, tmp_path: Path, first: str, second: str

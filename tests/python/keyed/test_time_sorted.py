@@ -20,7 +20,7 @@ class Turnaround(pb.KeyedProcessFunction):
     """An arrival opens a stay, a departure ends it; a timer tells who stays too long."""
 
     def open(self, ctx):
-        ttl = pb.StateTtl("40 ms", time="event")
+        ttl = pb.StateTtl("40 ms", time_domain="event_time")
         self.since = ctx.value_state("since", "bigint")
         self.seen = ctx.list_state("seen", "string", ttl=ttl)
 

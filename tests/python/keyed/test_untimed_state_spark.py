@@ -68,7 +68,7 @@ def known(
 
 
 def event(hours: int = 1) -> pb.StateTtl:
-    return pb.StateTtl(f"{hours} hours", time="event")
+    return pb.StateTtl(f"{hours} hours", time_domain="event_time")
 
 
 def rows(*events: tuple[str, int]) -> list[Any]:
@@ -165,7 +165,7 @@ class Renewing(pb.KeyedProcessFunction):
     """Adds to a list that lives 10 s from each read, and tells it at 12 s and at 23 s."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("10 seconds", time="event", update="on_read_and_write")
+        ttl = pb.StateTtl("10 seconds", time_domain="event_time", update="on_read_and_write")
         self.many = ctx.list_state("many", "bigint", ttl=ttl)
 
     def process(self, row: Any, ctx: Any) -> Any:

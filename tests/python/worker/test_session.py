@@ -508,7 +508,7 @@ def test_a_frame_that_is_not_of_the_protocol_ends_the_task(worker):
     worker.start(double)
     worker.send(b"?")
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PROTOCOL_ERROR")
+    assert (kind, fatal["condition"]) == ("T", "PROTOCOL_ERROR")
     assert worker.join() == -1
 
 
@@ -516,14 +516,14 @@ def test_something_else_than_init_first_is_told(worker):
     worker.preamble()
     worker.send(b"C", struct.pack("<I", 0))
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PROTOCOL_ERROR")
+    assert (kind, fatal["condition"]) == ("T", "PROTOCOL_ERROR")
     assert worker.join() == -1
 
 
 def test_another_python_version_is_told_with_both(worker):
     worker.preamble("2.7")
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PYTHON_VERSION_MISMATCH")
+    assert (kind, fatal["condition"]) == ("T", "PYTHON_VERSION_MISMATCH")
     assert "2.7" in fatal["text"]
     assert worker.join() == -1
 
@@ -543,7 +543,7 @@ def explode():
 def test_a_function_that_does_not_load_is_told_with_the_reason(worker):
     worker.init(Unloadable())
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "FUNCTION_LOAD_FAILED")
+    assert (kind, fatal["condition"]) == ("T", "FUNCTION_LOAD_FAILED")
     assert "No module named 'acme'" in fatal["text"]
     assert "acme" in fatal["traceback"]
     assert worker.join() == -1

@@ -120,7 +120,7 @@ def exit_error(problem: BaseException) -> PillarboxError:
 def kind_of(problem: BaseException) -> str:
     """A name of ``errors.json``, or the exception's class name."""
     try:
-        return problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
+        return problem.condition if isinstance(problem, PillarboxError) else type(problem).__name__
     except BaseException:
         return "Exception"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .._base.checks import check, check_flag, needs_other
 from .._base.functions import JvmFunction
 from .._keyed.function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 from .._keyed.input_columns import quoted
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from .initial import InitialState
     from .keyed_input import Backend, KeyedInput
 
-Function = KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction | JvmFunction
+Function = (
+    KeyedProcessFunction | AsyncKeyedProcessFunction | ArrowKeyedProcessFunction | JvmFunction
+)
 
 
 def process_keyed(
@@ -67,8 +69,8 @@ def process_keyed(
     Parameters
     ----------
     fn: a :class:`KeyedProcessFunction`, an :class:`AsyncKeyedProcessFunction` (calls that are
-        awaited), a :class:`BatchProcessFunction` (the column form), or :func:`jvm_function` with
-        the class name of a Scala or Java ``KeyedProcessFunction``.
+        awaited), an :class:`ArrowKeyedProcessFunction` (the column form), or :func:`jvm_function`
+        with the class name of a Scala or Java ``KeyedProcessFunction``.
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out; the input's columns are not among them unless
         the function emits them.
@@ -169,7 +171,7 @@ def form_of(fn: object) -> str:
     forms = (
         (KeyedProcessFunction, "row"),
         (AsyncKeyedProcessFunction, "row"),
-        (BatchProcessFunction, "batch"),
+        (ArrowKeyedProcessFunction, "arrow"),
         (JvmFunction, "jvm"),
     )
     for kind, form in forms:
@@ -178,7 +180,7 @@ def form_of(fn: object) -> str:
     raise error(
         "NOT_A_KEYED_FUNCTION",
         expected="an object of a pb.KeyedProcessFunction, a pb.AsyncKeyedProcessFunction, a "
-        "pb.BatchProcessFunction or a pb.jvm_function",
+        "pb.ArrowKeyedProcessFunction or a pb.jvm_function",
         value=shown(fn),
         advice=instead_of(fn),
     )
@@ -190,7 +192,7 @@ def _name_of(fn: Function) -> str:
 
 def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
     for option, value in (("time_sorted", time_sorted), ("side_outputs", side_outputs)):
-        if form == "batch" and value:
+        if form == "arrow" and value:
             raise needs_other(
                 option, value, "for the column form", "Use a pb.KeyedProcessFunction."
             )

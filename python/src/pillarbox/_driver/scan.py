@@ -118,5 +118,5 @@ def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
         raise needs_other(
             "ttl.on_expire", ttl.on_expire, "in scan, which runs no Python", "Leave on_expire out."
         )
-    if ttl.time == "event" and not event_time:
+    if ttl.time_domain == "event_time" and not event_time:
         raise error("TTL_WITHOUT_WATERMARK", state="scan")

@@ -72,7 +72,7 @@ class ScanSpec:
 
 @dataclass(frozen=True)
 class KeyedSpec:
-    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "batch", "jvm" or "scan"."""
+    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "arrow", "jvm" or "scan"."""
 
     found: KeyedInput
     form: str

@@ -9,8 +9,8 @@ from .._base.names import is_nearly
 from ..errors import PillarboxError, error
 from .aggregate import AggregateFunction
 from .function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 
@@ -21,11 +21,11 @@ _ROW = {
     "close": (),
 }
 _ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
-_BATCH = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
+_ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
 
 def check_methods(
-    fn: KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction,
+    fn: KeyedProcessFunction | AsyncKeyedProcessFunction | ArrowKeyedProcessFunction,
 ) -> None:
     """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
@@ -33,7 +33,7 @@ def check_methods(
     TIMERS_OF_ASYNC_FUNCTION.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
-    methods = _ASYNC if is_async else _BATCH if isinstance(fn, BatchProcessFunction) else _ROW
+    methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
     if not has_own(fn, "process"):
         raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
     for name, parameters in methods.items():
@@ -74,7 +74,7 @@ def check_aggregate(function: AggregateFunction) -> None:
 
 def instead_of(fn: object) -> str:
     """What to pass instead of something that is no function."""
-    kinds = (KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction)
+    kinds = (KeyedProcessFunction, AsyncKeyedProcessFunction, ArrowKeyedProcessFunction)
     if isinstance(fn, type) and issubclass(fn, kinds):
         return f"Pass an object, such as {fn.__name__}(), not its class."
     return (
@@ -89,7 +89,7 @@ def has_own(fn: object, name: str) -> bool:
         return True
     found = getattr(type(fn), name, None)
     bases = (
-        *(KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction),
+        *(KeyedProcessFunction, AsyncKeyedProcessFunction, ArrowKeyedProcessFunction),
         AggregateFunction,
     )
     return found is not None and all(found is not getattr(base, name, None) for base in bases)

@@ -12,7 +12,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                "reducing"|"aggregating", "type": schema JSON (a struct; a plain type
                                T is wrapped as struct<value:T>), "plain", "key_type": the same for
                                the keys of a map, else null, "key_plain", "ttl": null | {"ms",
-                               "update", "visibility", "time"}, "on_expire"}]}
+                               "update", "visibility", "time_domain"}, "on_expire"}]}
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id

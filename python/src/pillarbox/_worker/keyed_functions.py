@@ -21,7 +21,7 @@ from .lru_cache import FunctionKey, LruCache
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .keyed_batches import BatchRunner
+    from .keyed_arrow import ArrowRunner
     from .watched_loop import WatchedLoop
 
 _KEPT = 16
@@ -51,12 +51,12 @@ class OpenedFunction:
                 reason=message_of(problem).rstrip("."),
             ) from problem
 
-    def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | BatchRunner:
+    def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
         """What runs the frames of a task."""
-        if self.command.form == "batch":
-            from .keyed_batches import BatchRunner
+        if self.command.form == "arrow":
+            from .keyed_arrow import ArrowRunner
 
-            return BatchRunner(self.runtime, self.command, init, schemas)
+            return ArrowRunner(self.runtime, self.command, init, schemas)
         return RowRunner(self.runtime, self.command, init, schemas, query)
 
     def begin_task(self, loop: WatchedLoop, resource: Any, call_context: Any) -> None:
@@ -127,7 +127,7 @@ def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
         "event_time": spec["event_time"],
         "sorted_input": spec["time_sorted"],
         "tags": tags,
-        "state_kinds": ("value",) if command.form == "batch" else None,
+        "state_kinds": ("value",) if command.form == "arrow" else None,
     }
     name, calls = spec["name"], command.calls
     if calls is None:

@@ -86,7 +86,11 @@ private[pillarbox] object RowFailurePolicy {
     def of(cause: Throwable): Failure = cause match {
       case python: PythonFailure => Failure(python.kind, python.text, python.traceback)
       case ours: ReportedException =>
-        Failure(ours.report.name, s"[${ours.report.name}] ${ours.report.text}", ours.report.traceback)
+        Failure(
+          ours.report.condition,
+          s"[${ours.report.condition}] ${ours.report.text}",
+          ours.report.traceback
+        )
       case timeout: AsyncTimeoutException => Failure(Timeout, timeout.getMessage, "")
       case other =>
         Failure(JvmExceptions.kindOf(other), JvmExceptions.messageOf(other), JvmExceptions.traceOf(other))

@@ -150,7 +150,7 @@ private[pillarbox] object OperatorNote {
 
   /** The form of async I/O whose calls are carried over. */
   final val AsyncIO = "async_io"
-  private val Forms = Set("row", "batch", "jvm", "scan", AsyncIO)
+  private val Forms = Set("row", "arrow", "jvm", "scan", AsyncIO)
 
   /** Columns: those of the key, of rows in flight, and those that calls add, as messages call them. */
   final val Keys = "keys"

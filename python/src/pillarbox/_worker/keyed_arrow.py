@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._arrow.results import too_large
 from .._base.failures import message_of
-from .._keyed.batch import BatchContext, BatchState
+from .._keyed.arrow import ArrowContext, ArrowState
 from .._keyed.columnar import StateColumn
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
@@ -25,8 +25,8 @@ from .keyed_frames import KeyedFrame, KeyedUpdate, decode_batch, decode_batches
 from .keyed_state import state_too_large
 
 
-class BatchRunner:
-    """Runs frames through a ``BatchProcessFunction``. Timers are not known here."""
+class ArrowRunner:
+    """Runs frames through a ``ArrowKeyedProcessFunction``. Timers are not known here."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class BatchRunner:
         index.flags.writeable = False
         times = np.array(frame.times, np.int64)
         timestamps = pa.array(times, mask=times == UNKNOWN)
-        context = BatchContext(self._name, frame.watermark, frame.processing_time, timestamps)
+        context = ArrowContext(self._name, frame.watermark, frame.processing_time, timestamps)
         count = frame.key_count
 
         def latest() -> Any:
@@ -80,7 +80,7 @@ class BatchRunner:
         }
         rows = []
         if len(index):
-            state = BatchState(keys, index, columns)
+            state = ArrowState(keys, index, columns)
             batch = _one_batch(frame.row_blobs, self._row_schema)
             told = self._accept.batch(self._function.process(batch, state, context))
             rows = [] if told is None else self._cut(told)
@@ -130,7 +130,7 @@ class _ColumnWire:
         self,
         blobs: list[memoryview],
         keys: pa.Array,
-        context: BatchContext,
+        context: ArrowContext,
         latest: Callable[[], Any],
     ) -> StateColumn:
         def load() -> tuple[pa.Array, Any]:

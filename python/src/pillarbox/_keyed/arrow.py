@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .columnar import StateColumn
 
 
-class BatchContext:
+class ArrowContext:
     """What the column form knows of a batch. Times are epoch milliseconds.
 
     ``timestamps`` is an int64 array, one a row, null for rows without event time.
@@ -29,11 +29,11 @@ class BatchContext:
         self.name = name
         self.watermark = None if watermark == UNKNOWN else watermark
         self._watermark = watermark
-        self.current_processing_time = processing_time
+        self.processing_time = processing_time
         self.timestamps = timestamps
 
 
-class BatchState:
+class ArrowState:
     """The states of a batch's keys by name, and which row has which key.
 
     ``keys``: an array of the distinct keys (of structs for several key columns), in no order.
