@@ -459,7 +459,7 @@ def test_other_columns_are_refused_while_a_row_is_in_flight(query: Query) -> Non
     query.stop()
     failure = pb.failure_of(caught.value)
     assert failure is not None
-    assert failure.name == "CARRY_OVER_MISMATCH"
+    assert failure.condition == "CARRY_OVER_MISMATCH"
     query.lookups.latch.open()
     query.start()
     query.comes(range(10))

@@ -19,7 +19,7 @@ import org.scalatest.time.{Millis, Seconds, Span}
 
 /** What may change at a restart, with calls in flight and without. */
 class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
-  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds), Span(20, Millis))
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(90, Seconds), Span(20, Millis))
 
   /** A query that is stopped and started again. */
   private final class Restarted(folder: java.nio.file.Path) {
@@ -174,7 +174,10 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     withQuery() { query =>
       import spark.implicits._
       val (left, right) = (MemoryStream[(Long, Timestamp)](spark), MemoryStream[(Long, Timestamp)](spark))
-      val timed = left.toDF().toDF("id", "a").withWatermark("a", "0 seconds")
+      val timed = left
+        .toDF()
+        .toDF("id", "a")
+        .withWatermark("a", "0 seconds")
         .join(right.toDF().toDF("id", "b").withWatermark("b", "0 seconds"), "id")
       val windows = plain(timed).groupBy(window($"b", "5 seconds")).agg(max("id").as("id"), max("a"))
       Held.answeredBelow = 5
