@@ -37,10 +37,10 @@ private[pillarbox] final case class CarryOverExec(
   private def options: CarryOverSpec = spec.carryOver.get
 
   /** What the slots have committed in the last micro-batch that this node ran. */
-  @transient private lazy val reports = SlotReports.register(sparkContext)
+  @transient private lazy val reports =
+    PartitionReports.register[SlotReport](sparkContext, keepsFirst = true)
 
-  /** Whose files those are. */
-  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = true)
+  private def committed: SlotReport = reports.contents.foldLeft(SlotReport.Empty)(_ + _)
 
   override def shortName: String = CarryOverExec.ShortName
 
@@ -129,10 +129,10 @@ private[pillarbox] final case class CarryOverExec(
   private def note: OperatorNote = ledger.note.get
 
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
-    val committed = getStateInfo.storeVersion + 1
-    reports.results > 0 ||
-    ledger.isDue(committed, reports.inFlight) ||
-    (reports.inFlight > 0 && isAwaited && {
+    val report = committed
+    report.results > 0 ||
+    ledger.isDue(getStateInfo.storeVersion + 1, report.inFlight > 0) ||
+    (report.inFlight > 0 && isAwaited && {
       ledger.askToDrain()
       true
     }) ||
@@ -155,7 +155,7 @@ private[pillarbox] final case class CarryOverExec(
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = Some {
     val version = getStateInfo.storeVersion
     eventTimeWatermarkForEviction match {
-      case Some(input) => ledger.advance(version + 1, input, reports.holdMicros)
+      case Some(input) => ledger.advance(version + 1, input, committed.holdMicros)
       case None => ledger.restart(version)
     }
   }
@@ -175,7 +175,7 @@ private[pillarbox] final case class CarryOverExec(
 
   private def task(drain: CarryLedger.Drain): CarryTaskSpec = {
     val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
     CarryTaskSpec(
       calls,
       options.maxLagMs,
@@ -188,7 +188,6 @@ private[pillarbox] final case class CarryOverExec(
       versions.bases,
       metrics,
       reports,
-      attempts,
       checkpointReport
     )
   }

@@ -30,11 +30,12 @@ private[pillarbox] final case class KeyedProcessExec(
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
 
-  /** When the next timers are due, over all partitions, as of the last micro-batch that this node ran. */
-  @transient private lazy val nextTimers = NextTimers.register(sparkContext)
-
-  /** Whose state counts; of two jobs that run the same micro-batch the last one's is still open. */
-  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = false)
+  /**
+   * When the next timers are due, and whose state counts; of two jobs that run the same micro-batch the last
+   * one's is still open.
+   */
+  @transient private lazy val reports =
+    PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
   override def shortName: String = KeyedProcessExec.ShortName
 
@@ -66,7 +67,9 @@ private[pillarbox] final case class KeyedProcessExec(
    * by the clock that the next micro-batch will be stamped with.
    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
-    nextTimers.areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
+    reports.contents
+      .foldLeft(DueTimes.Never)(_ min _)
+      .areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
 
   override protected def withState(
       stateInfo: Option[StatefulOperatorStateInfo],
@@ -100,7 +103,7 @@ private[pillarbox] final case class KeyedProcessExec(
     // Spark's classes make metrics lazily; here is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val task = KeyedTaskSpec(
@@ -129,7 +132,7 @@ private[pillarbox] final case class KeyedProcessExec(
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,
-      KeyedReport(nextTimers, attempts, checkpointReport),
+      KeyedReport(reports, checkpointReport),
       StatePartition.locator(session)
     )
   }

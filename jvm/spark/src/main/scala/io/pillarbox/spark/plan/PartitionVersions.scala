@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.checkpoint.{AttemptIds, AttemptLedger, StateVersion}
+import io.pillarbox.spark.checkpoint.{AttemptLedger, PartitionReports, StateVersion}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
@@ -30,13 +30,13 @@ private[plan] object PartitionVersions {
    *
    * @param withIds
    *   whether Spark names the attempts
-   * @param attempts
+   * @param reports
    *   where the tasks will tell who they are
    */
   def of(
       info: StatefulOperatorStateInfo,
       withIds: Boolean,
-      attempts: AttemptIds,
+      reports: PartitionReports[_],
       conf: Configuration
   ): PartitionVersions =
     if (withIds) PartitionVersions(None, ofLast(info, withIds))
@@ -44,7 +44,7 @@ private[plan] object PartitionVersions {
       val folder = new Path(info.checkpointLocation, info.operatorId.toString)
       val ledger = AttemptLedger.of(info.queryRunId.toString, folder, conf)
       val bases = ledger.basesOf(info.storeVersion, info.numPartitions)
-      ledger.begins(info.storeVersion + 1, attempts)
+      ledger.begins(info.storeVersion + 1, reports)
       PartitionVersions(Some(ledger.run), bases)
     }
 }

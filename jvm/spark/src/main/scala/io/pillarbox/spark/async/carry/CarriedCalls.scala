@@ -14,7 +14,6 @@ private[pillarbox] object CarriedCalls {
     val (input, answers) = (note.columns(OperatorNote.Input), note.columns(OperatorNote.Returns))
     val format = new SlotStateFormat(input.length, answers.length, UnsafeProjection.create(answers))
     val committed = new StateHistory(slot).accepted(version)
-    val report = new SlotStore(slot, format, note.since).state(committed).report
-    report.results > 0 || report.inFlight > 0
+    !new SlotStore(slot, format, note.since).state(committed).report.isEmpty
   }
 }

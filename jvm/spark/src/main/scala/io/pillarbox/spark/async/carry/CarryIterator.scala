@@ -4,6 +4,7 @@ import java.io.{DataOutputStream, OutputStream}
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
+import io.pillarbox.spark.task.RunToEnd
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -51,7 +52,10 @@ private[carry] final class CarryIterator(
   @volatile private var aborted = false
 
   // Also for who takes no row at all.
-  context.addTaskCompletionListener[Unit](_ => atTaskEnd())
+  RunToEnd.of(context)(runToEnd()) {
+    abort()
+    results.close()
+  }
 
   override def hasNext: Boolean = synchronized {
     if (!started) begin()
@@ -199,8 +203,7 @@ private[carry] final class CarryIterator(
   }
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
-    task.reports.add(slotNumber -> report)
-    version.id.foreach(id => task.attempts.add(slotNumber -> id))
+    task.reports.add(slotNumber -> PartitionReport(version.id, report))
     task.checkpoints.add(slotNumber, version.number, version.id, base.id)
     task.metrics("numTotalStateRows") += report.inFlight + report.results
     task.metrics("numStateStoreInstances") += 1
@@ -224,17 +227,10 @@ private[carry] final class CarryIterator(
         throw error
     }
 
-  private def atTaskEnd(): Unit = {
-    if (!context.isFailed() && !context.isInterrupted()) {
-      while (hasNext) next()
-      if (!committed)
-        throw new IllegalStateException(
-          s"Micro-batch ${base.number} of ${partition.folder} was not committed"
-        )
-    } else {
-      abort()
-      results.close()
-    }
+  private def runToEnd(): Unit = {
+    while (hasNext) next()
+    if (!committed)
+      throw new IllegalStateException(s"Micro-batch ${base.number} of ${partition.folder} was not committed")
   }
 
   /** Any thread: a micro-batch that does not come to its commit leaves no slot behind. */

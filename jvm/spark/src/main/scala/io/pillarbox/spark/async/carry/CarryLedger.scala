@@ -46,8 +46,8 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   def executorLost(): Unit = lostExecutor = true
 
   /** Whether there is something to emit, or to call again, since `version` was committed. */
-  def isDue(version: Long, inFlight: Long): Boolean =
-    due >= version || !failed.isEmpty || (lostExecutor && inFlight > 0)
+  def isDue(version: Long, hasCalls: Boolean): Boolean =
+    due >= version || !failed.isEmpty || (lostExecutor && hasCalls)
 
   /** Somebody waits for all calls: the next micro-batch is to wait for them, if it has no rows. */
   def askToDrain(): Unit = toDrain = true

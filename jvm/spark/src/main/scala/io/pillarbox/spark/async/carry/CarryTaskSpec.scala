@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.carry
 
 import io.pillarbox.spark.async.AsyncIOTaskSpec
-import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.{PartitionReports, StateSettings, StateVersion}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
@@ -31,7 +31,6 @@ private[pillarbox] final case class CarryTaskSpec(
     partitionOf: Int => StatePartition,
     versionOf: Int => StateVersion,
     metrics: Map[String, SQLMetric],
-    reports: SlotReports,
-    attempts: AttemptIds,
+    reports: PartitionReports[SlotReport],
     checkpoints: StatefulExec.CheckpointReport
 )
