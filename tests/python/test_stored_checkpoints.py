@@ -198,7 +198,10 @@ def test_each_format_that_is_written_now_has_a_stored_checkpoint(undisturbed: Un
         return formats((file.name, file.read_bytes()) for file in files)
 
     # Snapshots of state are written beside the query.
-    eventually(lambda: {what for what, _ in written()} == {*FORMATS, "operator.json"}, "a file of each kind")
+    eventually(
+        lambda: {what for what, _ in written()} == {*FORMATS, "operator.json"},
+        "a file of each kind",
+    )
     stored = set().union(*(formats_in(archive) for archive in ARCHIVES))
     lacking = written() - stored
     assert not lacking, f"store checkpoints of {lacking}: python tools/store_checkpoints.py NAME"

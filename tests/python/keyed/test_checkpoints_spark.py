@@ -280,7 +280,10 @@ def note(query: Any, **changed: Any) -> None:
     ("changed", "told"),
     [
         ({"partitions": 7}, "CHECKPOINT_MISMATCH.* number of partitions 7, the query now has 2"),
-        ({"version": 99}, "CHECKPOINT_FORMAT.* has format 99, and this version of Pillarbox reads 3"),
+        (
+            {"version": 99},
+            "CHECKPOINT_FORMAT.* has format 99, and this version of Pillarbox reads 3",
+        ),
         ({"columns": KEYS}, "CHECKPOINT_MISMATCH.* keys of type BIGINT, the query now has STRING"),
     ],
 )
