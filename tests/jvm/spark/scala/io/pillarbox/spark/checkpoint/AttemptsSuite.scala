@@ -83,26 +83,6 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
-  test("a checkpoint of an earlier release goes on, and its clean-up deletes the old names too") {
-    CheckpointPartition.use(FileNames.Plain, CheckpointPartition.Heap) { old =>
-      var open = empty(old)
-      (1 to 3).foreach(i => open = old.commit(open, s"id-$i", i.toLong, i.toLong))
-      val now = new CheckpointPartition(old.local, FileNames.Attempts, CheckpointPartition.Heap)
-      assert(now.named(3, "") == StateVersion(3, None))
-      open = now.load(3, "")
-      // Of a micro-batch that the earlier release did not commit.
-      old.commit(old.load(3, ""), "id-4-lost", 4L, -4L)
-      (4 to 8).foreach { i =>
-        open = now.commit(open, id(1, i.toLong), i.toLong, i.toLong)
-        if (i == 6) now.snapshot(open)
-        (1 to i).foreach(key => assert(now.read(now.load(i.toLong, ""), key.toLong).contains(key.toLong)))
-      }
-      now.cleanUp(open, oldest = 7)
-      assert(now.folder.list().map(_.version).toSet == Set(6L, 7L, 8L))
-      assert(now.timers(now.load(8, "")) == 8)
-    }
-  }
-
   test("an attempt that ran in vain leaves files that clean-up deletes") {
     withPartition { partition =>
       var open = empty(partition)

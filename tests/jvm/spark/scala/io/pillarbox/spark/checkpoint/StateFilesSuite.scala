@@ -175,31 +175,6 @@ class StateFilesSuite extends AnyFunSuite {
       assert(folder.listNames() == Seq("1.delta"))
     } finally FileUtils.deleteDirectory(local.toFile)
   }
-
-  test(
-    "format 1 without ids: a delta that was made from another attempt's state than the one that is there is refused"
-  ) {
-    withPartition(FileNames.Plain) { partition =>
-      val first = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
-      partition.commit(partition.loader.load(StateVersion.Empty), "id-1-replaced", 1L, 99L)
-      partition.commit(first, "id-2", 2L, 2L)
-      val error = intercept[StateException](partition.load(2, ""))
-      assert(error.condition == "STATE_FILE_REPLACED")
-      assert(error.getMessage.contains("2.delta") && error.getMessage.contains("attempt id-1 of a task"))
-      assert(error.getMessage.contains("attempt id-1-replaced"))
-      assert(partition.read(partition.load(1, ""), 1L).contains(99L))
-    }
-  }
-
-  test("format 1 without ids: a snapshot of an attempt whose delta was replaced is not used") {
-    withPartition(FileNames.Plain) { partition =>
-      val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
-      val lost = partition.commit(partition.load(1, ""), "id-2-lost", 1L, 99L)
-      partition.snapshot(lost)
-      partition.commit(one, "id-2", 1L, 2L)
-      assert(partition.read(partition.load(2, ""), 1L).contains(2L))
-    }
-  }
 }
 
 /**

@@ -35,7 +35,7 @@ private[pillarbox] object Attempt {
   /** The run that wrote a file with an id in its name; -1 where that is not known. */
   def runOf(id: Option[String]): Long = id.flatMap(of).fold(-1L)(_.run)
 
-  /** Ids in names of files: at first none, as files of format 1 had in earlier releases. */
+  /** Ids in names of files; none comes first. */
   val oldestFirst: Ordering[Option[String]] = Ordering.by { id: Option[String] =>
     (runOf(id), id.flatMap(of).fold(-1L)(_.task), id.getOrElse(""))
   }

@@ -33,8 +33,7 @@ private[pillarbox] object StateFileKind {
 }
 
 /**
- * A file of a partition's folder, as its name tells: `12_<id>.delta`, or `12.delta` as earlier releases named
- * it under checkpoint format 1.
+ * A file of a partition's folder, as its name tells: `12_<id>.delta`.
  *
  * @param version
  *   that the state has with this file
