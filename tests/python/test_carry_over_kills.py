@@ -33,7 +33,10 @@ def check(
     chaos.compare(rows, expected)
 
 
-@pytest.mark.parametrize(("after", "ordered", "format"), [("windows", False, 2), ("rows", True, 1)])
+@pytest.mark.parametrize(
+    ("after", "ordered", "format"),
+    [("windows", False, 2), pytest.param("rows", True, 1, marks=pytest.mark.whole)],
+)
 def test_output_is_the_same_whatever_is_killed(
     tmp_path: Path, after: str, ordered: bool, format: int
 ) -> None:
@@ -41,6 +44,7 @@ def test_output_is_the_same_whatever_is_killed(
     check(tmp_path, chosen(tmp_path, after, ordered, format), kills, seed=format, files=FILES)
 
 
+@pytest.mark.whole
 def test_speculation_changes_nothing(tmp_path: Path) -> None:
     """Copies of tasks run at the same time, and one of them wins."""
     speculation = {

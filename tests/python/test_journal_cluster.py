@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pillarbox as pb
 from local_cluster import executor_logs, run_on_cluster, two_hosts
 from spark_apps import answer_in, app_text
@@ -102,6 +104,7 @@ def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     assert 1 <= len(started) - count <= 2 * capacity
 
 
+@pytest.mark.whole
 def test_a_speculative_copy_repeats_only_what_is_in_flight(tmp_path: Path) -> None:
     count, capacity = 200, 10
     with two_hosts(tmp_path) as env:

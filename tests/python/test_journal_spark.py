@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -64,7 +66,7 @@ def test_a_second_run_makes_no_call(spark: SparkSession, log: CallLog, journal: 
     assert keys(log) == list(range(50))
 
 
-def test_the_name_and_what_is_returned_are_in_the_key_and_the_function_is_not(
+def test_the_name_is_in_the_key_and_the_function_is_not(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:
     rows = spark.range(0, 3, 1, 1)
@@ -78,8 +80,76 @@ def test_the_name_and_what_is_returned_are_in_the_key_and_the_function_is_not(
     )
     assert [row.twice for row in again.collect()] == [0, 2, 4]
     called(rows, log, journal=journal, name="more").collect()
-    called(rows, log, journal=journal, returns="twice int").collect()
-    assert keys(log) == sorted([0, 1, 2] * 3)
+    assert keys(log) == sorted([0, 1, 2] * 2)
+
+
+async def own_id(row: Any) -> str:
+    return pb.call_id()
+
+
+def test_an_answer_counts_only_for_the_columns_that_were_asked_for(
+    spark: SparkSession, journal: str
+) -> None:
+    rows = spark.range(0, 2, 1, 1)
+
+    async def nothing(row: Any) -> None:
+        return None
+
+    def answers(function: Any, returns: str, **more: Any) -> list[Any]:
+        more = {"name": "asked", "journal": journal, "engine": "jvm", **more}
+        found = rows.transform(pb.async_io, function, returns=returns, **more)
+        return [row[1] for row in found.collect()]
+
+    assert answers(nothing, "x string") == [None, None]
+    assert answers(own_id, "x string") == [None, None]
+    # A null is no answer to who wants none, and one row is none to who wants a list.
+    ids = answers(own_id, "x string not null")
+    assert answers(own_id, "x string not null") == ids
+    assert all(len(one) == 32 for one in ids)
+
+    async def own_ids(row: Any) -> list[str]:
+        return [pb.call_id()]
+
+    assert answers(own_ids, "x string not null", explode=True) == ids, "what is asked is the same"
+    assert answers(own_id, "y string") == ids
+    assert answers(own_id, "x string") == [None, None], "what was kept first is still there"
+
+
+@pytest.mark.smoke
+def test_a_call_is_named_by_the_format_that_is_written_down(
+    spark: SparkSession, journal: str
+) -> None:
+    def name_of(row: str, name: str) -> str:
+        rows = spark.sql(f"select {row}, 1 as given")
+        asked = rows.transform(
+            pb.async_io,
+            own_id,
+            returns="call string",
+            inputs=["given"],
+            call_key=[column for column in rows.columns if column != "given"],
+            name=name,
+            journal=journal,
+            engine="jvm",
+        )
+        return str(asked.select("call").collect()[0].call)
+
+    def sha256(some: bytes) -> bytes:
+        return hashlib.sha256(some).digest()
+
+    head = b"16:pillarbox call 17:weather0:1:a6:bigint1:b6:string"
+    values = bytes(8) + struct.pack("<qii", 7, 2, 24) + "é".encode().ljust(8, b"\0")
+    found = name_of("7L as a, 'é' as b", "weather")
+    assert found == sha256(sha256(head) + values)[:16].hex() == "91f39a9821a45965ecbfbcae0c8a32be"
+    # The same as in CallJournalSuite, which says what is in it, on every line of Spark.
+    every = """
+        true a, 1Y b, -2S c, 3 d, -4L e, 0.5F f, -0.25D g, cast(12345.67 as decimal(10,2)) h,
+        cast(-1.5 as decimal(38,10)) i, 'text' j, X'00FF' k, date'2022-01-08' l,
+        timestamp_micros(1700000000000000) m, timestamp_ntz'1969-12-31 23:59:59.999999' n,
+        interval '1 00:00:00' day to second o, interval '1-2' year to month p,
+        array(1, null, 3) q, named_struct('x', cast(null as int), 'y', 'in it') r,
+        cast(null as string) s
+    """
+    assert name_of(every, "types") == "314cefdc87dac0c6f709676fbde668c4"
 
 
 @pytest.mark.parametrize("more", [{"by": "k"}, {"by": "k", "per_key": 1}])

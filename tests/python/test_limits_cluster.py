@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pillarbox as pb
 from local_cluster import run_on_cluster
 
@@ -91,6 +93,7 @@ def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     assert min(per_executor) > 100
 
 
+@pytest.mark.whole
 def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: Path) -> None:
     count = 1000
     options = {"max_concurrency": 4, "ordered": False}
@@ -105,6 +108,7 @@ def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: 
     assert max(level for at, level in levels if at > killed + 11) == 4
 
 
+@pytest.mark.whole
 def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
     count = 200
     options = {"rate_limit": "50 per second"}

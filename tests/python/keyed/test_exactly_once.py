@@ -81,7 +81,8 @@ def check(
 
 
 @pytest.mark.parametrize(
-    ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
+    ("backend", "time_sorted", "format"),
+    [("rocksdb", False, 2), pytest.param("heap", True, 1, marks=pytest.mark.whole)],
 )
 def test_output_and_state_are_the_same_whatever_is_killed(
     tmp_path: Path, undisturbed: Any, backend: str, time_sorted: bool, format: int
@@ -91,6 +92,7 @@ def test_output_and_state_are_the_same_whatever_is_killed(
     check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
 )
@@ -110,6 +112,7 @@ def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
     return {**chosen, "slow_s": slow_s}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.soak)])
 def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: str) -> None:
     """Copies of tasks that seem slow run at the same time, and one of them wins."""

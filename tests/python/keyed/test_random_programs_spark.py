@@ -7,7 +7,6 @@ model then says what state must have answered, whatever the micro-batches, frame
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections import defaultdict
@@ -33,7 +32,7 @@ FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SCHEMA = "k string, t bigint, number int, ops string"
 DELAY_MS = 6
 KEYS, BATCHES, ROWS = 60, 14, 70
-SEEDS = range(20 if os.environ.get("PILLARBOX_SOAK") else 1)
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(1, 5))]
 
 # What is expired may be shown once if clean-up did not come first, so that can't be foretold.
 TTLS = [

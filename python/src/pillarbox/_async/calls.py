@@ -52,8 +52,8 @@ def call_id() -> str:
     It names the operator, the micro-batch if there is one, the partition and the row's place in
     it. Two calls of :func:`async_io` never share ids; a task or a micro-batch that Spark runs again
     uses the same ids for the same places, so the same rows must be there in the same order. With a
-    ``journal`` or ``share_calls`` it names what is asked instead: the operator's name, ``returns``
-    and the values of ``call_key``. Works
+    ``journal`` or ``call_key`` it is a hash of what is asked instead: the operator's name, the
+    journal's version and the columns of the key, the same in every run. Works
     in the coroutine or thread that the call runs in and in what it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.
     """

@@ -137,6 +137,8 @@ private object CarryOverSpec {
  *   the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs
  *   how old an answer may be
+ * @param journalVersion
+ *   part of the names of calls, beside the operator's name
  * @param callKey
  *   the columns that name a call; none named: those of the function
  * @param shareCalls
@@ -180,6 +182,7 @@ private[pillarbox] final case class AsyncIOSpec(
     carryOver: Option[CarryOverSpec],
     journal: Option[String],
     journalTtlMs: Long = 0,
+    journalVersion: Option[String],
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
     operatorId: String,
@@ -221,7 +224,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
     carryOver.map(c => s"carry_over=(${c.summary})"),
-    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalTtlText"),
+    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)("share_calls=true")
   ).flatten
@@ -231,7 +234,8 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(attemptTimeoutMs > 0)(s"attempt=${attemptTimeoutMs}ms")
   ).flatten.mkString(" ")
 
-  private def journalTtlText: String = if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else ""
+  private def journalText: String =
+    (if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else "") + journalVersion.fold("")(v => s" version=$v")
 }
 
 private[pillarbox] object AsyncIOSpec {

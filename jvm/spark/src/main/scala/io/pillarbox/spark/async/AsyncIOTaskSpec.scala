@@ -36,6 +36,8 @@ private[pillarbox] final case class CallColumns(
     results: StructType
 ) {
   def output: StructType = StructType(child ++ results)
+
+  def keySchema: StructType = StructType(keys.map(child.fields(_)))
 }
 
 /**
