@@ -34,6 +34,7 @@ LONG = {
     "test_carry_over_retries",
     "test_carry_over_spark",
     "test_configure_spark",
+    "test_connect_server",
     "test_exactly_once",
     "test_flight_rotation",
     "test_flight_weather",
@@ -84,6 +85,10 @@ CHEAP = {
 }
 
 
+# Of these, which run random programs on Spark, only the first case runs by day.
+LONG_CASES = {"test_random_programs_spark"}
+
+
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
 # first of these, and `make test-all` all. The second ones run in a session of Spark Connect.
 SMOKE = {
@@ -118,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselect(config, items, lambda item: not runs_on_connect(item))
     items.sort(key=lambda item: item.path.stem not in LONG)
     for cases in cases_by_test(items).values():
-        for item in cases[1:-1]:
+        for item in cases[1:] if cases[0].path.stem in LONG_CASES else cases[1:-1]:
             item.add_marker(pytest.mark.whole)
     for item in items:
         if not starts_spark(item):

@@ -158,7 +158,6 @@ def visits(
         returns=RETURNS,
         order_by="id",
         backend="rocksdb",
-        timers="rocksdb",
     )
     writer = counted.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.format("json").start(f"{folder}/out")

@@ -88,9 +88,7 @@ async def slow(row: Any) -> str:
 
 def keyed(rows: DataFrame, backend: str) -> DataFrame:
     returns = "k string, what string, n bigint, told string"
-    return pb.process_keyed(
-        rows, Ledger(), by="k", returns=returns, backend=backend, timers=backend
-    )
+    return pb.process_keyed(rows, Ledger(), by="k", returns=returns, backend=backend)
 
 
 def jvm(rows: DataFrame, backend: str) -> DataFrame:

@@ -284,8 +284,8 @@ KEYED = {"by": "id", "returns": "id long"}
         (lambda df, _: pb.process_keyed([1], Counts(), **KEYED), "df must be a DataFrame of Spark"),
         (lambda df, _: pb.scan(None, by="id", state={"n": ("0L", "n + 1")}), "df must be a Data"),
         (
-            lambda df, _: pb.process_keyed(df, Counts(), **KEYED, side_outputs=["late"]),
-            r"side_outputs must be a dict of columns by tag.*\['late'\]",
+            lambda df, _: pb.process_keyed(df, Counts(), **KEYED, side_outputs=["bad"]),
+            r"side_outputs must be a dict of columns by tag.*\['bad'\]",
         ),
         (lambda df, spark: pb.read_state(spark, None, 0, "n"), "checkpoint must be the folder of"),
         (lambda df, spark: pb.read_state(spark, "", 0, "n"), "checkpoint must be the folder of"),
@@ -302,11 +302,11 @@ def test_something_else_than_a_frame_or_a_session_is_refused(df, spark, call, to
 @pytest.mark.parametrize(
     ("sides", "told"),
     [
-        ({"late": ""}, r"INVALID_RETURNS\] side_outputs\['late'\] must be a DDL string"),
-        ({"late": "x intervall"}, r"INVALID_RETURNS\] side_outputs\['late'\] must be a DDL string"),
-        ({"late": "gap interval year to month"}, r"column gap of side_outputs\['late'\] has"),
+        ({"bad": ""}, r"INVALID_RETURNS\] side_outputs\['bad'\] must be a DDL string"),
+        ({"bad": "x intervall"}, r"INVALID_RETURNS\] side_outputs\['bad'\] must be a DDL string"),
+        ({"bad": "gap interval year to month"}, r"column gap of side_outputs\['bad'\] has"),
         ({"id": "x int"}, "named id: one from returns, another from side_outputs"),
-        ({"late": "x int", "LATE": "x int"}, "one from side_outputs, another from side_outputs"),
+        ({"bad": "x int", "BAD": "x int"}, "one from side_outputs, another from side_outputs"),
     ],
 )
 def test_a_side_output_that_cannot_be_is_named(df, sides, told):

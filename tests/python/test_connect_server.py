@@ -116,8 +116,8 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     )
     answers["row"] = most(pb.main_output(sides))
     answers["side"] = sorted(row.v for row in pb.side_output(sides, "second").collect())
-    answers["column"] = most(pb.process_keyed(keyed, Counts(), by="k", returns=returns))
-    answers["async"] = most(pb.process_keyed(keyed, Slow(), by="k", returns=returns))
+    answers["column"] = most(pb.process_keyed_arrow(keyed, Counts(), by="k", returns=returns))
+    answers["async"] = most(pb.process_keyed_async(keyed, Slow(), by="k", returns=returns))
     start = spark.createDataFrame([(0, 100), (1, 200)], "k long, n long")
     started = pb.process_keyed(
         keyed, Once(), by="k", returns=returns, initial_state=start, name="started"
@@ -243,7 +243,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
             yield (row.id,)
 
     calls = pb.async_io(second.range(3), double, returns="v long")
-    keyed = pb.process_keyed(
+    keyed = pb.process_keyed_arrow(
         calls, Counts(), by="id", returns="id long", side_outputs={"side": "id long"}
     )
     counted = pb.main_output(keyed).count(), pb.side_output(keyed, "side").count()

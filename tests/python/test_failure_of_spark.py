@@ -356,7 +356,7 @@ def test_a_users_exception_in_the_column_form(spark: SparkSession, tmp_path: Pat
     seen = Seen(
         spark,
         tmp_path,
-        lambda df: pb.process_keyed(df, Fails(), by="id", returns="y long", name="x"),
+        lambda df: pb.process_keyed_arrow(df, Fails(), by="id", returns="y long", name="x"),
     )
     for found in seen.failures().values():
         assert type(found) is pb.CallFailed

@@ -187,7 +187,7 @@ def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
 
     sizes = [1_000, 3_900, 0, 7_000, 17] * 40
     df = texts(spark, sizes).withColumn("k", F.col("id") % 7)
-    out = df.transform(pb.process_keyed, Lengths(), by="k", returns="id long, twice string")
+    out = df.transform(pb.process_keyed_arrow, Lengths(), by="k", returns="id long, twice string")
     assert sorted((r.id, len(r.twice)) for r in out.collect()) == [
         (i, 2 * n) for i, n in enumerate(sizes)
     ]

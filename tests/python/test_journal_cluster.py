@@ -92,6 +92,7 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.whole
 def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     tmp_path: Path,
 ) -> None:

@@ -560,6 +560,7 @@ def kill_left(folder: Path) -> None:
         time.sleep(0.5)
 
 
+@pytest.mark.whole
 def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     count = 200
     script = app_text(killed_job, str(tmp_path), count, 10)

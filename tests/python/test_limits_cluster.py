@@ -80,6 +80,7 @@ def most_in_flight(found: list[tuple[str, int, float]]) -> int:
     return max(level for _, level in in_flight(found))
 
 
+@pytest.mark.whole
 def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     count = 400
     options = {"max_concurrency": 4}

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -111,7 +112,7 @@ def test_a_misspelt_key_of_an_answer_is_that_rows_failure(df: DataFrame, engine:
 
 
 def keyed(df: DataFrame, fn: Any, **more: Any) -> DataFrame:
-    return df.transform(pb.process_keyed, fn, **{"by": "k", "returns": RETURNS, **more})
+    return df.transform(process_of(fn), fn, **{"by": "k", "returns": RETURNS, **more})
 
 
 def test_keyed_functions_say_not_null_where_it_is_so(df: DataFrame, tmp_path: Path) -> None:

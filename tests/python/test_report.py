@@ -234,13 +234,13 @@ def test_our_own_errors_are_given_back() -> None:
 
 
 def test_an_error_of_the_harness_is_given_back() -> None:
-    from pillarbox.testing import Harness
+    from pillarbox.testing import KeyedHarness
 
     class Wrong(pb.KeyedProcessFunction):
         def process(self, row: Any, ctx: Any) -> Any:
             return row.k, "text"
 
-    harness = Harness(Wrong(), input="k string", by="k", returns="k string, n bigint")
+    harness = KeyedHarness(Wrong(), schema="k string", by="k", returns="k string, n bigint")
     with pytest.raises(pb.ResultTypeMismatch) as raised:
         harness.process(("a",))
     assert pb.failure_of(raised.value) is raised.value

@@ -61,7 +61,6 @@ def levels(events: list[dict[str, Any]]) -> Iterator[dict[str, int]]:
         yield dict(flying)
 
 
-@pytest.mark.whole
 def test_executors_on_two_hosts_share_the_limit_of_a_query(
     cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -100,6 +99,7 @@ def check_visits(run: dict[str, Any], files: int = FILES) -> None:
     assert len([row for row in run["rows"] if row[1] == "timer"]) > (files - 2) * ROWS
 
 
+@pytest.mark.whole
 def test_a_keyed_stream_survives_an_executor_and_a_worker_that_are_lost_and_found(
     cluster: Standalone, tmp_path: Path
 ) -> None:

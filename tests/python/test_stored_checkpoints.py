@@ -158,11 +158,11 @@ def test_state_is_read_from_a_stored_checkpoint(
 ) -> None:
     case = case_of(archive)
     stored = str(unpacked(archive, tmp_path / "query") / "checkpoint")
-    version = max(int(file.name) for file in Path(stored, "commits").glob("[0-9]*")) + 1
+    batch = max(int(file.name) for file in Path(stored, "commits").glob("[0-9]*"))
     for name in STATES[case.what]:
         found = pb.read_state(session, stored, 0, name).drop("partition_id").collect()
         there = str(undisturbed(case.what) / "checkpoint")
-        wanted = pb.read_state(session, there, 0, name, version=version).drop("partition_id")
+        wanted = pb.read_state(session, there, 0, name, batch_id=batch).drop("partition_id")
         assert sorted(map(repr, found)) == sorted(map(repr, wanted.collect())) != []
 
 

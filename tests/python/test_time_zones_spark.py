@@ -62,7 +62,7 @@ def looks_at_zones(noon):  # type: ignore[no-untyped-def]
         "udf": rows(False),
         "udf with Arrow": rows(True),
         "Arrow udf": of_arrow(),
-        "columns": df.transform(pb.process_keyed, Columns(), by="ts", returns=returns),
+        "columns": df.transform(pb.process_keyed_arrow, Columns(), by="ts", returns=returns),
         "rows": df.transform(pb.process_keyed, Rows(), by="ts", returns=returns),
     }
     for engine in ("python", "jvm"):

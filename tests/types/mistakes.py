@@ -117,7 +117,7 @@ def keyed(df: DataFrame) -> None:
     pb.process_keyed(df, Sums(), by="account", returns="account string")
     pb.process_keyed(df, Sums, by="account", returns="a string")  # found: arg-type reportArgumentType
     pb.process_keyed(df, Sums(), by="a", returns="a string", backend="rocks")  # found: arg-type reportArgumentType
-    pb.process_keyed(df, Sums(), by="a", returns="a string", timers="ram")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Sums(), by="a", returns="a string", backend="ram")  # found: arg-type reportArgumentType
     pb.process_keyd(df, Sums(), by="a", returns="a int")  # found: attr-defined reportAttributeAccessIssue
     # PySpark types the arguments of transform as Any: nobody sees this one.
     df.transform(pb.process_keyed, Sums(), bye="account", returns="account string")

@@ -23,7 +23,13 @@ from ._base.functions import JvmFunction, jvm_function
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
-from ._driver.process_keyed import main_output, process_keyed, side_output
+from ._driver.process_keyed import (
+    main_output,
+    process_keyed,
+    process_keyed_arrow,
+    process_keyed_async,
+    side_output,
+)
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.aggregate import AggregateFunction
@@ -115,6 +121,8 @@ __all__ = [
     "jvm_function",
     "main_output",
     "process_keyed",
+    "process_keyed_arrow",
+    "process_keyed_async",
     "read_state",
     "scan",
     "side_output",

@@ -137,18 +137,22 @@ def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
     if "after" in settings:
         return carried(rows, settings)
     ledger: Any = Ledger(settings.get("slow_s", 0.0))
+    process: Any = pb.process_keyed
     calls: dict[str, Any] = {}
     if settings.get("async"):
-        ledger = AsyncLedger()
-        calls = {"attempt_timeout": "150 ms", "retry": pb.Retry(100, backoff="5 ms"), "capacity": 3}
+        ledger, process = AsyncLedger(), pb.process_keyed_async
+        calls = {
+            "timeout": pb.Timeout(attempt="150 ms"),
+            "retry": pb.Retry(100, backoff="5 ms"),
+            "capacity": 3,
+        }
     return rows.withWatermark("ts", "3 seconds").transform(
-        pb.process_keyed,
+        process,
         ledger,
         by="k",
         returns=RETURNS,
         **calls,
         backend=settings["backend"],
-        timers=settings["backend"],
         **({"time_sorted": True} if settings["time_sorted"] else {"order_by": "seq"}),
     )
 

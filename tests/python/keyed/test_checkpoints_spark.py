@@ -171,7 +171,9 @@ def test_another_backend_goes_on_with_the_state(query: Any, undisturbed: Any, fi
     pairs = [(first, first), (other, other), (first, other), (other, first), (first, first)]
     for number, (backend, timers) in enumerate(pairs):
         query.add(number)
-        rows = query.run(lambda df, b=backend, t=timers: counted(df, backend=b, timers=t))
+        rows = query.run(
+            lambda df, b=backend, t=timers: counted(df, backend=pb.Backend(b, timers=t))
+        )
     assert rows == undisturbed
     assert {row[1] for row in rows} == {"row", "timer"}
 
@@ -184,7 +186,7 @@ def test_a_snapshot_that_is_damaged_is_passed_over(
     full = {"rocksdb": "*.database", "heap": "*.snapshot"}[backend]
     for number in range(5):
         query.add(number)
-        rows = query.run(lambda df: counted(df, backend=backend, timers=backend))
+        rows = query.run(lambda df: counted(df, backend=backend))
         for path in [*query.files(full), *query.files("*.sst")]:
             change(path, path.read_bytes()[:-5])
     assert query.files(full)
@@ -220,7 +222,7 @@ def test_a_delta_that_is_damaged_before_its_batch_is_committed_is_written_again(
     damages = ["cut", "empty", "gone", "flipped", ""]
     for number, what in enumerate(damages):
         query.add(number)
-        rows = query.run(lambda df: counted(df, backend=backend, timers=backend))
+        rows = query.run(lambda df: counted(df, backend=backend))
         if what:
             deltas = query.forget_last_batch()
             assert len(deltas) == 2
@@ -259,7 +261,7 @@ def test_another_operator_is_refused(query: Any) -> None:
 
     def scanned(rows: DataFrame) -> DataFrame:
         return rows.transform(
-            pb.scan, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "'scan' what", "n"]
+            pb.scan, by="k", state={"n": ("0L", "n + 1")}, select=["k", "'scan' what", "n"]
         )
 
     message = refused(query, scanned)

@@ -22,7 +22,7 @@ from pillarbox._keyed.context import UNKNOWN
 from pillarbox._keyed.state import Declaration
 from pillarbox._keyed.values import ValueType
 from pillarbox._keyed.whole_columns import ColumnConverter
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ttl.json"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -123,8 +123,8 @@ def test_handles(case: Any) -> None:
 def test_harness(case: Any) -> None:
     told: list[str] = []
     function = Plays(case["ttl"], told)
-    harness = Harness(
-        function, by="k", input="k string, ts timestamp, op string", returns="answer string",
+    harness = KeyedHarness(
+        function, by="k", schema="k string, ts timestamp, op string", returns="answer string",
         timestamp="ts", processing_time=0,
     )  # fmt: skip
     for step in case["steps"]:
@@ -132,7 +132,7 @@ def test_harness(case: Any) -> None:
         if watermark is not None:
             harness.advance_watermark(watermark)
         row = ("a", None if time is None else moment(time), op)
-        ((answer,),) = harness.process_batch([row], processing_time=now)
+        ((answer,),) = harness.run_micro_batch([row], processing_time=now)
         check(step, answer, function.stamps(op))
     assert told == case["told"]
 

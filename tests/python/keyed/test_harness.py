@@ -9,9 +9,9 @@ from pyspark.sql import Row
 
 import pillarbox as pb
 from keyed.scripts import Split
-from pillarbox.testing import Harness, Timer
+from pillarbox.testing import KeyedHarness, Timer
 
-OPTIONS = {"by": "k", "input": "k string, t bigint", "returns": "k string, n bigint"}
+OPTIONS = {"by": "k", "schema": "k string, t bigint", "returns": "k string, n bigint"}
 
 
 class Function(pb.KeyedProcessFunction):
@@ -32,7 +32,7 @@ class Function(pb.KeyedProcessFunction):
 
 
 def harness(*functions, **options):
-    return Harness(Function(*functions), **{**OPTIONS, **options})
+    return KeyedHarness(Function(*functions), **{**OPTIONS, **options})
 
 
 @dataclass
@@ -116,7 +116,7 @@ def test_timers_fire_in_order_once_and_tell_their_domain():
         ctx.timers.delete_event_time(row.t + 20)
 
     one = harness(register, lambda self, t, ctx: (f"{ctx.key} {ctx.time_domain}", t))
-    assert one.process_batch([("a", 0), ("b", 5)]) == []
+    assert one.run_micro_batch([("a", 0), ("b", 5)]) == []
     assert one.timers("a") == [
         Timer(10, "event_time"),
         Timer(15, "processing_time"),
@@ -164,27 +164,27 @@ def test_a_time_is_milliseconds_or_a_datetime(time):
 def test_order_by_sorts_a_micro_batch_nulls_first():
     seen = []
     one = harness(lambda self, row, ctx: seen.append(row.t), order_by="t")
-    one.process_batch([("a", 3), ("a", None), ("a", 1)])
-    one.process_batch([("a", 2)])
+    one.run_micro_batch([("a", 3), ("a", None), ("a", 1)])
+    one.run_micro_batch([("a", 2)])
     assert seen == [None, 1, 3, 2]
 
 
 def test_late_rows_are_dropped_by_microseconds_and_counted():
-    one = harness(lambda self, row, ctx: (row.k, ctx.timestamp), input="k string, ts timestamp",
+    one = harness(lambda self, row, ctx: (row.k, ctx.timestamp), schema="k string, ts timestamp",
                   timestamp="ts")  # fmt: skip
     one.advance_watermark(1000)
     at = datetime.datetime.fromtimestamp(1, datetime.timezone.utc)
     just_after = at + datetime.timedelta(microseconds=1)
-    assert one.process_batch([("a", at), ("b", just_after), ("c", None)]) == [
+    assert one.run_micro_batch([("a", at), ("b", just_after), ("c", None)]) == [
         Row(k="b", n=1000), Row(k="c", n=None),
     ]  # fmt: skip
     assert one.late_rows == 1
 
 
 def test_side_outputs():
-    one = Harness(Split(), by="k", input="k string, v double", returns="k string, v double",
+    one = KeyedHarness(Split(), by="k", schema="k string, v double", returns="k string, v double",
                   side_outputs={"bad": "why string"})  # fmt: skip
-    assert one.process_batch([("a", 1.0), ("b", -2.0)]) == [Row(k="a", v=1.0)]
+    assert one.run_micro_batch([("a", 1.0), ("b", -2.0)]) == [Row(k="a", v=1.0)]
     assert one.side_output("bad") == [Row(why="b is -2")]
     with pytest.raises(pb.StateError, match="no side output 'late'; declared are 'bad'"):
         one.side_output("late")
@@ -203,9 +203,9 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         self.n.update((self.n.value() or 0) + 1)
         return str(row.k), self.n.value()
 
-    one = harness(count, input="k double, t bigint")
+    one = harness(count, schema="k double, t bigint")
     keys = [float("nan"), 0.0, None, float("nan"), -0.0, None]
-    assert [row.n for row in one.process_batch([(key, 0) for key in keys])] == [
+    assert [row.n for row in one.run_micro_batch([(key, 0) for key in keys])] == [
         1,
         1,
         1,
@@ -221,7 +221,7 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         ({"by": "x"}, "by names the column x"),
         ({"by": []}, "by must be the name of a column"),
         ({"by": ["k", "k"]}, "several different ones"),
-        ({"input": "bigint"}, "without column names"),
+        ({"schema": "bigint"}, "without column names"),
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "k"}, "has the type string"),
         ({"order_by": "x"}, "order_by names the column x"),
@@ -240,7 +240,7 @@ def test_what_is_no_row_function_is_refused(function):
         pb.ArrowKeyedProcessFunction: "Test the column form on Spark",
     }.get(type(function), "extends pb.KeyedProcessFunction")
     with pytest.raises(pb.InvalidFunction, match=advice):
-        Harness(function, **OPTIONS)
+        KeyedHarness(function, **OPTIONS)
 
 
 def snapshot_of(declare, write):
@@ -250,7 +250,7 @@ def snapshot_of(declare, write):
 
 
 def restored(snapshot, declare, **options):
-    return Harness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
+    return KeyedHarness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_the_function_is_opened_at_once_and_closed_on_demand():
         def close(self):
             log.append("close")
 
-    one = Harness(Logs(), **OPTIONS)
+    one = KeyedHarness(Logs(), **OPTIONS)
     assert log == ["open Logs"]
     one.close()
     assert log == ["open Logs", "close"]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -56,11 +56,11 @@ def micro_batches(random: Random) -> list[list[Any]]:
 
 
 def expected(update: str, batches: list[list[Any]], time_sorted: bool) -> list[Any]:
-    options: dict[str, Any] = {**OPTIONS, "input": INPUT, "time_sorted": time_sorted}
-    harness = Harness(Recent(update), **options)
+    options: dict[str, Any] = {**OPTIONS, "schema": INPUT, "time_sorted": time_sorted}
+    harness = KeyedHarness(Recent(update), **options)
     found, watermark = [], None
     for batch in [*batches, []]:
-        found += harness.process_batch(batch, watermark=watermark)
+        found += harness.run_micro_batch(batch, watermark=watermark)
         watermark = batch[-1][1] if batch else None
     return sorted(tuple(row) for row in found if row.k != "end")
 

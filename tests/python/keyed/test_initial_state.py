@@ -56,7 +56,6 @@ def remembers(initial: Any, backend: str = "rocksdb") -> Any:
             by="k",
             returns=RETURNS,
             backend=backend,
-            timers=backend,
             initial_state=initial,
         )
 
@@ -188,7 +187,11 @@ def test_a_scan_whose_only_state_is_called_value_starts_from_columns_and_its_own
 ) -> None:
     def build(initial: Any) -> Any:
         return lambda df: pb.scan(
-            df, by="k", state={"value": ("0L", "value + v")}, emit=["value"], initial_state=initial
+            df,
+            by="k",
+            state={"value": ("0L", "value + v")},
+            select=["value"],
+            initial_state=initial,
         )
 
     plain = spark.createDataFrame([("a", 10)], "k string, value bigint")
@@ -202,7 +205,7 @@ def test_a_scan_whose_only_state_is_called_value_starts_from_columns_and_its_own
 def test_a_scans_state_clashes_with_no_key_of_its_name(spark: SparkSession) -> None:
     df = spark.createDataFrame([("a", 1)], "scan string, v bigint")
     start = spark.createDataFrame([("a", 5)], "scan string, n bigint")
-    found = pb.scan(df, by="scan", state={"n": ("0L", "n + v")}, emit=["n"], initial_state=start)
+    found = pb.scan(df, by="scan", state={"n": ("0L", "n + v")}, select=["n"], initial_state=start)
     assert found.collect() == [(6,)]
 
 
@@ -250,7 +253,9 @@ def test_a_scan_starts_with_columns_or_with_stored_state(
     def build(initial: Any) -> Any:
         def scan(df: DataFrame) -> DataFrame:
             state = {"n": ("0L", "n + 1"), "total": ("0L", "total + v")}
-            return pb.scan(df, by="k", state=state, emit=["k", "n", "total"], initial_state=initial)
+            return pb.scan(
+                df, by="k", state=state, select=["k", "n", "total"], initial_state=initial
+            )
 
         return scan
 

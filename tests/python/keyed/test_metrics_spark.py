@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -63,10 +64,11 @@ def in_the_ui(spark: SparkSession) -> list[tuple[str, str]]:
 def processed(fn: Any) -> Any:
     def build(df: DataFrame) -> DataFrame:
         if fn is None:
-            return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "v"])
+            return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "v"])
         returns = "k string, n bigint" if isinstance(fn, pb.JvmFunction) else SCHEMA
         sides = {"even": "n bigint"} if isinstance(fn, pb.JvmFunction) else None
-        return df.transform(pb.process_keyed, fn, by="k", returns=returns, side_outputs=sides)
+        more = {"side_outputs": sides} if sides else {}
+        return df.transform(process_of(fn), fn, by="k", returns=returns, **more)
 
     return build
 

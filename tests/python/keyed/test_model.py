@@ -11,7 +11,7 @@ from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
 from keyed.model import START, Interpreter, Model
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 NUMBERS = st.integers(0, 9)
 WORDS = st.sampled_from("xy")
@@ -91,7 +91,7 @@ LIVES = st.fixed_dictionaries(
 TTLS = st.one_of(LIVES, LIVES, st.none())
 OPTIONS = {
     "by": "k",
-    "input": "k string, t bigint, ops string",
+    "schema": "k string, t bigint, ops string",
     "returns": "k string, told string",
 }
 
@@ -123,7 +123,7 @@ def of_model(ttl, steps):
 
 def play(stream, step, what):
     if step == "rows":
-        return stream.process_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
+        return stream.run_micro_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
     return getattr(stream, f"advance_{step}")(what)
 
 
@@ -137,12 +137,12 @@ def play(stream, step, what):
     2,
 )  # fmt: skip
 def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, restart):
-    harness = Harness(Interpreter(ttl), timestamp="t", **OPTIONS)
+    harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
     for number, ((step, what), expected) in enumerate(
         zip(steps, of_model(ttl, steps), strict=True)
     ):
         if number == restart:
-            harness = Harness.restore(
+            harness = KeyedHarness.restore(
                 harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
             )
         assert by_key(play(harness, step, what)) == expected
@@ -159,7 +159,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
 ):
     worker = KeyedInProcess()
     try:
-        inputs, returns = OPTIONS["input"], OPTIONS["returns"]
+        inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
         worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
         operator = Operator(worker, [0], 1, False, frame_rows, held_frames)

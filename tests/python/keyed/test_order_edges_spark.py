@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
-from spark_support import Kept
+from spark_support import Kept, process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -37,7 +37,7 @@ def counted(rows: DataFrame) -> DataFrame:
 
 
 def scanned(rows: DataFrame) -> DataFrame:
-    return pb.scan(rows, by="k", state={"rows": ("0L", "rows + 1")}, emit=["k", "rows"])
+    return pb.scan(rows, by="k", state={"rows": ("0L", "rows + 1")}, select=["k", "rows"])
 
 
 def timed(rows: DataFrame, delay: str = "0 seconds") -> DataFrame:
@@ -134,7 +134,7 @@ FIRSTS = [[("a", 5)], [("b", 50), ("a", 9)], [("b", 60), ("a", 52)], [("c", 90)]
 def firsts(name: str, form: Any = First) -> Any:
     def build(rows: DataFrame) -> DataFrame:
         out = timed(rows).transform(
-            pb.process_keyed, form(), by="k", returns=f"k string, {name} timestamp"
+            process_of(form()), form(), by="k", returns=f"k string, {name} timestamp"
         )
         return out.withColumnRenamed(name, "ts") if name != "ts" else out
 

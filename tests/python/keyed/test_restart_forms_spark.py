@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -50,14 +51,14 @@ def keyed(function: Any) -> Any:
     def build(df: DataFrame) -> DataFrame:
         timed = df.withColumn("ts", F.timestamp_millis("v")).withWatermark("ts", "0 seconds")
         return timed.transform(
-            pb.process_keyed, function, by="k", returns="k string, n bigint", name="counts"
+            process_of(function), function, by="k", returns="k string, n bigint", name="counts"
         )
 
     return build
 
 
 def scan(df: DataFrame) -> DataFrame:
-    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "n"])
+    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"])
 
 
 FORMS = {

@@ -1,4 +1,4 @@
-"""What failed a task: as data, and as the text that carries it to the catcher of Spark's error.
+"""The failure of a task: as data, and as the text that carries it to the catcher of Spark's error.
 
 The text has a head for readers, a line of JSON for programs, and then what had to be cut in these
 two and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
@@ -28,7 +28,7 @@ _WRAPPERS = {"KEYED_CALL_FAILED", "KEYED_OPEN_FAILED"}
 
 @dataclass(frozen=True)
 class Report:
-    """What failed a task.
+    """The failure of a task.
 
     ``type`` is the class of the error; ``text`` says what was wrong and what to do, without the
     condition. ``kind``, ``message`` and ``traceback`` are of the user's exception, or
@@ -73,7 +73,7 @@ class Report:
         return "\n\n".join([top, *filter(None, texts)])
 
     def to_json(self) -> str:
-        """Of a worker, whose operator knows who it is."""
+        """Leaves the operator out, which the JVM knows."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         del told["operator"]
         return json.dumps(told)
@@ -140,7 +140,7 @@ def _checked(value: Any, kind: type) -> Any:
 
 
 def report_of(problem: BaseException, operator: str = "") -> Report:
-    """What ``problem``, which ends a task, says about it."""
+    """The report of ``problem``, which ends a task."""
     told = problem
     if isinstance(problem, EXITS):
         told = exit_error(problem)
@@ -174,7 +174,7 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
 def report_of_call(
     failure: Failure, operator: str, row: str, attempts: int, elapsed_ms: int
 ) -> Report:
-    """What fails a task under on_error="raise"."""
+    """The report of a call that fails its task under on_error="raise"."""
     condition = failure.kind if failure.kind in CATALOGUE else "ASYNC_CALL_FAILED"
     message = failure.message.removeprefix(f"[{condition}] ")
     if condition == failure.kind:
@@ -224,7 +224,7 @@ def _one_line(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most ``limit`` characters of JSON."""
+    """Cuts ``text`` to ``limit`` characters of JSON."""
     cost = end = 0
     for at, character in enumerate(text):
         cost += 2 if character in _TWO else 6 if character < " " else 1

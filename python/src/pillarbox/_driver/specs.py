@@ -61,13 +61,13 @@ class ScanSpec:
     """What a ``scan`` computes, as SQL expressions."""
 
     state: list[dict[str, str]]
-    emit: list[str] | None
+    select: list[str] | None
     ttl: StateTtl | None
 
     def to_spec(self) -> dict[str, Any]:
         """As JSON-able values."""
         ttl = None if self.ttl is None else self.ttl.to_spec()
-        return {"state": self.state, "emit": self.emit, "ttl": ttl}
+        return {"state": self.state, "select": self.select, "ttl": ttl}
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class KeyedSpec:
             "by": found.keys.names,
             "returns": None if self.returns is None else self.returns.json(),
             "timestamp": found.timestamp,
-            "backend": options.backend,
-            "timers": options.timers,
+            "backend": options.storage.state,
+            "timers": options.storage.of_timers,
             "order_by": found.order_by,
             "time_sorted": options.time_sorted,
             "inputs": [] if options.inputs is None else found.inputs.names,  # none named: all

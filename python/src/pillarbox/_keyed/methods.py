@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-from .._base.functions import check_parameters
+from .._base.functions import JvmFunction, check_parameters
 from .._base.names import is_nearly
-from ..errors import PillarboxError, error
+from ..errors import PillarboxError, error, shown
 from .aggregate import AggregateFunction
 from .function import (
     ArrowKeyedProcessFunction,
@@ -72,15 +72,36 @@ def check_aggregate(function: AggregateFunction) -> None:
             raise missing(function, name, parameters)
 
 
-def instead_of(fn: object) -> str:
-    """What to pass instead of something that is no function."""
-    kinds = (KeyedProcessFunction, AsyncKeyedProcessFunction, ArrowKeyedProcessFunction)
-    if isinstance(fn, type) and issubclass(fn, kinds):
-        return f"Pass an object, such as {fn.__name__}(), not its class."
-    return (
-        "Write a class that extends pb.KeyedProcessFunction and pass an object of it; "
-        "for a plain function of a row there is pb.async_io."
-    )
+_ON_SPARK: dict[type, str] = {
+    KeyedProcessFunction: "Use pb.process_keyed.",
+    AsyncKeyedProcessFunction: "Use pb.process_keyed_async.",
+    ArrowKeyedProcessFunction: "Use pb.process_keyed_arrow.",
+    JvmFunction: "Use pb.process_keyed.",
+}
+
+
+def check_kind(function: object, *kinds: type, others: dict[type, str] = _ON_SPARK) -> None:
+    """Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for what is of none of ``kinds``.
+
+    ``others`` says what to do with a function of another kind.
+    """
+    if not isinstance(function, kinds):
+        expected = " or ".join(f"an object of a pb.{kind.__name__}" for kind in kinds)
+        advice = _instead_of(function, kinds[0], others)
+        raise error("NOT_A_KEYED_FUNCTION", expected=expected, value=shown(function), advice=advice)
+
+
+def _instead_of(function: object, wanted: type, others: dict[type, str]) -> str:
+    known = function if isinstance(function, type) else type(function)
+    advice = next((told for kind, told in others.items() if issubclass(known, kind)), None)
+    if advice is None:
+        return (
+            f"Write a class that extends pb.{wanted.__name__} and pass an object of it; "
+            "for a plain function of a row there is pb.async_io."
+        )
+    if isinstance(function, type) and issubclass(function, wanted):
+        return f"Pass an object, such as {function.__name__}(), not its class."
+    return advice
 
 
 def has_own(fn: object, name: str) -> bool:

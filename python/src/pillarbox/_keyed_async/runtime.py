@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from .._arrow.fields import Place
-from .._arrow.lists import row_class
+from .._arrow.row_class import row_class
 from .._async.call_context import CallContext
 from .._keyed.context import ROW
 from .._keyed.methods import timers_refused

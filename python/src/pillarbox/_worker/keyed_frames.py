@@ -159,7 +159,7 @@ class KeyedFrame:
 
     @property
     def keeps(self) -> bool:
-        """Whether the next frame goes on with the keys of this one."""
+        """True if the next frame goes on with the keys of this one."""
         return bool(self.flags & KEEP)
 
 
@@ -174,7 +174,7 @@ class Parts:
         self._blobs.setdefault(int.from_bytes(body[:4], "little"), []).append(body[4:])
 
     def of(self, what: int) -> list[memoryview]:
-        """Those of rows (0) or of a state (from 1), in order."""
+        """The batches of rows (0) or of a state (from 1), in order."""
         return self._blobs.get(what, [])
 
 
@@ -272,7 +272,7 @@ def encode_query(
 
 @dataclass(frozen=True)
 class KeyedUpdate:
-    """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
+    """The content of an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
 
     id: int
     rows: Sequence[pa.RecordBatch]

@@ -184,7 +184,7 @@ private object TimerLog {
   /** Bounds the memory of a restore into RocksDB; a heap builds its order once for so many. */
   private final val BulkSize = 1 << 16
 
-  /** What can't be read at once is damaged: no timer has a key of this size. */
+  /** A longer one is damaged: no timer has a key of this size. */
   private final val MaxTimerBytes = 1 << 28
 
   private def readBytes(data: DataInputStream): Array[Byte] = {

@@ -1,12 +1,7 @@
-"""Arrow columns to lists of Python values and back, by the shortest way each type has.
-
-``to_pylist`` makes a scalar object a value; a column goes over numpy's ``tolist`` where that gives
-the very same values, at about a fifth of the cost.
-"""
+"""Lists of Python values to Arrow columns, strictly, by the shortest way that each type has."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,11 +12,10 @@ from pyspark.sql import types as t
 from .converters import converter, null_mismatch, struct_fields
 from .fields import Place
 from .pieces import array_of
-from .rows import Reader, column_reader, local_timestamps, row_type
+from .row_class import row_class
 
 Writer = Callable[[list[Any]], pa.Array]
 
-_BY_NUMPY = (t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.FloatType, t.DoubleType)
 # Python types that pyarrow itself turns to this Spark type exactly, or refuses.
 _DIRECT: dict[type[t.DataType], frozenset[type]] = {
     t.LongType: frozenset({int}),
@@ -34,67 +28,6 @@ _DIRECT: dict[type[t.DataType], frozenset[type]] = {
     t.BooleanType: frozenset({bool}),
     t.BinaryType: frozenset({bytes}),
 }
-_BY_OBJECTS = (t.StringType, t.BinaryType, t.BooleanType)
-
-
-@functools.cache
-def row_class(names: tuple[str, ...]) -> type[t.Row]:
-    """The one ``Row`` class for columns of these names."""
-    return row_type(list(names))
-
-
-def list_reader(data_type: t.DataType) -> Reader:
-    """A function from an Arrow array of ``data_type`` to its Python values, None for nulls."""
-    if isinstance(data_type, _BY_NUMPY):
-        return _numbers
-    if isinstance(data_type, _BY_OBJECTS):
-        return _objects
-    if isinstance(data_type, t.TimestampType):
-        return _timestamps
-    if isinstance(data_type, t.StructType) and data_type.fields:
-        return struct_reader(data_type)
-    return column_reader(t.StructField("value", data_type))
-
-
-def struct_reader(data_type: t.StructType) -> Reader:
-    """A function from a struct array to ``Row`` objects, None for nulls."""
-    make, new = row_class(tuple(data_type.names)), tuple.__new__
-    readers = [list_reader(field.dataType) for field in data_type.fields]
-
-    def read(column: pa.Array) -> list[Any]:
-        children = [reader(child) for reader, child in zip(readers, column.flatten(), strict=True)]
-        rows: list[Any] = [new(make, values) for values in zip(*children, strict=True)]
-        if column.null_count:
-            for index in nulls_of(column):
-                rows[index] = None
-        return rows
-
-    return read
-
-
-def nulls_of(column: pa.Array) -> list[int]:
-    """The positions of nulls."""
-    positions: list[int] = column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-    return positions
-
-
-def _numbers(column: pa.Array) -> list[Any]:
-    if not column.null_count:
-        values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return values
-    values = column.fill_null(0).to_numpy(zero_copy_only=False).tolist()
-    for index in nulls_of(column):
-        values[index] = None
-    return values
-
-
-def _objects(column: pa.Array) -> list[Any]:
-    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-    return values
-
-
-def _timestamps(column: pa.Array) -> list[Any]:
-    return local_timestamps(column) if len(column) else []
 
 
 def list_writer(
@@ -126,14 +59,14 @@ def list_writer(
 
 
 def has_infinity(array: pa.Array) -> bool:
-    """Whether a value of a float array is infinite, as those become that are too large."""
+    """True if a value of a float array is infinite, as those become that are too large."""
     return bool(np.isinf(array.to_numpy(zero_copy_only=False)).any())
 
 
 def struct_writer(
     data_type: t.StructType, arrow_type: pa.StructType, place: Place, nullable: bool = True
 ) -> Writer:
-    """Like ``list_writer``, for structs as users write them; tuples are fastest."""
+    """A ``list_writer`` for structs as users write them; tuples are fastest."""
     writers = [
         list_writer(field.dataType, arrow.type, place.field(field.name))
         for field, arrow in zip(data_type.fields, arrow_type, strict=True)
