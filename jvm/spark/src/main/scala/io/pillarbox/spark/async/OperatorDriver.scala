@@ -25,7 +25,7 @@ private final class OperatorDriver(
     context: TaskContext,
     progress: Runnable
 ) extends LaneResource {
-  private val async = new AsyncStep(
+  private val async: AsyncStep = new AsyncStep(
     task,
     context,
     lane.mailbox,

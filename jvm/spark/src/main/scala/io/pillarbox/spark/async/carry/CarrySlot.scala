@@ -38,7 +38,7 @@ private[carry] final class CarrySlot(
 ) extends AsyncOutput[InternalRow, InternalRow]
     with AutoCloseable {
   private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.site.scope}")
-  private val async = new AsyncStep(
+  private val async: AsyncStep = new AsyncStep(
     task,
     context,
     new TaskMailbox(thread),
@@ -46,7 +46,7 @@ private[carry] final class CarrySlot(
     priority = 0,
     this,
     start.nextElementId
-  )(() => action.resume())(() => takeInput())
+  )(() => async.action.resume())(() => takeInput())
   import async.{action, calls, executor, operator}
   private val clock = SlotClock.ofMachine
   private val exchange =
