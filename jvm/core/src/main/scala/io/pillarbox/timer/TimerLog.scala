@@ -93,11 +93,8 @@ private[timer] final class TimerLog[K](
     val magic = data.readInt()
     if (magic != Magic) throw corrupt(source, f"it begins with $magic%08x, not with $Magic%08x", null)
     val version = data.readShort().toInt
-    if (version > FormatVersion)
-      throw restoreError(
-        "TIMERS_NEWER_FORMAT",
-        s"$source has format $version of timers, this version reads up to $FormatVersion: use a newer one"
-      )
+    if (version != FormatVersion)
+      throw StateRestoreException.otherFormat(s"The timers of $source", version, FormatVersion)
     val groups = data.readInt()
     if (groups != maxKeyGroups)
       throw restoreError(

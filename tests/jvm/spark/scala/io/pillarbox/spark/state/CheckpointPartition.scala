@@ -122,7 +122,7 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
 }
 
 /**
- * How files of state are named.
+ * Spark's format of checkpoints.
  *
  * @param areKnown
  *   whether Spark tells whose files count

@@ -43,7 +43,7 @@ private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long
 }
 
 private[pillarbox] object StateFile {
-  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database|carried)""".r
+  private val Name = """(\d+)_([0-9a-zA-Z-]+)\.(delta|snapshot|database|carried)""".r
 
   /** None for files of others. */
   def parse(name: String): Option[StateFile] = name match {
@@ -51,7 +51,7 @@ private[pillarbox] object StateFile {
       for {
         kind <- StateFileKind.all.find(_.suffix == suffix)
         number <- version.toLongOption
-      } yield StateFile(kind, number, Option(id))
+      } yield StateFile(kind, number, Some(id))
     case _ => None
   }
 }

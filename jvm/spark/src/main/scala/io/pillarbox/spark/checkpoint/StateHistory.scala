@@ -85,7 +85,6 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
     if (idsOf(math.max(version.number, number), there).isEmpty) None
     else if (version.number <= number) Some(version)
-    else if (version.id.isEmpty) ancestor(StateVersion(number, None), number, there)
     else ancestor(before(version, there), number, there)
 
   private def accepted(version: StateVersion, there: Files): StateVersion =
@@ -112,7 +111,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     for {
       file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
       base <- baseOf(file)
-      if idsOf(number, there)(Some(base))
+      if idsOf(number, there).contains(Some(base))
     } yield base
   }
 
@@ -128,9 +127,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     val number = version.number - 1
     val ids = idsOf(number, there)
     if (number == 0) StateVersion.Empty
-    else if (version.id.isEmpty) StateVersion(number, None)
-    else if (ids.size == 1) StateVersion(number, ids.head)
-    else StateVersion(number, header(deltaOf(version)).base)
+    else StateVersion(number, if (ids.size == 1) ids.head else header(deltaOf(version)).base)
   }
 
   private def snapshotOf(version: StateVersion, there: Files): Option[StateFile] =

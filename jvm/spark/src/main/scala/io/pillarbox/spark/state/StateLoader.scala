@@ -72,7 +72,9 @@ private[pillarbox] final class StateLoader(
         tables = opened.tables
         noted(opened.header)
       } else {
-        noted(restore(result, file))
+        val header = restore(result, file)
+        if (file.kind == StateFileKind.Delta && header.base != id) throw replaced(file, header)
+        noted(header)
       }
     }
 
@@ -80,6 +82,16 @@ private[pillarbox] final class StateLoader(
       id = Some(header.id)
       entries = header.entries
     }
+
+    /** Changes of elements of lists go by their numbers, which another attempt may have given otherwise. */
+    private def replaced(file: StateFile, header: StateFileFormat.Header) = new StateRestoreException(
+      "STATE_FILE_REPLACED",
+      s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a " +
+        "task left, but " +
+        s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. " +
+        "Restore the " +
+        "checkpoint from a backup, or start the query with a new one"
+    )
 
     def result: PartitionState = {
       if (state == null) state = empty()

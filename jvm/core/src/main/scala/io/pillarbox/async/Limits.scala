@@ -1,48 +1,43 @@
-package io.pillarbox.async.gate
+package io.pillarbox.async
 
 import java.util
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.atomic.AtomicInteger
 
-import io.pillarbox.mailbox.MailboxExecutor
-
 /**
- * The calls of one operator that wait for a permit of a gate, in order. It has one waiter at the gate however
- * many calls wait, and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
- *
- * @param isGone
- *   whether a call is no longer wanted
- * @param start
- *   starts a call that has got its permit, and with it the duty to give it back
+ * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait,
+ * and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
  */
-private[async] final class PermitLine[CALL](
-    gate: CallGate,
-    executor: MailboxExecutor,
-    isGone: CALL => Boolean,
-    start: CALL => Unit
-) {
-  import PermitLine._
+private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+  import Limits._
 
-  private val line = new util.ArrayDeque[CALL]
+  private val gate = way.options.gate
+  private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
   private val ticket = new Ticket
 
-  /** Starts the call now, or when its turn has come and there is a permit. */
-  def enter(call: CALL): Unit = {
-    line.addLast(call)
-    if (ticket.get == Idle) advance()
+  override def enter(call: Call): Unit =
+    if (ticket.get == Idle && ticket.acquire()) start(call) else line.addLast(call): Unit
+
+  private def start(call: Call): Unit = {
+    call.permit = gate
+    goOn(call)
   }
 
-  /**
-   * A call in line may be gone. With the last one the line leaves the gate, so that no permit is spent on
-   * nothing.
-   */
-  def prune(): Unit = if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
+  /** With the last call that is wanted the line leaves the gate, so that no permit is spent on nothing. */
+  override def withdraw(call: Call): Unit =
+    if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
+
+  /** If no attempt has taken the permit over. */
+  override def left(call: Call): Unit = if (call.permit ne null) {
+    call.permit = null
+    gate.release()
+  }
 
   private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
 
   /** Calls that are gone leave from the head; whether one is left. */
   private def dropGone(): Boolean = {
-    while (!line.isEmpty && isGone(line.peekFirst())) line.pollFirst()
+    while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
     !line.isEmpty
   }
 
@@ -53,7 +48,7 @@ private[async] final class PermitLine[CALL](
   }
 
   /** Leaves the line at the gate; a permit that was granted and not used goes back. */
-  def close(): Unit = {
+  override def close(): Unit = {
     line.clear()
     val state = ticket.getAndSet(Closed)
     if (state == Granted) gate.release()
@@ -79,7 +74,7 @@ private[async] final class PermitLine[CALL](
       if (compareAndSet(InLine, Granted)) tell() else gate.release()
 
     private def tell(): Unit =
-      try executor.execute(() => onGranted(), "an async call has its permit")
+      try way.executor.execute(() => onGranted(), "an async call has its permit")
       catch {
         // The task has ended and `close` gives the permit back.
         case _: RejectedExecutionException => ()
@@ -87,7 +82,7 @@ private[async] final class PermitLine[CALL](
   }
 }
 
-private object PermitLine {
+private object Limits {
   private final val Idle = 0
   private final val InLine = 1
   private final val Granted = 2
