@@ -68,7 +68,7 @@ STARTING = {
 
 # Of a test that starts Spark and has several cases, `make test` runs the first and the last, which
 # are opposite corners of its parameters; the others are whole. In these modules all cases run,
-# since none of them has a job of its own.
+# since they have no job of their own, or are the pages of the docs.
 CHEAP = {
     "test_api",
     "test_async_io",
@@ -76,6 +76,7 @@ CHEAP = {
     "test_configure",
     "test_connect_server",
     "test_ddl",
+    "test_docs",
     "test_flight_rotation",
     "test_flight_weather",
     "test_jvm_function",

@@ -67,6 +67,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_python_app_py_keeps_the_jars_of_the_builder(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:

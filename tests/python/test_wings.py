@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -51,6 +52,7 @@ class Import:
         return f"{self.user}:{self.line} uses {self.used} ({', '.join(self.names)})"
 
 
+@functools.cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """By dotted name; ``__init__`` keeps its name."""
     return {
@@ -61,6 +63,7 @@ def modules(package: Path) -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
 def imports(package: Path) -> list[Import]:
     found = modules(package)
     return [one for name, tree in found.items() for one in imports_of(name, tree, found)]

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.tags.Whole
 import org.apache.spark.sql.Row
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -39,10 +40,14 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   kinds.foreach { case (backend, format) =>
+    val tags = if (Set("heap" -> "1", "rocksdb" -> "2")(backend -> format)) Nil else Seq(Whole)
     def kept(body: => Unit): Unit = withSettings(IdsKey -> format, Provider, SnapshotsKey -> "2")(body)
     val spec = Spec(backend = backend, timers = backend, options = timed)
 
-    test(s"$backend, format $format: state, timers and late rows over micro-batches and a restart") {
+    test(
+      s"$backend, format $format: state, timers and late rows over micro-batches and a restart",
+      tags: _*
+    ) {
       kept(withFolder { folder =>
         val stream = new Stream(folder)
         val result = process(stream.watermarked, spec)
@@ -81,7 +86,7 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       })
     }
 
-    test(s"$backend, format $format: an attempt that fails leaves nothing behind") {
+    test(s"$backend, format $format: an attempt that fails leaves nothing behind", tags: _*) {
       kept(withFolder { folder =>
         val stream = new Stream(folder)
         val result = process(stream.watermarked, spec)
@@ -98,7 +103,7 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       })
     }
 
-    test(s"$backend, format $format: a long run goes on from snapshots") {
+    test(s"$backend, format $format: a long run goes on from snapshots", tags: _*) {
       kept(withFolder { folder =>
         val stream = new Stream(folder)
         val result = process(stream.watermarked, spec)
