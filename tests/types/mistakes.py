@@ -34,7 +34,7 @@ def options(df: DataFrame, spark: SparkSession) -> None:
     pb.Retry("3")  # found: arg-type reportArgumentType
     pb.Retry(3, back_off="1s")  # found: call-arg reportCallIssue
     pb.StateTtl("1 day", update="on_write")  # found: arg-type reportArgumentType
-    pb.StateTtl("1 day", time="evnt")  # found: arg-type reportArgumentType
+    pb.StateTtl("1 day", time_domain="event")  # found: arg-type reportArgumentType
     pb.jvm_function("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
     pb.scan(df, by="k", state={"n": "n + 1"})  # found: dict-item reportArgumentType
     pb.read_state(spark, "/checkpoint", 0)  # found: call-arg reportCallIssue
@@ -112,8 +112,12 @@ class Yields(pb.AsyncKeyedProcessFunction):
 
 
 def keyed(df: DataFrame) -> None:
-    pb.process_keyed(df, Credit(), by="a", returns="a string", timeout="5s", on_error="null")
-    pb.process_keyed(df, Yields(), by="a", returns="a string", retry=3)  # found: arg-type reportArgumentType
+    pb.process_keyed_async(df, Credit(), by="a", returns="a string", timeout="5s", on_error="null")
+    pb.process_keyed_async(df, Yields(), by="a", returns="a string", retry=3)
+    pb.process_keyed_async(df, Yields(), by="a", returns="a string", retry="3")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Yields(), by="a", returns="a string")  # found: arg-type reportArgumentType
+    pb.process_keyed_arrow(df, Sums(), by="a", returns="a string")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Sums(), by="a", returns="a string", timeout="5s")  # found: call-arg reportCallIssue
     pb.process_keyed(df, Sums(), by="account", returns="account string")
     pb.process_keyed(df, Sums, by="account", returns="a string")  # found: arg-type reportArgumentType
     pb.process_keyed(df, Sums(), by="a", returns="a string", backend="rocks")  # found: arg-type reportArgumentType
