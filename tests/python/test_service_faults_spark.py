@@ -198,7 +198,7 @@ def test_a_stream_gets_through(
         spark.range(first, first + 10, 1, 1).write.parquet(f"{tmp_path}/in/{number}")
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     stream = rows.parquet(f"{tmp_path}/in/*")
-    options: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    options: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     mending = end_after_failures(service, log)
     query = (
         calls(stream, service, log, engine="jvm", **options)
