@@ -17,7 +17,7 @@ SUITES := main
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -26,7 +26,10 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_weather
 	cd examples && ../$(PYTHON) -m flight_rotation
 
-test: $(VENV)/.dev $(JAR) ## all tests, JVM and Python
+quick: $(VENV)/.dev $(JAR) ## what to run after each change: core's fast suites, Python tests without Spark (two minutes)
+	@tools/run_tests quick
+
+test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (ten minutes)
 	@tools/run_tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
@@ -35,8 +38,8 @@ test-jvm: tools ## the tests of the JVM library, and that its public types stay 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-all: ## `make test`, and what depends on Spark on all its lines, from line to line, and on other Pythons (an hour)
-	@$(MAKE) --no-print-directory test SUITES="main connect lines upgrades pythons"
+test-all: ## everything whole: `make test`, all kills and clusters, all lines of Spark, other Pythons (two hours)
+	@$(MAKE) --no-print-directory test SUITES="main whole connect lines upgrades pythons"
 
 check: lint types test ## format, lint, types and tests
 
@@ -88,8 +91,7 @@ bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (an hour 
 	tools/run_bench
 
 soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)
-	PILLARBOX_SOAK=1 tools/sbt "core/testOnly * -- -n io.pillarbox.tags.Soak" \
-	  "spark/testOnly * -- -n io.pillarbox.tags.Soak"
+	PILLARBOX_TESTS=Soak tools/sbt test
 	cd python && ../$(PYTHON) -m pytest -q -m soak
 
 link-check: jars ## look up in every release of Spark what the jars name (some gigabytes)

@@ -85,10 +85,12 @@ val flinkPeers = Seq(
 /** Flink's own build of RocksDB. Its class names are rocksdbjni's, so it is on no class path: the benchmarks load it apart. */
 lazy val FlinkRocksDB = config("flinkRocksdb").hide
 
-/** Long tests run by `make soak` only. */
-val soakTests =
-  if (sys.env.contains("PILLARBOX_SOAK")) Nil
-  else Seq(Tests.Argument(TestFrameworks.ScalaTest, "-l", "io.pillarbox.tags.Soak"))
+/** All tests but those that have a tag, or those alone that have the tag of this name: Whole or Soak. */
+val chosenTests = sys.env.get("PILLARBOX_TESTS") match {
+  case Some(tag) => Seq(Tests.Argument(TestFrameworks.ScalaTest, "-n", s"io.pillarbox.tags.$tag"))
+  case None =>
+    Seq("Whole", "Soak").map(tag => Tests.Argument(TestFrameworks.ScalaTest, "-l", s"io.pillarbox.tags.$tag"))
+}
 
 // The forked JVMs of core's and Spark's tests run side by side: each often waits, for a disk or for a timer.
 Global / concurrentRestrictions := Seq(
@@ -109,7 +111,7 @@ def commonSettings(testFolder: String) = Seq(
   // Of `make coverage`.
   Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
-  Test / testOptions ++= soakTests,
+  Test / testOptions ++= chosenTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
   libraryDependencies ++= testLibraries
 )
@@ -269,6 +271,8 @@ lazy val hadoop = (project in file("jvm/hadoop"))
 
 lazy val versionResource = Def.task {
   val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
-  IO.write(target, s"version=${version.value}\nspark=$sparkLine\n")
+  val text = s"version=${version.value}\nspark=$sparkLine\n"
+  // A file that is written again makes the jar be packed again, under Python tests that use it.
+  if (!target.exists || IO.read(target) != text) IO.write(target, text)
   Seq(target)
 }

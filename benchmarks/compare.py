@@ -31,11 +31,11 @@ from .measure import usage
 
 ROOT = Path(__file__).resolve().parents[1]
 WAYS = {
-    "row form": lambda backend: keyed(ours.RunningCount, backend=backend),
-    "row form, TTL": lambda backend: keyed(ours.RunningCountTtl, backend=backend),
-    "row form, a timer a key": lambda backend: keyed(ours.RunningCountTimer, backend=backend),
-    "row form, map of ten": lambda backend: keyed(ours.MapOfTen, backend=backend),
-    "column form": lambda backend: keyed(ours.RunningCountColumns, backend=backend),
+    "rows": lambda backend: keyed(ours.RunningCount, backend=backend),
+    "rows, TTL": lambda backend: keyed(ours.RunningCountTtl, backend=backend),
+    "rows, a timer a key": lambda backend: keyed(ours.RunningCountTimer, backend=backend),
+    "rows, map of ten": lambda backend: keyed(ours.MapOfTen, backend=backend),
+    "columns": lambda backend: keyed(ours.RunningCountColumns, backend=backend),
     "scan": lambda backend: lambda df: contestants.scan(df, backend=backend),
 }
 KEYED = {

@@ -45,7 +45,7 @@ PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 
 def scan(df: DataFrame, backend: str) -> DataFrame:
     state = {"n": ("0L", "n + 1"), "total": ("0L", "total + v")}
-    return pb.scan(df, by="k", state=state, emit=["k", "n", "total"], backend=backend)
+    return pb.scan(df, by="k", state=state, select=["k", "n", "total"], backend=backend)
 
 
 def aggregate(df: DataFrame) -> DataFrame:

@@ -1,59 +1,66 @@
 """Sums the suites of `tools/run_tests`; exits non-zero if one failed or ran nothing."""
 
 import sys
-from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-_AGAIN = "-again"
-_MOST_AGAIN = 3
+_SLOWEST = 10
 
 
-def cases(reports: list[Path]) -> tuple[int, Counter[str]]:
-    """How many cases passed, and which failed; a skipped one did neither."""
-    passed, failed = 0, Counter[str]()
-    for report in reports:
-        for case in ElementTree.parse(report).iter("testcase"):
-            ends = {child.tag for child in case}
-            failed[f"{case.get('classname')}::{case.get('name')}"] += bool(
-                ends & {"failure", "error"}
-            )
-            passed += not ends & {"failure", "error", "skipped"}
-    return passed, +failed
+@dataclass(frozen=True)
+class Case:
+    """One test that was not skipped."""
+
+    name: str
+    seconds: float
+    failed: bool
 
 
-def suite(code: Path) -> tuple[int, int]:
-    """A suite that failed without a failed test (it did not compile, say), or in which nothing
-    passed, counts as one failure."""
-    if code.stem == "jvm":
-        reports = sorted(Path("jvm").glob("*/target/test-reports/*.xml"))
-    else:
-        reports = [path for path in [code.with_suffix(".xml")] if path.exists()]
-    passed, failed = cases(reports)
-    if failed and all_pass_again(code, failed):
-        names = ", ".join(failed)
-        print(f"{code.stem}: FAILED ONCE, passed when run again: {names}", file=sys.stderr)
-        return passed + failed.total(), 0
+def reports_of(code: Path) -> list[Path]:
+    """A suite of the JVM has a folder of reports, one of Python a file."""
+    folder, file = code.with_suffix(""), code.with_suffix(".xml")
+    return [*sorted(folder.glob("*.xml")), *([file] if file.exists() else [])]
+
+
+def cases(code: Path) -> list[Case]:
+    return [
+        Case(
+            f"{case.get('classname')}::{case.get('name')}",
+            float(case.get("time") or 0),
+            bool({child.tag for child in case} & {"failure", "error"}),
+        )
+        for report in reports_of(code)
+        for case in ElementTree.parse(report).iter("testcase")
+        if case.find("skipped") is None
+    ]
+
+
+def counts(code: Path, found: list[Case]) -> tuple[int, int]:
+    """How many cases passed and failed. A suite that failed without a failed test (it did not
+    compile, say), or in which nothing passed, counts as one failure."""
+    failed = sum(case.failed for case in found)
+    passed = len(found) - failed
     is_bad = code.read_text().strip() != "0" or passed == 0
-    return passed, failed.total() if failed or not is_bad else 1
+    return passed, failed or int(is_bad)
 
 
-def all_pass_again(code: Path, failed: Counter[str]) -> bool:
-    """Whether the few tests that failed were run a second time, and all of them passed."""
-    again = code.with_name(f"{code.stem}{_AGAIN}.code")
-    if failed.total() > _MOST_AGAIN or not again.exists() or again.read_text().strip() != "0":
-        return False
-    passed, _ = cases([again.with_suffix(".xml")])
-    return passed == failed.total()
+def tell_slowest(language: str, found: list[Case]) -> None:
+    slowest = sorted(found, key=lambda case: -case.seconds)[:_SLOWEST]
+    for case in slowest:
+        print(f"slow, {language}: {case.seconds:6.1f} s {case.name}", file=sys.stderr)
 
 
 def main() -> int:
-    codes = sorted(Path(sys.argv[1]).glob("*.code"))
-    suites = {code.stem: suite(code) for code in codes if not code.stem.endswith(_AGAIN)}
-    for name, (passed, failed) in suites.items():
+    suites = {code: cases(code) for code in sorted(Path(sys.argv[1]).glob("*.code"))}
+    jvm = {code for code in suites if code.with_suffix("").is_dir()}
+    for language, codes in (("JVM", jvm), ("Python", suites.keys() - jvm)):
+        tell_slowest(language, [case for code in codes for case in suites[code]])
+    sums = {code.stem: counts(code, found) for code, found in suites.items()}
+    for name, (passed, failed) in sums.items():
         print(f"{name}: {passed} of {passed + failed}", file=sys.stderr)
-    passed = sum(passed for passed, _ in suites.values())
-    failed = sum(failed for _, failed in suites.values()) + (not suites)
+    passed = sum(passed for passed, _ in sums.values())
+    failed = sum(failed for _, failed in sums.values()) + (not sums)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -53,7 +53,7 @@ SMALL: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 def last_by_scan(df: DataFrame) -> DataFrame:
-    return pb.scan(df, by="k", state={"last": ("payload", "payload")}, emit=["k"])
+    return pb.scan(df, by="k", state={"last": ("payload", "payload")}, select=["k"])
 
 
 class LastPayload(pb.KeyedProcessFunction):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -32,8 +33,10 @@ class Contestant:
     no_data_batches: bool = False
 
 
-def keyed(function: Callable[[], object], **options: str) -> Transform:
-    return lambda df: pb.process_keyed(df, function(), by="k", returns=OUTPUT, **options)
+def keyed(function: type, **options: str) -> Transform:
+    is_arrow = issubclass(function, pb.ArrowKeyedProcessFunction)
+    process: Any = pb.process_keyed_arrow if is_arrow else pb.process_keyed
+    return lambda df: process(df, function(), by="k", returns=OUTPUT, **options)
 
 
 def with_state(function: Callable[[], object], time: str) -> Transform:
@@ -57,7 +60,7 @@ def scan(df: DataFrame, backend: str = "rocksdb") -> DataFrame:
         df,
         by="k",
         state={"n": ("0L", "n + 1"), "total": ("0L", "total + v")},
-        emit=["k", "n", "total"],
+        select=["k", "n", "total"],
         backend=backend,
     )
 
@@ -70,7 +73,7 @@ def identity(df: DataFrame) -> DataFrame:
     return df.select("k", "v").mapInArrow(lambda batches: batches, "k bigint, v bigint")
 
 
-ROW, COLUMNS, SCAN = "pb.process_keyed, row form", "pb.process_keyed, column form", "pb.scan"
+ROW, COLUMNS, SCAN = "pb.process_keyed", "pb.process_keyed_arrow", "pb.scan"
 TWS, TWS_JVM = "transformWithState (Row), PySpark", "transformWithState, JVM"
 TWS_JVM_KEY = f"{TWS_JVM}, state once a key and batch"
 PYFLINK_BEST = "PyFlink, thread mode"

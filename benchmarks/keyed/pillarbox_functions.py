@@ -63,7 +63,7 @@ class MapOfTen(pb.KeyedProcessFunction):
         yield row.k, entry, total
 
 
-class RunningCountColumns(pb.BatchProcessFunction):
+class RunningCountColumns(pb.ArrowKeyedProcessFunction):
     """The column form: counts and sums within the batch by sorting, then added to the state."""
 
     def open(self, ctx: Any) -> None:

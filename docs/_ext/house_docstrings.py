@@ -18,7 +18,7 @@ import pillarbox.testing
 from pillarbox._driver.keyed_input import Backend
 
 # Nobody but Pillarbox makes these.
-HANDED = {"OpenContext", "BatchContext", "BatchState"}
+HANDED = {"OpenContext", "ArrowContext", "ArrowState"}
 OPTION = re.compile(r"^([a-z_]+(?:, [a-z_]+)*): (.*)$")
 # What the modules import for type checkers alone, and signatures name.
 TYPES = {

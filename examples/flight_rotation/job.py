@@ -35,7 +35,7 @@ class Rotation(pb.KeyedProcessFunction):
         self.last = ctx.value_state(
             "last flight",
             "id bigint, dest string, arrived timestamp, arr_delay double, due bigint",
-            ttl=pb.StateTtl(FORGOTTEN_AFTER, time="event"),
+            ttl=pb.StateTtl(FORGOTTEN_AFTER, time_domain="event_time"),
         )
 
     def process(self, row: Row, ctx: pb.Context[str]) -> Iterator[dict[str, Any]]:

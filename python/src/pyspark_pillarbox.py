@@ -27,10 +27,11 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 
 def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
     """Tells the JVM by a FATAL frame what is missing. Needs nothing that can be missing."""
-    name = "WORKER_IMPORT_FAILED"
-    words = _catalogue()[name]
+    condition = "WORKER_IMPORT_FAILED"
+    words = _catalogue()[condition]
     text = f"{words['message']} {words['remedy']}".format(reason=problem, python=sys.executable)
-    told = {"type": words["type"], "name": name, "text": text, "kind": name, "message": text}
+    told = {"type": words["type"], "condition": condition, "text": text}
+    told |= {"kind": condition, "message": text}
     report = json.dumps(told).encode()
     body = b"T" + struct.pack("<I", len(report)) + report
     outfile.write(struct.pack("<I", len(body)) + body)

@@ -34,6 +34,7 @@ LONG = {
     "test_carry_over_retries",
     "test_carry_over_spark",
     "test_configure_spark",
+    "test_connect_server",
     "test_exactly_once",
     "test_flight_rotation",
     "test_flight_weather",
@@ -45,6 +46,48 @@ LONG = {
     "test_speculation",
     "test_standalone_cluster",
 }
+
+
+# Beside the modules whose name says spark, these start Spark or servers, or build a wheel.
+STARTING = {
+    "test_carry_over_kills",
+    "test_carry_over_retries",
+    "test_connect_server",
+    "test_exactly_once",
+    "test_flight_rotation",
+    "test_flight_weather",
+    "test_journal_cluster",
+    "test_jvm_function",
+    "test_limits_cluster",
+    "test_package",
+    "test_speculation",
+    "test_standalone_cluster",
+    "test_stored_checkpoints",
+}
+
+
+# Of a test that starts Spark and has several cases, `make test` runs the first and the last, which
+# are opposite corners of its parameters; the others are whole. In these modules all cases run,
+# since they have no job of their own, or are the pages of the docs.
+CHEAP = {
+    "test_api",
+    "test_async_io",
+    "test_bad_input",
+    "test_configure",
+    "test_connect_server",
+    "test_ddl",
+    "test_docs",
+    "test_flight_rotation",
+    "test_flight_weather",
+    "test_jvm_function",
+    "test_package",
+    "test_spark_connect",
+    "test_time_zones_spark",
+}
+
+
+# Of these, which run random programs on Spark, only the first case runs by day.
+LONG_CASES = {"test_random_programs_spark"}
 
 
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
@@ -80,7 +123,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--session") == "connect":
         deselect(config, items, lambda item: not runs_on_connect(item))
     items.sort(key=lambda item: item.path.stem not in LONG)
+    for cases in cases_by_test(items).values():
+        for item in cases[1:] if cases[0].path.stem in LONG_CASES else cases[1:-1]:
+            item.add_marker(pytest.mark.whole)
     for item in items:
+        if not starts_spark(item):
+            item.add_marker(pytest.mark.quick)
         if item.path.stem in LINES:
             item.add_marker(pytest.mark.lines)
         if item.path.stem in SMOKE:
@@ -98,9 +146,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def cases_by_test(items: list[pytest.Item]) -> dict[tuple[str, str], list[pytest.Item]]:
+    """The cases by day of each test that starts a job in each of them."""
+    tests: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        is_left_out = item.get_closest_marker("whole") or item.get_closest_marker("soak")
+        if starts_spark(item) and item.path.stem not in CHEAP and not is_left_out:
+            test = str(item.path), getattr(item, "originalname", item.name)
+            tests.setdefault(test, []).append(item)
+    return tests
+
+
+def has_session(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+def starts_spark(item: pytest.Item) -> bool:
+    return has_session(item) or "spark" in item.path.stem or item.path.stem in STARTING
+
+
 def runs_on_connect(item: pytest.Item) -> bool:
     """Whether the test has a session, and wants no JVM in reach of it."""
-    return "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("classic")
+    return has_session(item) and not item.get_closest_marker("classic")
 
 
 def deselect(

@@ -40,6 +40,14 @@ def by_value(module: str) -> None:
 by_value(__name__)
 
 
+def process_of(function: object) -> Callable[..., DataFrame]:
+    """The keyed operator that takes functions of this form."""
+    if isinstance(function, pb.AsyncKeyedProcessFunction):
+        return pb.process_keyed_async
+    is_arrow = isinstance(function, pb.ArrowKeyedProcessFunction)
+    return pb.process_keyed_arrow if is_arrow else pb.process_keyed
+
+
 @dataclass(frozen=True)
 class CallLog:
     """A file to which calls in any worker write when they start and end, in one total order."""

@@ -57,7 +57,7 @@ class Ledger(pb.KeyedProcessFunction):
     """All kinds of state, TTL in event time, and timers in it."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("30 seconds", time="event")
+        ttl = pb.StateTtl("30 seconds", time_domain="event_time")
         self.count = ctx.value_state("count", "bigint")
         self.recent = ctx.list_state("recent", "struct<v: bigint, at: timestamp>", ttl=ttl)
         self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)
@@ -88,13 +88,11 @@ async def slow(row: Any) -> str:
 
 def keyed(rows: DataFrame, backend: str) -> DataFrame:
     returns = "k string, what string, n bigint, told string"
-    return pb.process_keyed(
-        rows, Ledger(), by="k", returns=returns, backend=backend, timers=backend
-    )
+    return pb.process_keyed(rows, Ledger(), by="k", returns=returns, backend=backend)
 
 
 def jvm(rows: DataFrame, backend: str) -> DataFrame:
-    function = pb.jvm_function(COUNTING)
+    function = pb.JvmFunction(COUNTING)
     returns, even = "k string, n bigint", {"even": "n bigint"}
     return pb.process_keyed(
         rows, function, by="k", returns=returns, side_outputs=even, backend=backend
@@ -106,7 +104,9 @@ def scan(rows: DataFrame, backend: str) -> DataFrame:
 
 
 def carry(rows: DataFrame, backend: str) -> DataFrame:
-    return pb.async_io(rows, slow, returns="told string", carry_over=True, slots=2, timeout="60s")
+    return pb.async_io(
+        rows, slow, returns="told string", carry_over=pb.CarryOver(slots=2), timeout="60s"
+    )
 
 
 QUERIES = {"keyed": keyed, "jvm": jvm, "scan": scan, "carry": carry}

@@ -176,7 +176,7 @@ def test_keyed_functions_of_both_forms_add_to_an_accumulator(spark: SparkSession
             rows_seen.add(1)
             yield (row.id,)
 
-    class ByColumn(pb.BatchProcessFunction):
+    class ByColumn(pb.ArrowKeyedProcessFunction):
         def process(self, rows: Any, state: Any, ctx: Any) -> Any:
             batches.add(rows.num_rows)
             return rows.select(["id"])
@@ -184,7 +184,7 @@ def test_keyed_functions_of_both_forms_add_to_an_accumulator(spark: SparkSession
     rows = spark.range(0, ROWS, 1, 3).withColumn("k", F.col("id") % 7)
     for times in (1, 2):
         run(rows.transform(pb.process_keyed, ByRow(), by="k", returns="id long"))
-        run(rows.transform(pb.process_keyed, ByColumn(), by="k", returns="id long"))
+        run(rows.transform(pb.process_keyed_arrow, ByColumn(), by="k", returns="id long"))
         assert rows_seen.value == times * ROWS
         assert batches.value == times * ROWS
 

@@ -89,6 +89,7 @@ def doubles(settings, folder):  # type: ignore[no-untyped-def]
     return rows
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "settings",
     [
@@ -181,6 +182,7 @@ def one_waits_and_one_is_cancelled(folder):  # type: ignore[no-untyped-def]
     return found
 
 
+@pytest.mark.whole
 def test_a_task_that_is_cancelled_while_its_worker_starts_takes_no_other_worker_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def pages_of_a_second_frame(settings):  # type: ignore[no-untyped-def]
     return df.head().pages
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to")
 @pytest.mark.parametrize(
     ("settings", "is_kept"),

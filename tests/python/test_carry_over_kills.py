@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from keyed.chaos import KINDS, Chaos, write_input
-from keyed.test_exactly_once import settings
+from keyed.test_exactly_once import FEW, settings
 
 FILES = 9
+MANY = {"worker": 2, "task": 1, "job": 1, "executor": 1, "driver": 2}
 ROUNDS = int(os.environ.get("PILLARBOX_KILL_ROUNDS", "5"))
 
 
@@ -33,14 +34,21 @@ def check(
     chaos.compare(rows, expected)
 
 
-@pytest.mark.parametrize(("after", "ordered", "format"), [("windows", False, 2), ("rows", True, 1)])
+@pytest.mark.parametrize(
+    ("after", "ordered", "format", "kills"),
+    [
+        ("windows", False, 2, FEW),
+        pytest.param("windows", False, 2, MANY, marks=pytest.mark.whole),
+        pytest.param("rows", True, 1, MANY, marks=pytest.mark.whole),
+    ],
+)
 def test_output_is_the_same_whatever_is_killed(
-    tmp_path: Path, after: str, ordered: bool, format: int
+    tmp_path: Path, after: str, ordered: bool, format: int, kills: dict[str, int]
 ) -> None:
-    kills = {"worker": 2, "task": 1, "job": 1, "executor": 1, "driver": 2}
     check(tmp_path, chosen(tmp_path, after, ordered, format), kills, seed=format, files=FILES)
 
 
+@pytest.mark.whole
 def test_speculation_changes_nothing(tmp_path: Path) -> None:
     """Copies of tasks run at the same time, and one of them wins."""
     speculation = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import pillarbox as pb
 from spark_apps import run_app
@@ -32,7 +33,7 @@ def fails_for_ever(folder: str) -> tuple[object, int]:
     rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
     if os.path.exists(folder + "/few"):
         rows = spark.readStream.schema("value long").parquet(folder + "/few")
-    answers = pb.async_io(rows, failing, returns="x long", carry_over=True, slots=2)
+    answers = pb.async_io(rows, failing, returns="x long", carry_over=pb.CarryOver(slots=2))
     writer = answers.writeStream.format("noop").option("checkpointLocation", folder + "/checkpoint")
     query = writer.start()
     try:
@@ -52,6 +53,7 @@ def test_a_call_that_always_fails_fails_the_query_after_as_many_attempts_as_a_ta
     assert 4 <= calls <= 8
 
 
+@pytest.mark.whole
 def test_so_it_does_when_no_row_follows(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     pq.write_table(pa.table({"value": list(range(10))}), tmp_path / "few" / "0.parquet")
@@ -83,6 +85,7 @@ def other_parallelism(folder: str, master: str, crash: bool) -> str:
     return "ended"
 
 
+@pytest.mark.whole
 def test_the_noted_number_of_slots_counts_even_if_no_micro_batch_was_committed(
     tmp_path: Path,
 ) -> None:

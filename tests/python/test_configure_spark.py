@@ -67,6 +67,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_python_app_py_keeps_the_jars_of_the_builder(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_python_app_py_keeps_the_jars_of_the_builder(
     runs_with_both(answered([sys.executable, str(script)], environment(SOURCES), tmp_path))
 
 
+@pytest.mark.whole
 def test_python_app_py_on_a_cluster_keeps_the_jars_of_the_defaults(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -95,6 +97,7 @@ def test_spark_submit_on_a_cluster_with_our_jar_and_the_package_in_it(
     runs_with_both(answer)
 
 
+@pytest.mark.whole
 def test_spark_submit_on_a_cluster_with_our_jar_among_those_of_spark(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_spark_submit_on_a_cluster_with_our_jar_among_those_of_spark(
     assert answer["warnings"] == []
 
 
+@pytest.mark.whole
 def test_spark_submit_with_our_jar_and_the_package_installed(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -138,6 +142,7 @@ def runs_with_both(answer: Any) -> None:
     assert answer["warnings"] == []
 
 
+@pytest.mark.whole
 def test_spark_submit_without_our_jar_warns_and_says_what_to_write(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -165,6 +170,7 @@ def on_a_server_of_our_own():  # type: ignore[no-untyped-def]
     return [type(spark).__module__, sorted(row.x for row in df.collect()), word]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("ours", [False, True])
 def test_spark_submit_with_a_remote_that_it_starts(
     tmp_path: Path, users_jar: Path, ours: bool

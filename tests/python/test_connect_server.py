@@ -87,7 +87,7 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
             self.n.update(n)
             yield {"k": ctx.key, "n": n}
 
-    class Counts(pb.BatchProcessFunction):
+    class Counts(pb.ArrowKeyedProcessFunction):
         def open(self, ctx):
             self.n = ctx.value_state("n", "bigint")
 
@@ -116,8 +116,8 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     )
     answers["row"] = most(pb.main_output(sides))
     answers["side"] = sorted(row.v for row in pb.side_output(sides, "second").collect())
-    answers["column"] = most(pb.process_keyed(keyed, Counts(), by="k", returns=returns))
-    answers["async"] = most(pb.process_keyed(keyed, Slow(), by="k", returns=returns))
+    answers["column"] = most(pb.process_keyed_arrow(keyed, Counts(), by="k", returns=returns))
+    answers["async"] = most(pb.process_keyed_async(keyed, Slow(), by="k", returns=returns))
     start = spark.createDataFrame([(0, 100), (1, 200)], "k long, n long")
     started = pb.process_keyed(
         keyed, Once(), by="k", returns=returns, initial_state=start, name="started"
@@ -125,8 +125,8 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     answers["initial"] = most(started)
     answers["scan"] = most(pb.scan(keyed, by="k", state={"n": ("0L", "n + 1")}))
 
-    double = pb.jvm_function("com.acme.Double")
-    counting = pb.jvm_function("pillarbox.tests.Counting")
+    double = pb.JvmFunction("com.acme.Double")
+    counting = pb.JvmFunction("pillarbox.tests.Counting")
 
     def failure(action):
         try:
@@ -243,7 +243,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
             yield (row.id,)
 
     calls = pb.async_io(second.range(3), double, returns="v long")
-    keyed = pb.process_keyed(
+    keyed = pb.process_keyed_arrow(
         calls, Counts(), by="id", returns="id long", side_outputs={"side": "id long"}
     )
     counted = pb.main_output(keyed).count(), pb.side_output(keyed, "side").count()
@@ -256,6 +256,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
     return [*counted, problem]
 
 
+@pytest.mark.whole
 def test_a_session_works_after_the_one_that_was_there_first(server: Server) -> None:
     assert run_client(after_another_session, server.address) == [3, 3, "INVALID_RETURNS"]
 
@@ -312,6 +313,7 @@ def two_sessions(address, libraries):  # type: ignore[no-untyped-def]
     return answers
 
 
+@pytest.mark.whole
 def test_two_sessions_see_their_own_files(server: Server, tmp_path: Path) -> None:
     libraries = []
     for version in (1, 2):
@@ -368,6 +370,7 @@ def interrupted(address, log):  # type: ignore[no-untyped-def]
     return [told, took, len(lines("cancelled")), left]
 
 
+@pytest.mark.whole
 def test_an_interrupt_ends_the_job_and_cancels_its_calls(server: Server, tmp_path: Path) -> None:
     (told,), took, cancelled, left = run_client(
         interrupted, server.address, str(tmp_path / "calls")
@@ -427,6 +430,7 @@ def stream(address, folder, last):  # type: ignore[no-untyped-def]
     return answer
 
 
+@pytest.mark.whole
 def test_a_stream_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
     port, folder = free_port(), tmp_path / "stream"
     folder.mkdir()
@@ -476,6 +480,7 @@ def greeted(address, parameters=""):  # type: ignore[no-untyped-def]
     return answers
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("jar", [False, True], ids=["plugin named, no jar", "jar, no plugin"])
 def test_a_server_that_lacks_something_is_told_what_to_start_with(
     tmp_path: Path, jar: bool
@@ -504,6 +509,7 @@ def without_pyspark(address):  # type: ignore[no-untyped-def]
     return told
 
 
+@pytest.mark.whole
 def test_workers_that_have_no_pyspark_at_all_are_told_as_that(tmp_path: Path) -> None:
     """Not even the one of SPARK_HOME, which is put together without its folder ``python``."""
     home = tmp_path / "home"
@@ -519,6 +525,7 @@ def test_workers_that_have_no_pyspark_at_all_are_told_as_that(tmp_path: Path) ->
         assert str(environments() / "workers/bin/python") in text
 
 
+@pytest.mark.whole
 def test_a_client_is_let_in_by_its_token(tmp_path: Path) -> None:
     settings = {"spark.connect.authenticate.token": "sesame"}
     with connect_server(tmp_path / "server", settings=settings) as server:

@@ -24,7 +24,7 @@ from pillarbox._arrow.results import ResultEncoder
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 Form = Callable[[t.StructType, Any], Any]
 
@@ -73,14 +73,14 @@ class Emits(pb.KeyedProcessFunction):
 
 
 def harness(schema: t.StructType, value: Any) -> Any:
-    made = Harness(Emits(value, None), by="k", input="k string", returns=schema)
+    made = KeyedHarness(Emits(value, None), by="k", schema="k string", returns=schema)
     return made.process(("a",))[0][0]
 
 
 def side_output(schema: t.StructType, value: Any) -> Any:
     sides = {"side": schema}
     fn = Emits(value, "side")
-    made = Harness(fn, by="k", input="k string", returns="x int", side_outputs=sides)
+    made = KeyedHarness(fn, by="k", schema="k string", returns="x int", side_outputs=sides)
     made.process(("a",))
     return made.side_output("side")[0][0]
 

@@ -17,6 +17,7 @@ from test_conversions import comparable
 import conversions
 import pillarbox as pb
 from conversions import CASES, REFUSED, ZONE
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(conversions)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -97,11 +98,11 @@ class Rows(pb.KeyedProcessFunction):
 @pytest.mark.parametrize("emits_state", [False, True])
 def test_rows_and_states_of_a_keyed_function(cases: DataFrame, emits_state: bool) -> None:
     fn = Rows(emits_state)
-    out = cases.transform(pb.process_keyed, fn, by="n", returns=f"n bigint, {RETURNS}")
+    out = cases.transform(process_of(fn), fn, by="n", returns=f"n bigint, {RETURNS}")
     assert values(out) == wanted(FITTING)
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """Writes the column as state and reads it back, as a list and as what Arrow makes of it."""
 
     def open(self, ctx: Any) -> None:
@@ -125,5 +126,5 @@ class Columns(pb.BatchProcessFunction):
 
 
 def test_columns_of_a_keyed_function(cases: DataFrame) -> None:
-    out = cases.transform(pb.process_keyed, Columns(), by="n", returns=f"n bigint, {RETURNS}")
+    out = cases.transform(pb.process_keyed_arrow, Columns(), by="n", returns=f"n bigint, {RETURNS}")
     assert values(out) == wanted(FITTING)

@@ -109,7 +109,7 @@ def test_a_users_exception_in_a_call(spark: SparkSession, engine: str, tmp_path:
     seen = Seen(spark, tmp_path, with_async(engine, refuses_three))
     for found in seen.failures().values():
         assert type(found) is pb.CallFailed
-        assert (found.name, found.operator) == ("ASYNC_CALL_FAILED", "async_io(refuses_three)")
+        assert (found.condition, found.operator) == ("ASYNC_CALL_FAILED", "async_io(refuses_three)")
         assert (found.row, found.attempts) == ("id=3", 1)
         assert (found.key, found.timer) == (None, None)
         assert (found.kind, found.message) == ("LookupError", "no such thing:\n3")
@@ -157,7 +157,7 @@ def test_an_answer_that_does_not_fit(spark: SparkSession, engine: str, tmp_path:
     seen = Seen(spark, tmp_path, with_async(engine, answers_text))
     for found in seen.failures().values():
         assert type(found) is pb.ResultTypeMismatch
-        assert (found.name, found.kind) == ("RESULT_TYPE_MISMATCH", "RESULT_TYPE_MISMATCH")
+        assert (found.condition, found.kind) == ("RESULT_TYPE_MISMATCH", "RESULT_TYPE_MISMATCH")
         assert (found.operator, found.row) == ("async_io(answers_text)", "id=3")
         assert found.message.startswith("The result for column y must be bigint, but it is 'x'")
         assert str(found).endswith(" It came for the row (id=3).")
@@ -171,12 +171,15 @@ def test_a_deadline(spark: SparkSession, engine: str) -> None:
         return 0
 
     retried = with_async(
-        engine, never, attempt_timeout="20ms", retry=pb.Retry(2, backoff="1ms", on=KeyError)
+        engine,
+        never,
+        timeout=pb.Timeout(attempt="20ms"),
+        retry=pb.Retry(2, backoff="1ms", on=KeyError),
     )
     for build, attempts in ((with_async(engine, never, timeout="50ms"), 1), (retried, 2)):
         found = pb.failure_of(in_batch(spark, build))
         assert type(found) is pb.CallFailed
-        assert (found.name, found.kind) == ("ASYNC_CALL_FAILED", "TIMEOUT")
+        assert (found.condition, found.kind) == ("ASYNC_CALL_FAILED", "TIMEOUT")
         assert (found.attempts, found.traceback) == (attempts, "")
         assert "timeout: " in (found.message or "")
 
@@ -213,7 +216,7 @@ def test_the_error_column_and_failure_of_have_one_vocabulary(
             found = pb.failure_of(raised_by(one.collect))
             assert found is not None
             assert (found.kind, found.row) == (kind, f"id={number}")
-            assert found.name == (
+            assert found.condition == (
                 kind if kind.isupper() and kind != "TIMEOUT" else "ASYNC_CALL_FAILED"
             )
 
@@ -240,7 +243,7 @@ def test_an_exit_a_resource_and_a_loop_that_hangs(spark: SparkSession, engine: s
     for build, name, kind, message in cases:
         found = pb.failure_of(in_batch(spark, build))
         assert type(found) is pb.WorkerFailed
-        assert (found.name, found.kind, found.message) == (name, kind, message)
+        assert (found.condition, found.kind, found.message) == (name, kind, message)
         assert (found.operator or "").startswith("async_io(")
         assert found.row is None
         assert message in found.traceback
@@ -253,7 +256,7 @@ def test_an_event_loop_that_hangs(spark: SparkSession, engine: str) -> None:
 
     found = pb.failure_of(in_batch(spark, with_async(engine, hangs_here)))
     assert type(found) is pb.WorkerFailed
-    assert (found.name, found.kind) == ("EVENT_LOOP_BLOCKED", "EVENT_LOOP_BLOCKED")
+    assert (found.condition, found.kind) == ("EVENT_LOOP_BLOCKED", "EVENT_LOOP_BLOCKED")
     assert "in hangs_here" in str(found)
 
 
@@ -266,7 +269,7 @@ def test_a_worker_that_is_killed(spark: SparkSession, engine: str) -> None:
     error = raised_by(build.collect, Exception)
     found = pb.failure_of(error)
     assert type(found) is pb.WorkerFailed
-    assert found.name == "PYTHON_WORKER_DIED"
+    assert found.condition == "PYTHON_WORKER_DIED"
     if engine == "python":  # whose workers are Spark's own, and so is the error
         assert found.operator == ""
         return
@@ -286,7 +289,7 @@ def test_a_worker_that_is_killed_in_a_stream(
     for error in (raised, query.exception()):
         found = pb.failure_of(error)
         assert type(found) is pb.WorkerFailed
-        assert found.name == "PYTHON_WORKER_DIED"
+        assert found.condition == "PYTHON_WORKER_DIED"
 
 
 def test_a_function_that_does_not_unpickle(spark: SparkSession, engine: str) -> None:
@@ -299,7 +302,7 @@ def test_a_function_that_does_not_unpickle(spark: SparkSession, engine: str) -> 
 
     found = pb.failure_of(raised_by(with_async(engine, Unloadable())(spark.range(4)).collect))
     assert type(found) is pb.WorkerFailed
-    assert (found.name, found.kind) == ("FUNCTION_LOAD_FAILED", "LookupError")
+    assert (found.condition, found.kind) == ("FUNCTION_LOAD_FAILED", "LookupError")
     assert found.operator.startswith("async_io(")
     assert "no such thing here" in str(found)
     assert "in raises" in found.traceback
@@ -330,7 +333,7 @@ def test_a_users_exception_in_process(spark: SparkSession, tmp_path: Path) -> No
     seen = Seen(spark, tmp_path, with_keyed(fails))
     for found in seen.failures().values():
         assert type(found) is pb.CallFailed
-        assert (found.name, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(Does)")
+        assert (found.condition, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(Does)")
         assert (found.key, found.row, found.timer) == ("3", "id=3, k=3", None)
         assert (found.kind, found.message) == ("LookupError", "no such thing")
         assert found.traceback.endswith("LookupError: no such thing")
@@ -349,18 +352,18 @@ def test_a_users_exception_in_on_timer(spark: SparkSession) -> None:
 
 
 def test_a_users_exception_in_the_column_form(spark: SparkSession, tmp_path: Path) -> None:
-    class Fails(pb.BatchProcessFunction):
+    class Fails(pb.ArrowKeyedProcessFunction):
         def process(self, batch: pa.RecordBatch, state: Any, ctx: Any) -> Any:
             raise LookupError("no such thing")
 
     seen = Seen(
         spark,
         tmp_path,
-        lambda df: pb.process_keyed(df, Fails(), by="id", returns="y long", name="x"),
+        lambda df: pb.process_keyed_arrow(df, Fails(), by="id", returns="y long", name="x"),
     )
     for found in seen.failures().values():
         assert type(found) is pb.CallFailed
-        assert found.name == "KEYED_CALL_FAILED"
+        assert found.condition == "KEYED_CALL_FAILED"
         assert (found.kind, found.message) == ("LookupError", "no such thing")
         assert found.operator == "process_keyed(x)"
         assert found.key.startswith("(any of ")
@@ -398,7 +401,7 @@ def test_what_a_keyed_function_may_not_do(
     seen = Seen(spark, tmp_path, with_keyed(what))
     for found in seen.failures().values():
         assert type(found) is kind
-        assert (found.name, found.kind) == (name, name)
+        assert (found.condition, found.kind) == (name, name)
         assert (found.key, found.row) == ("3", "id=3, k=3")
     assert seen.errors["batch"].getCondition() == name
 
@@ -436,7 +439,7 @@ def test_a_keyed_worker_that_is_killed(spark: SparkSession) -> None:
 
     found = pb.failure_of(in_batch(spark, with_keyed(dies)))
     assert type(found) is pb.WorkerFailed
-    assert (found.name, found.operator) == ("PYTHON_WORKER_DIED", "process_keyed(Does)")
+    assert (found.condition, found.operator) == ("PYTHON_WORKER_DIED", "process_keyed(Does)")
 
 
 def test_an_error_that_is_not_ours_gives_none_whatever_it_says(spark: SparkSession) -> None:
@@ -482,4 +485,4 @@ def test_an_error_without_a_traceback_is_found_in_each_way(
     for error in (ended, query.exception()):
         found = pb.failure_of(error)
         assert found is not None
-        assert found.name == "CARRY_OVER_UNSUPPORTED"
+        assert found.condition == "CARRY_OVER_UNSUPPORTED"

@@ -52,7 +52,7 @@ def test_rows_and_answers_of_many_frames_come_back_as_they_are(spark: SparkSessi
 
 def test_a_group_of_many_frames_is_one_call(spark: SparkSession) -> None:
     sizes = [3_000] * 40
-    options: dict[str, Any] = {"batch_size": 40, "batch_wait": "1 minute"}
+    options: dict[str, Any] = {"batch_size": pb.BatchSize(40, wait="1 minute")}
     df = texts(spark, sizes).transform(
         pb.async_io, echo_all, returns="y string", engine="jvm", **options
     )
@@ -177,7 +177,7 @@ def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    class Lengths(pb.BatchProcessFunction):
+    class Lengths(pb.ArrowKeyedProcessFunction):
         def open(self, ctx: Any) -> None:
             self.last = ctx.value_state("last", "string")
 
@@ -187,7 +187,7 @@ def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
 
     sizes = [1_000, 3_900, 0, 7_000, 17] * 40
     df = texts(spark, sizes).withColumn("k", F.col("id") % 7)
-    out = df.transform(pb.process_keyed, Lengths(), by="k", returns="id long, twice string")
+    out = df.transform(pb.process_keyed_arrow, Lengths(), by="k", returns="id long, twice string")
     assert sorted((r.id, len(r.twice)) for r in out.collect()) == [
         (i, 2 * n) for i, n in enumerate(sizes)
     ]

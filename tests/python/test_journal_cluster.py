@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pillarbox as pb
 from local_cluster import executor_logs, run_on_cluster, two_hosts
 from spark_apps import answer_in, app_text
@@ -46,6 +48,7 @@ def loses_an_executor(folder: str, count: int, capacity: int):  # type: ignore[n
         pb.async_io,
         slow,
         returns="twice long",
+        name="slow",
         journal=f"{folder}/journal",
         capacity=capacity,
         engine="jvm",
@@ -79,6 +82,7 @@ def speculates(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
         pb.async_io,
         slow_at_last,
         returns="twice long",
+        name="slow_at_last",
         journal=f"{folder}/journal",
         capacity=capacity,
         engine="jvm",
@@ -90,6 +94,7 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.whole
 def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +107,7 @@ def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     assert 1 <= len(started) - count <= 2 * capacity
 
 
+@pytest.mark.whole
 def test_a_speculative_copy_repeats_only_what_is_in_flight(tmp_path: Path) -> None:
     count, capacity = 200, 10
     with two_hosts(tmp_path) as env:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +67,7 @@ def test_a_second_run_makes_no_call(spark: SparkSession, log: CallLog, journal: 
     assert keys(log) == list(range(50))
 
 
-def test_the_name_and_what_is_returned_are_in_the_key_and_the_function_is_not(
+def test_the_name_is_in_the_key_and_the_function_is_not(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:
     rows = spark.range(0, 3, 1, 1)
@@ -78,11 +81,128 @@ def test_the_name_and_what_is_returned_are_in_the_key_and_the_function_is_not(
     )
     assert [row.twice for row in again.collect()] == [0, 2, 4]
     called(rows, log, journal=journal, name="more").collect()
-    called(rows, log, journal=journal, returns="twice int").collect()
-    assert keys(log) == sorted([0, 1, 2] * 3)
+    assert keys(log) == sorted([0, 1, 2] * 2)
 
 
-@pytest.mark.parametrize("more", [{"by": "k"}, {"by": "k", "per_key": 1}])
+async def own_id(row: Any) -> str:
+    return pb.call_id()
+
+
+def test_an_answer_counts_only_for_the_columns_that_were_asked_for(
+    spark: SparkSession, journal: str
+) -> None:
+    rows = spark.range(0, 2, 1, 1)
+
+    async def nothing(row: Any) -> None:
+        return None
+
+    def answers(function: Any, returns: str, **more: Any) -> list[Any]:
+        more = {"name": "asked", "journal": journal, "engine": "jvm", **more}
+        found = rows.transform(pb.async_io, function, returns=returns, **more)
+        return [row[1] for row in found.collect()]
+
+    assert answers(nothing, "x string") == [None, None]
+    assert answers(own_id, "x string") == [None, None]
+    # A null is no answer to who wants none, and one row is none to who wants a list.
+    ids = answers(own_id, "x string not null")
+    assert answers(own_id, "x string not null") == ids
+    assert all(len(one) == 32 for one in ids)
+
+    async def own_ids(row: Any) -> list[str]:
+        return [pb.call_id()]
+
+    assert answers(own_ids, "x string not null", explode=True) == ids, "what is asked is the same"
+    assert answers(own_id, "y string") == ids
+    assert answers(own_id, "x string") == [None, None], "what was kept first is still there"
+
+
+@pytest.mark.smoke
+def test_a_call_is_named_by_the_format_that_is_written_down(
+    spark: SparkSession, journal: str
+) -> None:
+    def name_of(row: str, name: str) -> str:
+        rows = spark.sql(f"select {row}, 1 as given")
+        asked = rows.transform(
+            pb.async_io,
+            own_id,
+            returns="call string",
+            inputs=["given"],
+            call_key=[column for column in rows.columns if column != "given"],
+            name=name,
+            journal=journal,
+            engine="jvm",
+        )
+        return str(asked.select("call").collect()[0].call)
+
+    def sha256(some: bytes) -> bytes:
+        return hashlib.sha256(some).digest()
+
+    head = b"16:pillarbox call 17:weather0:1:a6:bigint1:b6:string"
+    values = bytes(8) + struct.pack("<qii", 7, 2, 24) + "é".encode().ljust(8, b"\0")
+    found = name_of("7L as a, 'é' as b", "weather")
+    assert found == sha256(sha256(head) + values)[:16].hex() == "91f39a9821a45965ecbfbcae0c8a32be"
+    # The same as in CallJournalSuite, which says what is in it, on every line of Spark.
+    every = """
+        true a, 1Y b, -2S c, 3 d, -4L e, 0.5F f, -0.25D g, cast(12345.67 as decimal(10,2)) h,
+        cast(-1.5 as decimal(38,10)) i, 'text' j, X'00FF' k, date'2022-01-08' l,
+        timestamp_micros(1700000000000000) m, timestamp_ntz'1969-12-31 23:59:59.999999' n,
+        interval '1 00:00:00' day to second o, interval '1-2' year to month p,
+        array(1, null, 3) q, named_struct('x', cast(null as int), 'y', 'in it') r,
+        cast(null as string) s
+    """
+    assert name_of(every, "types") == "314cefdc87dac0c6f709676fbde668c4"
+
+
+def asking(model: str) -> Any:
+    async def ask(row: Any) -> str:
+        return f"{model} {row.id}"
+
+    return ask
+
+
+def model_of(model: str, row: Any) -> str:
+    return f"{model} {row.id}"
+
+
+def lambda_of(model: str) -> Any:
+    return lambda row: model_of(model, row)
+
+
+class Asks(pb.AsyncFunction):
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    async def invoke(self, row: Any) -> str:
+        return f"{self.model} {row.id}"
+
+
+@pytest.mark.parametrize(
+    "made", [asking, lambda_of, lambda model: partial(model_of, model), Asks],
+    ids=["closures", "lambdas", "partials", "objects"],
+)  # fmt: skip
+def test_functions_of_one_factory_share_answers_under_one_written_name_and_version_alone(
+    spark: SparkSession, journal: str, made: Any
+) -> None:
+    def answers(model: str, version: str | None = None, **more: Any) -> list[str]:
+        kept = pb.Journal(journal, version=version)
+        rows = spark.range(0, 3, 1, 1)
+        df = pb.async_io(rows, made(model), returns="x string", journal=kept, engine="jvm", **more)
+        return [row.x for row in df.collect()]
+
+    small, large = (["small 0", "small 1", "small 2"], ["large 0", "large 1", "large 2"])
+    with pytest.raises(pb.InvalidOption, match="JOURNAL_WITHOUT_NAME"):
+        answers("small")
+    assert answers("small", name="small") == small
+    assert answers("large", name="large") == large
+    assert answers("large", name="small") == small, "the name that is written down is what counts"
+    assert answers("large", "2", name="small") == large
+    assert answers("small", "2", name="small") == large
+    assert answers("large", name="small") == small
+
+
+@pytest.mark.parametrize(
+    "more", [{"by": "k"}, {"by": "k", "limit": pb.Limit(concurrency=1, scope="key")}]
+)
 def test_an_order_within_keys_holds_with_answers_from_the_journal_between_calls(
     spark: SparkSession, log: CallLog, journal: str, more: dict[str, Any]
 ) -> None:
@@ -109,7 +229,7 @@ def test_every_form_of_function_keeps_its_answers(
         return int(row.id) * 2
 
     def many(rows: Any) -> list[int]:
-        for row, name in zip(rows, pb.call_ids(), strict=True):
+        for row, name in zip(rows, pb.current_call().ids, strict=True):
             log.write("start", key=row.id, call_id=name)
         return [row.id * 2 for row in rows]
 
@@ -123,7 +243,7 @@ def test_every_form_of_function_keeps_its_answers(
         "thread": (plain, {}),
         "batch": (many_async, {"batch_size": 7}),
         "batch thread": (many, {"batch_size": 7}),
-        "gated": (one, {"max_concurrency": 2, "rate_limit": "100000 per second"}),
+        "gated": (one, {"limit": pb.Limit(concurrency=2, per_second=100_000)}),
         "unordered": (one, {"ordered": False}),
     }[form]
     for on_error in ("raise", "column"):
@@ -162,7 +282,13 @@ def test_answers_of_all_types_come_back_as_they_were(spark: SparkSession, journa
 
     def frame() -> DataFrame:
         return spark.range(0, 5, 1, 1).transform(
-            pb.async_io, odd, returns=returns, explode=True, journal=journal, engine="jvm"
+            pb.async_io,
+            odd,
+            returns=returns,
+            explode=True,
+            name="odd",
+            journal=journal,
+            engine="jvm",
         )
 
     first = frame().collect()
@@ -191,6 +317,7 @@ def test_failures_and_timeouts_are_called_again(
             returns="x long",
             on_error="null",
             timeout="300ms",
+            name="sometimes",
             journal=journal,
             engine="jvm",
         )
@@ -211,7 +338,13 @@ def test_an_answer_that_retry_if_result_refused_to_the_end_is_asked_for_again(
     retry = pb.Retry(2, backoff="1ms", if_result=lambda answer: answer == "not yet")
     for _ in range(2):
         df = spark.range(0, 2, 1, 1).transform(
-            pb.async_io, pending, returns="x string", retry=retry, journal=journal, engine="jvm"
+            pb.async_io,
+            pending,
+            returns="x string",
+            retry=retry,
+            name="pending",
+            journal=journal,
+            engine="jvm",
         )
         assert [row.x for row in df.collect()] == ["not yet", "done"]
     assert keys(log) == [0, 0, 0, 0, 1]
@@ -247,10 +380,10 @@ def test_an_answer_that_is_too_old_does_not_count(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:
     rows = spark.range(0, 3, 1, 1)
-    called(rows, log, journal=journal, journal_ttl="1 day").collect()
-    called(rows, log, journal=journal, journal_ttl="1 day").collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1 day")).collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1 day")).collect()
     assert len(keys(log)) == 3
-    called(rows, log, journal=journal, journal_ttl="1ms").collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1ms")).collect()
     assert len(keys(log)) == 6
 
 
@@ -344,7 +477,7 @@ def stream(spark: SparkSession, folder: Path, log: CallLog, checkpoint: str, **m
 def test_a_stream_keeps_its_answers_in_its_checkpoint(
     spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
 ) -> None:
-    more: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    more: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     for _ in range(2):
         spark.range(0, 10, 1, 1).write.mode("append").parquet(str(tmp_path / "input"))
     checkpoint = str(tmp_path / "checkpoint")
@@ -376,7 +509,7 @@ def test_a_folder_that_cannot_be_made_fails_before_a_call(
         called(spark.range(0, 3, 1, 1), log, journal="/proc/journal").collect()
     failure = pb.failure_of(caught.value)
     assert failure is not None
-    assert failure.name == "JOURNAL_FAILED"
+    assert failure.condition == "JOURNAL_FAILED"
     assert keys(log) == []
 
 
@@ -397,23 +530,23 @@ def test_the_metric_counts_answers_from_the_journal(
 def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> None:
     rows = spark.range(3)
 
-    def refused(name: str, df: DataFrame = rows, **more: Any) -> str:
+    def refused(wanted: str, df: DataFrame = rows, **more: Any) -> str:
         with pytest.raises(pb.PillarboxError) as caught:
             called(df, log, **more)
-        assert caught.value.name == name
+        assert caught.value.condition == wanted
         return str(caught.value)
 
     assert "checkpoint" in refused("OPTION_NEEDS_OTHER", journal=True)
-    assert "call_key" in refused("OPTION_NEEDS_OTHER", call_key=["id"])
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day")
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day", share_calls=True)
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day", journal=False)
+    assert "journal" in refused("JOURNAL_WITHOUT_NAME", journal=journal, name=None)
+    assert "twice" in refused("JOURNAL_WITHOUT_NAME", journal=journal, call_key="id", name=None)
+    assert "twice" in refused("CALL_KEY_WITHOUT_NAME", call_key="id", name=None)
+    refused("CALL_KEY_WITHOUT_NAME", call_key="id", share_calls=True, name=None)
+    called(rows, log, share_calls=True, name=None)
     assert "idd" in refused("UNKNOWN_CALL_KEY_COLUMN", journal=journal, call_key=["idd"])
     for value in (3, "", b"", ["x"]):
         assert "journal" in refused("INVALID_OPTION", journal=value)
     assert "share_calls" in refused("INVALID_OPTION", share_calls=1)
     assert "call_key" in refused("INVALID_OPTION", call_key=[], share_calls=True)
-    refused("INVALID_DURATION", journal=journal, journal_ttl=5)
     maps = rows.selectExpr("id", "map(1, 2) as m", "array(map(1, 2)) as a")
     assert "m" in refused("CALL_KEY_WITHOUT_EQUALITY", maps, share_calls=True)
     refused("CALL_KEY_WITHOUT_EQUALITY", maps, share_calls=True, call_key="a")
@@ -446,6 +579,7 @@ def killed_job(folder: str, count: int, capacity: int) -> int:
         pb.async_io,
         slow,
         returns="twice long",
+        name="slow",
         journal=f"{folder}/journal",
         capacity=capacity,
         ordered=False,
@@ -490,6 +624,7 @@ def kill_left(folder: Path) -> None:
         time.sleep(0.5)
 
 
+@pytest.mark.whole
 def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     count = 200
     script = app_text(killed_job, str(tmp_path), count, 10)

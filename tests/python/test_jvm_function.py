@@ -262,7 +262,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
     rows = spark.range(0, 40, 1, 2)
 
     def call(class_name, options=None, **more):
-        function = pb.jvm_function(f"com.acme.{class_name}", options)
+        function = pb.JvmFunction(f"com.acme.{class_name}", options)
         more = {"returns": "price double, name string", "explode": True, **more}
         return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
 
@@ -274,7 +274,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
 
     def keyed_refusal(class_name):
         try:
-            function = pb.jvm_function(class_name)
+            function = pb.JvmFunction(class_name)
             rows.transform(pb.process_keyed, function, by="id", returns="x long").collect()
             return "no error"
         except Exception as problem:
@@ -282,11 +282,11 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
 
     def found(error):
         failure = pb.failure_of(error)
-        told = {} if failure is None else {**vars(failure), "name": failure.name}
+        told = {} if failure is None else vars(failure)
         return [type(error).__name__, type(failure).__name__, {**told, "text": str(failure)}]
 
     def keyed(df, how):
-        function = pb.jvm_function("com.acme.Keyed", {"how": how})
+        function = pb.JvmFunction("com.acme.Keyed", {"how": how})
         return pb.process_keyed(df, function, by="id", returns="x long")
 
     def raised(action):
@@ -313,7 +313,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         more["retry"] = pb.Retry(2, backoff="1ms")
         return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
 
-    told_by_java = pb.jvm_function("com.acme.Told")
+    told_by_java = pb.JvmFunction("com.acme.Told")
     by_key = {"call_key": "id", "share_calls": True}
     ways = ("constructor", "open", "process", "wrapped", "timer", "result", "null row")
     ways += ("missing class",)
@@ -342,7 +342,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         "ids of keys": [ids(told_by_java, **by_key), ids(told, **by_key)],
         "name of a keyed operator": pb.process_keyed(
             rows.limit(1),
-            pb.jvm_function("com.acme.KeyedTold"),
+            pb.JvmFunction("com.acme.KeyedTold"),
             by="id",
             returns="operator string",
             name="told too",
@@ -351,7 +351,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             list(row)
             for row in pb.process_keyed(
                 rows.limit(2).selectExpr("id", "timestamp_seconds(id) AS at"),
-                pb.jvm_function("com.acme.Expiring"),
+                pb.JvmFunction("com.acme.Expiring"),
                 by="id",
                 timestamp="at",
                 returns="told string",
@@ -442,13 +442,13 @@ def test_a_class_that_is_no_keyed_function_is_told_in_a_few_words(
 @pytest.mark.parametrize("options", [{"factor": 1.5}, {1: "x"}], ids=str)
 def test_options_that_are_not_strings_are_refused_at_once(options: Any) -> None:
     with pytest.raises(pb.InvalidOption, match="a dict of strings"):
-        pb.jvm_function("com.acme.Price", options)
+        pb.JvmFunction("com.acme.Price", options)
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 5], ids=str)
 def test_a_class_name_must_be_a_name(name: Any) -> None:
     with pytest.raises(pb.InvalidOption, match="class_name"):
-        pb.jvm_function(name)
+        pb.JvmFunction(name)
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_failure_of_tells_how_a_keyed_function_failed(
 ) -> None:
     raised, found_type, found = answers["failures"][how]
     assert (raised, found_type) == ("PythonException", ours)
-    assert (found["name"], found["kind"]) == (name, kind)
+    assert (found["condition"], found["kind"]) == (name, kind)
     assert found["operator"] == "process_keyed(com.acme.Keyed)"
     if message is not None:
         assert found["message"] == message
@@ -489,7 +489,11 @@ def test_failure_of_tells_how_a_keyed_function_failed(
 def test_failure_of_tells_it_of_a_stream_too(answers: Any) -> None:
     for raised, ours, found in answers["stream failures"]:
         assert (raised, ours) == ("StreamingQueryException", "CallFailed")
-        assert (found["name"], found["key"], found["row"]) == ("KEYED_CALL_FAILED", "3", "id=3")
+        assert (found["condition"], found["key"], found["row"]) == (
+            "KEYED_CALL_FAILED",
+            "3",
+            "id=3",
+        )
         assert found["message"] == "no such row:\n3"
 
 
@@ -510,7 +514,7 @@ def test_a_missing_method_or_row_is_told_as_a_failure_of_the_call(
     answers: Any, how: str, ours: str, name: str
 ) -> None:
     raised, found_type, found = answers["unlinked"][how]
-    assert (raised, found_type, found["name"]) == ("PythonException", ours, name)
+    assert (raised, found_type, found["condition"]) == ("PythonException", ours, name)
     if how == "null row":
         assert "null instead of a row" in found["text"]
     else:
@@ -538,13 +542,17 @@ def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:
     failures = answers["call failures"]
     raised, ours, found = failures["Price"]
     assert (raised, ours) == ("PythonException", "CallFailed")
-    assert found["name"] == "ASYNC_CALL_FAILED"
+    assert found["condition"] == "ASYNC_CALL_FAILED"
     assert found["row"] in ("id=0", "id=21")  # the first of each partition
     assert (found["kind"], found["message"]) == ("IllegalStateException", "busy")
     assert "com.acme.Price." in found["traceback"]
     raised, ours, found = failures["WrongType"]
     assert (raised, ours) == ("PythonException", "ResultTypeMismatch")
-    assert found["name"] == "JVM_RESULT_MISMATCH"
+    assert found["condition"] == "JVM_RESULT_MISMATCH"
     assert found["row"] in ("id=0", "id=20")
     raised, ours, found = failures["Missing"]
-    assert (raised, ours, found["name"]) == ("PythonException", "CallFailed", "JVM_CLASS_NOT_FOUND")
+    assert (raised, ours, found["condition"]) == (
+        "PythonException",
+        "CallFailed",
+        "JVM_CLASS_NOT_FOUND",
+    )

@@ -5,10 +5,10 @@ import time
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pillarbox._arrow.rows import local_timestamps
+from pillarbox._arrow.readers import local_timestamps
 
 ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu"]
 MINUTE = 60_000_000
@@ -33,8 +33,14 @@ def expected(value):
 
 
 def check(values):
-    found = local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
+    """As they are and as a long column, which is read in another way."""
     wanted = [expected(value) for value in values]
+    compare(values, wanted)
+    compare(values * 50, wanted * 50)
+
+
+def compare(values, wanted):
+    found = local_timestamps(pa.array(values, pa.timestamp("us", "UTC")))
     assert found == wanted
     assert [one and one.fold for one in found] == [one and one.fold for one in wanted]
 
@@ -43,6 +49,7 @@ def test_any_times_and_nulls(zone):
     years = st.integers(-(10**16), 10**16)
     lately = st.integers(94_694_400_000_000, 4_102_444_799_999_999)
 
+    @settings(deadline=None)  # the first array imports pandas
     @given(st.one_of(st.lists(st.none() | lately), st.lists(st.none() | years)))
     @example([])
     @example([None])

@@ -22,7 +22,7 @@ from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed import opening
 from pillarbox._keyed.output import RowsEncoder
 from pillarbox._keyed.whole_columns import BatchAcceptor
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 MONEY = parse_columns("price double, currency string", "returns")
 STRICT = parse_columns("price double not null, currency string", "returns")
@@ -103,16 +103,16 @@ def keyed_row(answer: Any) -> Any:
 
 
 def harness(answer: Any) -> Any:
-    Harness(Emits(answer), by="k", input="k string", returns=MONEY).process(("a",))
+    KeyedHarness(Emits(answer), by="k", schema="k string", returns=MONEY).process(("a",))
 
 
 def harness_input(answer: Any) -> Any:
-    Harness(Emits(None), by="price", input=MONEY, returns="x int").process(answer)
+    KeyedHarness(Emits(None), by="price", schema=MONEY, returns="x int").process(answer)
 
 
 def side_output(answer: Any) -> Any:
     options: dict[str, Any] = {"returns": "x int", "side_outputs": {"side": MONEY}}
-    Harness(Emits(answer, "side"), by="k", input="k string", **options).process(("a",))
+    KeyedHarness(Emits(answer, "side"), by="k", schema="k string", **options).process(("a",))
 
 
 def value_state(answer: Any) -> Any:
@@ -244,7 +244,7 @@ def test_a_column_that_is_not_null_refuses_null_and_being_missing(answer: Any) -
     with pytest.raises(pb.ResultTypeMismatch, match=wanted):
         RowsEncoder(STRICT, {}, arrow(STRICT)).encode([answer], ())
     with pytest.raises(pb.ResultTypeMismatch, match=wanted):
-        Harness(Emits(answer), by="k", input="k string", returns=STRICT).process(("a",))
+        KeyedHarness(Emits(answer), by="k", schema="k string", returns=STRICT).process(("a",))
     with pytest.raises(pb.ResultTypeMismatch, match=wanted):
         AtKeys(lambda ctx: ctx.value_state("s", STRICT)).at().update(answer)
     sides = {"side": STRICT}

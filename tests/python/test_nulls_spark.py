@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -66,7 +67,7 @@ class Rows(pb.KeyedProcessFunction):
             yield self.answer
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def __init__(self, column: Any) -> None:
         self.column = column
 
@@ -111,7 +112,7 @@ def test_a_misspelt_key_of_an_answer_is_that_rows_failure(df: DataFrame, engine:
 
 
 def keyed(df: DataFrame, fn: Any, **more: Any) -> DataFrame:
-    return df.transform(pb.process_keyed, fn, **{"by": "k", "returns": RETURNS, **more})
+    return df.transform(process_of(fn), fn, **{"by": "k", "returns": RETURNS, **more})
 
 
 def test_keyed_functions_say_not_null_where_it_is_so(df: DataFrame, tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_names_that_are_no_column_are_errors(df: DataFrame, bad: Any) -> None:
 def test_functions_of_the_jvm_are_held_to_it_too(spark: SparkSession, java: None) -> None:
     df = spark.createDataFrame([("a", 1), (None, 2)], "k string, v bigint").coalesce(1)
     strict = "k string not null, n bigint not null"
-    fn = pb.jvm_function(COUNTING)
+    fn = pb.JvmFunction(COUNTING)
     assert nullable(keyed(df, fn, returns=strict)) == {"k": False, "n": False}
     for sides in ({}, {"even": "n bigint not null"}):
         message = message_of(keyed(df, fn, returns=strict, side_outputs=sides))

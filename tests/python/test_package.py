@@ -47,7 +47,7 @@ def test_the_worker_runs_from_an_archive_on_the_path(tmp_path):
         jar.write(SOURCES / "pyspark_pillarbox.py", "pyspark_pillarbox.py")
     code = (
         "import pyspark_pillarbox, pillarbox, pillarbox._worker.main as m;"
-        "from pillarbox.errors import error; error('INVALID_RATE', value=1);"
+        "from pillarbox.errors import error; error('EMPTY_LIMIT');"
         "print(pillarbox.__file__, m.__name__)"
     )
     where, name = python(code, archive)
@@ -115,6 +115,7 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
         assert "pyspark_pillarbox.py" in jar.namelist()
 
 
+@pytest.mark.whole
 def test_all_that_the_jar_names_is_in_every_release_of_its_line():
     command = [sys.executable, str(ROOT / "tools" / "link_check.py"), installed()]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -146,6 +147,7 @@ def test_a_link_check_takes_a_private_method_of_another_library_as_none(monkeypa
     assert link_check.World(private, {}).has("a/A.f ()V")
 
 
+@pytest.mark.whole
 def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
     code = (
         "from pyspark.sql import SparkSession; import pillarbox as pb;"

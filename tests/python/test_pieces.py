@@ -61,7 +61,7 @@ def test_an_answer_that_is_too_large_fails_alone(sizes: list[int | None]) -> Non
         rows = iter(encoded.batch.column(0).to_pylist())
         for index, count in enumerate(encoded.counts):
             if index in encoded.mismatches:
-                seen.append(encoded.mismatches[index].name)
+                seen.append(encoded.mismatches[index].condition)
             else:
                 seen.append(next(rows) if count == 1 else None)
     limit = 3000 - 16  # offsets and validity
@@ -85,7 +85,7 @@ def test_a_mismatch_beside_large_answers_stays_with_its_own() -> None:
     answers = ["x" * 900, object(), "y" * 900]
     names = {}
     for first, _, encoded in encoder.pieces(answers, SIZE):
-        names.update({first + i: error.name for i, error in encoded.mismatches.items()})
+        names.update({first + i: error.condition for i, error in encoded.mismatches.items()})
     assert names == {1: "RESULT_TYPE_MISMATCH"}
 
 

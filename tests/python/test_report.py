@@ -46,7 +46,7 @@ class Told(PySparkException):
 def report(**fields: Any) -> Report:
     given: dict[str, Any] = {
         "type": "CallFailed",
-        "name": "ASYNC_CALL_FAILED",
+        "condition": "ASYNC_CALL_FAILED",
         "text": "It failed.",
         "operator": "async_io(f)",
         "kind": "KeyError",
@@ -69,7 +69,7 @@ def test_what_is_laid_out_is_read_again_with_messages_whole(case: Any) -> None:
     told = case["report"]
     found = parse(case["layout"])
     assert found is not None
-    for name in ("type", "name", "text", "kind", "message", "attempts", "elapsed_ms"):
+    for name in ("type", "condition", "text", "kind", "message", "attempts", "elapsed_ms"):
         assert getattr(found, name) == told.get(name), name
     assert found.traceback == told.get("traceback", "").rstrip("\n")
     for name in ("key", "row", "timer"):  # shortened at most
@@ -139,7 +139,7 @@ def test_what_programs_read_is_among_the_first_characters(told: Report) -> None:
     assert len(lines[0]) + len(lines[1]) + 2 < 2048 - len(WORKER + TRACEBACK)
     cut = pb.failure_of(Told(layout[: len(lines[0]) + len(lines[1]) + 1]))
     assert cut is not None
-    assert cut.name == told.name
+    assert cut.condition == told.condition
 
 
 @given(TEXTS)
@@ -198,7 +198,7 @@ def test_what_spark_writes_before_is_skipped(text: str) -> None:
         TRACEBACK + "RuntimeError: x\npillarbox.errors.CallFailed: " + LAYOUT,
         TRACEBACK + "KeyError: 1\n\nDuring handling\n\n" + TRACEBACK + "ValueError: " + LAYOUT,
         "[USER_RAISED_EXCEPTION] " + LAYOUT,
-        LAYOUT.replace('"name":"ASYNC', '"name":"OTHER'),
+        LAYOUT.replace('"condition":"ASYNC', '"condition":"OTHER'),
         LAYOUT.replace('{"type"', '{"type'),
         LAYOUT.replace('"texts":[', '"texts":["a",'),
         LAYOUT.replace('"attempts":2', '"attempts":"2"'),
@@ -225,7 +225,7 @@ def test_causes_are_looked_through_and_circles_end() -> None:
 
 
 def test_our_own_errors_are_given_back() -> None:
-    ours = error("INVALID_RATE", value="'x'")
+    ours = error("EMPTY_LIMIT")
     assert pb.failure_of(ours) is ours
     assert (ours.operator, ours.row, ours.key, ours.kind, ours.traceback) == (None,) * 4 + ("",)
     outer = RuntimeError("planning failed")
@@ -234,13 +234,13 @@ def test_our_own_errors_are_given_back() -> None:
 
 
 def test_an_error_of_the_harness_is_given_back() -> None:
-    from pillarbox.testing import Harness
+    from pillarbox.testing import KeyedHarness
 
     class Wrong(pb.KeyedProcessFunction):
         def process(self, row: Any, ctx: Any) -> Any:
             return row.k, "text"
 
-    harness = Harness(Wrong(), input="k string", by="k", returns="k string, n bigint")
+    harness = KeyedHarness(Wrong(), schema="k string", by="k", returns="k string, n bigint")
     with pytest.raises(pb.ResultTypeMismatch) as raised:
         harness.process(("a",))
     assert pb.failure_of(raised.value) is raised.value
@@ -253,9 +253,9 @@ def test_an_error_that_was_found_travels_between_processes() -> None:
 
 
 def test_an_error_of_a_newer_worker_is_a_pillarbox_error() -> None:
-    found = pb.failure_of(Told(report(type="QuotaExceeded", name="QUOTA_EXCEEDED").layout()))
+    found = pb.failure_of(Told(report(type="QuotaExceeded", condition="QUOTA_EXCEEDED").layout()))
     assert type(found) is pb.PillarboxError
-    assert found.name == "QUOTA_EXCEEDED"
+    assert found.condition == "QUOTA_EXCEEDED"
     assert type(pb.failure_of(Told(report(type="shown").layout()))) is pb.PillarboxError
 
 
@@ -266,14 +266,18 @@ def test_a_worker_reports_the_users_exception_and_where_it_came_from() -> None:
     )  # fmt: skip
     told.__cause__ = KeyError(1)
     found = report_of(told, "process_keyed(K)")
-    assert (found.name, found.kind, found.message) == ("KEYED_CALL_FAILED", "KeyError", "1")
+    assert (found.condition, found.kind, found.message) == ("KEYED_CALL_FAILED", "KeyError", "1")
     assert (found.key, found.row, found.timer) == ("'a'", "x=1", None)
     told.__cause__ = error("UNKNOWN_STATE", state="'m'", declared="none")
     found = report_of(told)
-    assert (found.type, found.name, found.kind) == ("StateError", "UNKNOWN_STATE", "UNKNOWN_STATE")
+    assert (found.type, found.condition, found.kind) == (
+        "StateError",
+        "UNKNOWN_STATE",
+        "UNKNOWN_STATE",
+    )
     assert "for the key 'a' in process(Row(x=1))" in found.text
     found = report_of(SystemExit(3))
-    assert (found.name, found.kind, found.message) == ("FUNCTION_EXITED", "SystemExit", "3")
+    assert (found.condition, found.kind, found.message) == ("FUNCTION_EXITED", "SystemExit", "3")
     found = report_of(MemoryError("all"))
-    assert (found.type, found.name) == ("WorkerFailed", "PYTHON_WORKER_FAILED")
+    assert (found.type, found.condition) == ("WorkerFailed", "PYTHON_WORKER_FAILED")
     assert (found.kind, found.message) == ("MemoryError", "all")

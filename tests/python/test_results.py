@@ -162,7 +162,7 @@ LEAVES = [
 def test_a_value_that_does_not_fit_is_refused_with_column_type_and_value(case):
     data_type = parse_type(case.type, "type")
     (problem,) = one(data_type).encode([(case.value,)]).mismatches.values()
-    assert problem.name == "RESULT_TYPE_MISMATCH"
+    assert problem.condition == "RESULT_TYPE_MISMATCH"
     assert problem.parameters["column"] == "v"
     assert problem.parameters["expected"] == data_type.simpleString()
     assert problem.parameters["value"] == shown(case.value)
@@ -172,7 +172,7 @@ def test_a_value_that_does_not_fit_is_refused_with_column_type_and_value(case):
 @pytest.mark.parametrize(("data_type", "answer"), [(t.VariantType(), {"a": 1}), (t.NullType(), 5)])
 def test_types_without_literals_refuse_strangers_too(data_type, answer):
     (problem,) = one(data_type).encode([(answer,)]).mismatches.values()
-    assert problem.name == "RESULT_TYPE_MISMATCH"
+    assert problem.condition == "RESULT_TYPE_MISMATCH"
 
 
 @pytest.mark.parametrize(

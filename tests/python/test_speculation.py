@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pillarbox as pb
 from local_cluster import executor_logs, two_hosts
 from spark_apps import answer_in, app_text
@@ -87,6 +89,7 @@ def look_at_the_executors(log: CallLog) -> None:
         eventually(lambda executor=executor: not task_threads(executor), "threads to end")
 
 
+@pytest.mark.whole
 def test_the_slower_of_two_attempts_is_cancelled_and_leaves_nothing(tmp_path: Path) -> None:
     log = CallLog(str(tmp_path / "calls"))
     with two_hosts(tmp_path) as env:

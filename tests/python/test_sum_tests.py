@@ -15,6 +15,9 @@ CASES |= {"e": "<testcase><error/></testcase>", "s": "<testcase><skipped/></test
 
 def suite(folder: Path, name: str, code: int, cases: str | None) -> None:
     (folder / f"{name}.code").write_text(f"{code}\n")
+    if name == "jvm":
+        (folder / name).mkdir()
+        name = "jvm/io.pillarbox.Suite"
     if cases is not None:
         text = "".join(CASES[case] for case in cases)
         (folder / f"{name}.xml").write_text(f"<testsuite>{text}</testsuite>")
@@ -29,13 +32,9 @@ def suite(folder: Path, name: str, code: int, cases: str | None) -> None:
         ({"python": (0, "pp"), "smoke-4.0": (1, None)}, "2 passed, 1 failed", 1),
         ({"python": (0, "pp"), "smoke-4.0": (0, "")}, "2 passed, 1 failed", 1),
         ({"python": (3, "pp")}, "2 passed, 1 failed", 1),
+        ({"jvm": (0, "pp"), "python": (0, "p")}, "3 passed, 0 failed", 0),
+        ({"jvm": (1, "pf"), "python": (0, "p")}, "2 passed, 1 failed", 1),
         ({}, "0 passed, 1 failed", 1),
-        # What failed was run again.
-        ({"python": (1, "ppf"), "python-again": (0, "p")}, "3 passed, 0 failed", 0),
-        ({"python": (1, "ppff"), "python-again": (1, "pf")}, "2 passed, 2 failed", 1),
-        ({"python": (1, "ppff"), "python-again": (0, "p")}, "2 passed, 2 failed", 1),
-        ({"python": (1, "pffff"), "python-again": (0, "pppp")}, "1 passed, 4 failed", 1),
-        ({"python": (1, "p"), "python-again": (5, None)}, "1 passed, 1 failed", 1),
     ],
 )
 def test_all_suites_are_summed_and_one_that_ran_nothing_has_failed(
@@ -45,3 +44,16 @@ def test_all_suites_are_summed_and_one_that_ran_nothing_has_failed(
         suite(tmp_path, name, its_code, cases)
     run = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True)
     assert (run.stdout, run.returncode) == (f"{told}\n", code)
+
+
+def test_the_ten_slowest_tests_of_each_language_are_named(tmp_path: Path) -> None:
+    times = "".join(f'<testcase classname="test_a" name="test_{i}" time="{i}"/>' for i in range(99))
+    suite(tmp_path, "jvm", 0, "p")
+    suite(tmp_path, "python", 0, None)
+    (tmp_path / "python.xml").write_text(f"<testsuite>{times}</testsuite>")
+    run = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True)
+    slow = [line for line in run.stderr.splitlines() if line.startswith("slow")]
+    assert [line for line in slow if "Python" in line] == [
+        f"slow, Python:   {i}.0 s test_a::test_{i}" for i in range(98, 88, -1)
+    ]
+    assert len(slow) == 11

@@ -43,7 +43,7 @@ def looks_at_zones(noon):  # type: ignore[no-untyped-def]
             assert self.state.value() == ctx.key == row.ts
             yield str(row.ts), naive
 
-    class Columns(pb.BatchProcessFunction):
+    class Columns(pb.ArrowKeyedProcessFunction):
         def process(self, batch, state, ctx):
             assert state.keys.type == batch["ts"].type
             return {"seen": [f"{batch['ts'].type} {batch['ts'][0]}"], "naive": [naive]}
@@ -62,7 +62,7 @@ def looks_at_zones(noon):  # type: ignore[no-untyped-def]
         "udf": rows(False),
         "udf with Arrow": rows(True),
         "Arrow udf": of_arrow(),
-        "columns": df.transform(pb.process_keyed, Columns(), by="ts", returns=returns),
+        "columns": df.transform(pb.process_keyed_arrow, Columns(), by="ts", returns=returns),
         "rows": df.transform(pb.process_keyed, Rows(), by="ts", returns=returns),
     }
     for engine in ("python", "jvm"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -23,13 +24,13 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "retry": ("errors", "_base"),
     "options": ("errors", "_base", "retry"),
     "_arrow": ("errors", "_base"),
-    "_async": (*VALUES, "retry"),
+    "_async": (*VALUES, "retry", "options"),
     "_keyed": VALUES,
-    "_keyed_async": (*VALUES, "retry", "_async", "_keyed"),
-    "_harness": ("errors", "_async", "_keyed"),
+    "_keyed_async": (*VALUES, "options", "retry", "_async", "_keyed"),
+    "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_worker": (*VALUES, "_async", "_keyed", "_keyed_async"),
-    "_driver": (*VALUES, "retry", "_async", "_keyed", "_keyed_async", "_version"),
-    "testing": (*VALUES, "retry", "_async", "_keyed", "_keyed_async", "_harness"),
+    "_driver": (*VALUES, "options", "retry", "_async", "_keyed", "_keyed_async", "_version"),
+    "testing": ("_base", "options", "retry", "_async", "_keyed", "_keyed_async", "_harness"),
     "__main__": ("errors", "_driver"),
     "__init__": (
         *("errors", "retry", "options", "columns", "testing", "_version"),
@@ -51,6 +52,7 @@ class Import:
         return f"{self.user}:{self.line} uses {self.used} ({', '.join(self.names)})"
 
 
+@functools.cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """By dotted name; ``__init__`` keeps its name."""
     return {
@@ -61,6 +63,7 @@ def modules(package: Path) -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
 def imports(package: Path) -> list[Import]:
     found = modules(package)
     return [one for name, tree in found.items() for one in imports_of(name, tree, found)]

@@ -29,13 +29,13 @@ def options(df: DataFrame, spark: SparkSession) -> None:
     pb.async_io(df, price, returns="p double", engine="java")  # found: arg-type reportArgumentType
     pb.async_io(df, price, returns="p double", capacity="9")  # found: arg-type reportArgumentType
     pb.async_io(df, price, returns="p double", timeout=5)  # found: arg-type reportArgumentType
-    pb.async_io(df, price, returns="p double", retry=3)  # found: arg-type reportArgumentType
+    pb.async_io(df, price, returns="p double", retry="3")  # found: arg-type reportArgumentType
     pb.async_io(df, 5, returns="p double")  # found: arg-type reportArgumentType
     pb.Retry("3")  # found: arg-type reportArgumentType
     pb.Retry(3, back_off="1s")  # found: call-arg reportCallIssue
     pb.StateTtl("1 day", update="on_write")  # found: arg-type reportArgumentType
-    pb.StateTtl("1 day", time="evnt")  # found: arg-type reportArgumentType
-    pb.jvm_function("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
+    pb.StateTtl("1 day", time_domain="event")  # found: arg-type reportArgumentType
+    pb.JvmFunction("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
     pb.scan(df, by="k", state={"n": "n + 1"})  # found: dict-item reportArgumentType
     pb.read_state(spark, "/checkpoint", 0)  # found: call-arg reportCallIssue
     pb.side_output(df)  # found: call-arg reportCallIssue
@@ -69,7 +69,7 @@ class Sums(pb.KeyedProcessFunction):
         self.most.add(None)  # found: arg-type reportArgumentType
         ctx.timestamp.year  # found: union-attr reportAttributeAccessIssue
         ctx.watermark + 60_000  # found: operator reportOptionalOperand
-        ctx.time_domain == "processing_time"  # found: comparison-overlap -
+        ctx.time_domain == "processing"  # found: comparison-overlap -
         ctx.timers.register_event_time("12:00")  # found: arg-type reportArgumentType
         ctx.timers.register_event(5)  # found: attr-defined reportAttributeAccessIssue
         ctx.output({"a": 1})  # found: call-arg,arg-type reportCallIssue
@@ -79,8 +79,8 @@ class Sums(pb.KeyedProcessFunction):
         pass
 
 
-class Columns(pb.BatchProcessFunction):
-    def process(self, batch: object, ctx: pb.BatchContext) -> None:  # found: override reportIncompatibleMethodOverride
+class Columns(pb.ArrowKeyedProcessFunction):
+    def process(self, batch: object, ctx: pb.ArrowContext) -> None:  # found: override reportIncompatibleMethodOverride
         ctx.timers  # found: attr-defined reportAttributeAccessIssue
 
 
@@ -112,12 +112,16 @@ class Yields(pb.AsyncKeyedProcessFunction):
 
 
 def keyed(df: DataFrame) -> None:
-    pb.process_keyed(df, Credit(), by="a", returns="a string", timeout="5s", on_error="null")
-    pb.process_keyed(df, Yields(), by="a", returns="a string", retry=3)  # found: arg-type reportArgumentType
+    pb.process_keyed_async(df, Credit(), by="a", returns="a string", timeout="5s", on_error="null")
+    pb.process_keyed_async(df, Yields(), by="a", returns="a string", retry=3)
+    pb.process_keyed_async(df, Yields(), by="a", returns="a string", retry="3")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Yields(), by="a", returns="a string")  # found: arg-type reportArgumentType
+    pb.process_keyed_arrow(df, Sums(), by="a", returns="a string")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Sums(), by="a", returns="a string", timeout="5s")  # found: call-arg reportCallIssue
     pb.process_keyed(df, Sums(), by="account", returns="account string")
     pb.process_keyed(df, Sums, by="account", returns="a string")  # found: arg-type reportArgumentType
     pb.process_keyed(df, Sums(), by="a", returns="a string", backend="rocks")  # found: arg-type reportArgumentType
-    pb.process_keyed(df, Sums(), by="a", returns="a string", timers="ram")  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Sums(), by="a", returns="a string", backend="ram")  # found: arg-type reportArgumentType
     pb.process_keyd(df, Sums(), by="a", returns="a int")  # found: attr-defined reportAttributeAccessIssue
     # PySpark types the arguments of transform as Any: nobody sees this one.
     df.transform(pb.process_keyed, Sums(), bye="account", returns="account string")

@@ -18,19 +18,26 @@ from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 
-from ._async.calls import call_id, call_ids
-from ._base.functions import JvmFunction, jvm_function
+from ._async.calls import Call, call_id, current_call
+from ._async.function import AsyncFunction, AsyncOpenContext
+from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
-from ._driver.process_keyed import main_output, process_keyed, side_output
+from ._driver.process_keyed import (
+    main_output,
+    process_keyed,
+    process_keyed_arrow,
+    process_keyed_async,
+    side_output,
+)
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.aggregate import AggregateFunction
-from ._keyed.batch import BatchContext, BatchState
+from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 from ._keyed.opening import OpenContext
@@ -69,13 +76,16 @@ __all__ = [
     "WAITING_ROWS",
     "AggregateFunction",
     "AggregatingState",
+    "ArrowContext",
+    "ArrowKeyedProcessFunction",
+    "ArrowState",
     "AsyncContext",
+    "AsyncFunction",
     "AsyncKeyedProcessFunction",
+    "AsyncOpenContext",
     "Backend",
-    "BatchContext",
-    "BatchProcessFunction",
     "BatchSize",
-    "BatchState",
+    "Call",
     "CallFailed",
     "CarryOver",
     "Context",
@@ -109,12 +119,13 @@ __all__ = [
     "__version__",
     "async_io",
     "call_id",
-    "call_ids",
     "configure",
+    "current_call",
     "failure_of",
-    "jvm_function",
     "main_output",
     "process_keyed",
+    "process_keyed_arrow",
+    "process_keyed_async",
     "read_state",
     "scan",
     "side_output",

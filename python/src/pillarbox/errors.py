@@ -5,14 +5,14 @@
     ├── InvalidSchema       (ValueError)    returns, or names that clash
     ├── InvalidFunction     (TypeError)     the function or resource handed over
     ├── EngineUnavailable   (RuntimeError)  the jar is missing, or does not fit
-    ├── NoCurrentCall       (RuntimeError)  call_id() outside a call
+    ├── NoCurrentCall       (RuntimeError)  current_call() outside a call
     ├── StateError          (RuntimeError)  state or timers used as they can't be
     ├── ResultTypeMismatch  (TypeError)     the function's answer does not fit `returns`
     ├── NoSuchColumn        (AttributeError, ValueError)  a row was asked for a column it lacks
     ├── CallFailed          (RuntimeError)  a call failed for good
     └── WorkerFailed        (RuntimeError)  the Python worker can't go on
 
-Every message says what was wrong, the value found and what to do, and starts with its name in
+Every message says what was wrong, the value found and what to do, and starts with its condition in
 brackets, so that it can be found again in a log of the JVM.
 """
 
@@ -27,7 +27,7 @@ EXITS = (SystemExit, KeyboardInterrupt)
 
 
 class PillarboxError(Exception):
-    """An error with a stable ``name`` (a key of ``errors.json``) and its ``parameters``.
+    """An error with a stable ``condition`` (a key of ``errors.json``) and its ``parameters``.
 
     One that :func:`failure_of` has found in an error of Spark also tells the following, as far as
     it is known; None, or an empty traceback, otherwise. Values of data are shown as text, and
@@ -40,7 +40,8 @@ class PillarboxError(Exception):
         timer: the timer that was firing, of a keyed function.
         attempts: how many calls were made for the row.
         elapsed_ms: from the first of these calls to the end.
-        kind: the class name of the user's exception, ``TIMEOUT`` for a deadline, else ``name``.
+        kind: the class name of the user's exception, ``TIMEOUT`` for a deadline, else the
+            condition.
         message: of the user's exception.
         traceback: of the user's code, as text.
     """
@@ -55,17 +56,12 @@ class PillarboxError(Exception):
     message: str | None = None
     traceback: str = ""
 
-    def __init__(self, name: str, parameters: dict[str, Any]) -> None:
-        self._name = name
+    def __init__(self, condition: str, parameters: dict[str, Any]) -> None:
+        self.condition = condition
         self.parameters = parameters
-        template = CATALOGUE[name]
-        text = f"[{name}] {template['message']} {template['remedy']}"
+        template = CATALOGUE[condition]
+        text = f"[{condition}] {template['message']} {template['remedy']}"
         super().__init__(text.format(**parameters))
-
-    @property
-    def name(self) -> str:
-        """A key of ``errors.json``."""
-        return self._name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, self.__dict__)
@@ -78,11 +74,11 @@ class PillarboxError(Exception):
         kind = globals().get(type_name)
         if not (isinstance(kind, type) and issubclass(kind, PillarboxError)):
             kind = PillarboxError  # of a worker that is newer than this package
-        hidden = ("type", "name", "text")
+        hidden = ("type", "text")
         told = {name: value for name, value in report.items() if name not in hidden}
         place = f"{report['operator']}: " if report["operator"] else ""
-        text = f"[{report['name']}] {place}{report['text']}"
-        state = {**told, "_name": report["name"], "parameters": {}}
+        text = f"[{report['condition']}] {place}{report['text']}"
+        state = {**told, "parameters": {}}
         return _remade(kind, (text if layout is None else layout,), state)
 
 
@@ -126,15 +122,6 @@ class ResultTypeMismatch(PillarboxError, TypeError):
 class NoSuchColumn(PillarboxError, AttributeError, ValueError):
     """A row was asked for a column that it does not have."""
 
-    @property
-    def name(self) -> str:
-        """A key of ``errors.json``."""
-        return self._name
-
-    @name.setter
-    def name(self, attribute: str) -> None:
-        """The interpreter gives an AttributeError the attribute that was asked for; not ours."""
-
 
 class CallFailed(PillarboxError, RuntimeError):
     """A call failed for good."""
@@ -153,10 +140,10 @@ def _load_catalogue() -> dict[str, dict[str, str]]:
 CATALOGUE = _load_catalogue()
 
 
-def error(name: str, **parameters: Any) -> PillarboxError:
-    """The exception for ``name``, of the type its entry in ``errors.json`` gives."""
-    kind: type[PillarboxError] = globals()[CATALOGUE[name]["type"]]
-    return kind(name, parameters)
+def error(condition: str, /, **parameters: Any) -> PillarboxError:
+    """The exception for a condition, of the type its entry in ``errors.json`` gives."""
+    kind: type[PillarboxError] = globals()[CATALOGUE[condition]["type"]]
+    return kind(condition, parameters)
 
 
 def shown(value: object, limit: int = 100) -> str:

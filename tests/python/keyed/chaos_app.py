@@ -35,7 +35,7 @@ class Ledger(pb.KeyedProcessFunction):
         self.slow_s = slow_s
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("20 seconds", time="event")
+        ttl = pb.StateTtl("20 seconds", time_domain="event_time")
         self.count = ctx.value_state("count", "bigint")
         self.recent = ctx.list_state("recent", "bigint", ttl=ttl)
         self.last = ctx.map_state("last", "string", "bigint", ttl=ttl)
@@ -58,12 +58,12 @@ class Ledger(pb.KeyedProcessFunction):
                 self.last.remove("kind 1")
             else:
                 ctx.timers.register_event_time(ctx.timestamp - ctx.timestamp % 1000 + 4000)
-            ctx.timers.register_processing_time(ctx.current_processing_time + 1)
+            ctx.timers.register_processing_time(ctx.processing_time + 1)
             told = f"{row.seq} {sorted(self.recent.get())} {self.total.get()}"
             yield {"k": ctx.key, "what": "row", "n": count, "told": told}
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        if ctx.time_domain == "event":
+        if ctx.time_domain == "event_time":
             told = f"{timestamp} {sorted(self.recent.get())} {sorted(self.last.items())}"
             yield {"k": ctx.key, "what": "event", "n": self.count.value(), "told": told}
         else:
@@ -120,8 +120,8 @@ def carried(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
         returns="n bigint, told string",
         ordered=settings["ordered"],
         capacity=20,
-        carry_over=True,
-        slots=3,
+        carry_over=pb.CarryOver(slots=3),
+        name="looked_up",
         journal=settings.get("journal"),
     )
     if settings["after"] == "rows":
@@ -137,18 +137,22 @@ def processed(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
     if "after" in settings:
         return carried(rows, settings)
     ledger: Any = Ledger(settings.get("slow_s", 0.0))
+    process: Any = pb.process_keyed
     calls: dict[str, Any] = {}
     if settings.get("async"):
-        ledger = AsyncLedger()
-        calls = {"attempt_timeout": "150 ms", "retry": pb.Retry(100, backoff="5 ms"), "capacity": 3}
+        ledger, process = AsyncLedger(), pb.process_keyed_async
+        calls = {
+            "timeout": pb.Timeout(attempt="150 ms"),
+            "retry": pb.Retry(100, backoff="5 ms"),
+            "capacity": 3,
+        }
     return rows.withWatermark("ts", "3 seconds").transform(
-        pb.process_keyed,
+        process,
         ledger,
         by="k",
         returns=RETURNS,
         **calls,
         backend=settings["backend"],
-        timers=settings["backend"],
         **({"time_sorted": True} if settings["time_sorted"] else {"order_by": "seq"}),
     )
 

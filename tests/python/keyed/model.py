@@ -79,7 +79,7 @@ class Model:
     def due(self, clock: Any) -> list[Any]:
         """Fires the timers that are due, event time first, until there are none."""
         self.at(clock)
-        limits = {"event": self.watermark, "processing": self.now}
+        limits = {"event_time": self.watermark, "processing_time": self.now}
         out = []
         while True:
             of = [domain for domain in limits if self.first(domain, limits[domain]) is not None]
@@ -94,11 +94,11 @@ class Model:
         return min(times, default=None)
 
     def fire(self, time: int, domain: str) -> list[Any]:
-        self.time = time if domain == "event" else None
+        self.time = time if domain == "event_time" else None
         if time % 3 == 0:
-            self.timers.add((time + 4, "event"))
+            self.timers.add((time + 4, "event_time"))
         if time % 4 == 0:
-            self.timers.discard((time + 1, "event"))
+            self.timers.discard((time + 1, "event_time"))
         if time % 5 == 0:
             self.do("elements.add", time)
         return [domain, time, self.do("value.value")]
@@ -112,26 +112,28 @@ class Model:
     def timer(self, method: str, *arguments: Any) -> Any:
         if method == "list":
             return [list(timer) for timer in sorted(self.timers)]
+        if method == "delete_all":
+            return self.timers.clear()
         what, _, domain = method.partition("_")
         change = self.timers.add if what == "register" else self.timers.discard
-        return change((arguments[0], domain.partition("_")[0]))
+        return change((arguments[0], domain))
 
     def clock(self) -> int:
-        return self.watermark if self.ttl and self.ttl["time"] == "event" else self.now
+        return self.watermark if self.ttl and self.ttl["time_domain"] == "event_time" else self.now
 
     def known(self, stamp: int) -> int:
         """What was written before any watermark lives from the first one."""
-        is_event = self.ttl is not None and self.ttl["time"] == "event"
+        is_event = self.ttl is not None and self.ttl["time_domain"] == "event_time"
         return self.first_watermark if stamp == START and is_event else stamp
 
     def stamp(self, stored: int) -> int:
-        if self.ttl is None or self.ttl["time"] == "processing":
+        if self.ttl is None or self.ttl["time_domain"] == "processing_time":
             return self.now
         return max(self.fresh(), self.known(stored))
 
     def fresh(self) -> int:
         """The timestamp where nothing was."""
-        if self.ttl is None or self.ttl["time"] == "processing":
+        if self.ttl is None or self.ttl["time_domain"] == "processing_time":
             return self.now
         return self.watermark if self.time is None else self.time
 

@@ -16,7 +16,7 @@ from pillarbox.columns import group_last
 FOLDER = Path(__file__).parents[2] / "golden"
 INPUT = "k string, i int, ts timestamp, ops string"
 RETURNS = "k string, n int, told string"
-TTL = pb.StateTtl("10 ms", time="event")
+TTL = pb.StateTtl("10 ms", time_domain="event_time")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Plays(pb.KeyedProcessFunction):
         return self.tell(ctx, "row", row.ops)
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        kind = "event" if ctx.time_domain == "event" else "clock"
+        kind = "event" if ctx.time_domain == "event_time" else "clock"
         assert ctx.timestamp == timestamp
         return self.tell(ctx, kind, self.on.get(f"{ctx.key} {kind} {timestamp}", ""))
 
@@ -112,8 +112,8 @@ class Plays(pb.KeyedProcessFunction):
 
 
 def listed(timers: Iterable[Any]) -> list[str]:
-    kinds = {"event": "event", "processing": "clock"}
-    told = sorted((timer.timestamp, kinds[timer.domain]) for timer in timers)
+    kinds = {"event_time": "event", "processing_time": "clock"}
+    told = sorted((timer.timestamp, kinds[timer.time_domain]) for timer in timers)
     return [f"{kind} {time}" for time, kind in told]
 
 
@@ -143,7 +143,7 @@ def folds(case: dict[str, Any]) -> bool:
     return is_plain and all(ops.startswith(FOLD) for _, _, ops in case["rows"])
 
 
-class FoldsColumns(pb.BatchProcessFunction):
+class FoldsColumns(pb.ArrowKeyedProcessFunction):
     """The column form of ``Plays``, for cases that fold."""
 
     def open(self, ctx: Any) -> None:

@@ -28,7 +28,7 @@ from keyed.order_function import (
 )  # fmt: skip
 from keyed.streams import Stream
 from pillarbox._driver.jars import find_jar
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 from spark_support import add_jar
 
 SOURCES = Path(__file__).parents[2] / "jvm"
@@ -51,8 +51,8 @@ class OnHarness:
         self.group = group
         (self.now,) = {now for _, now in group.clock[:1]}
         self.function = Plays(group.on)
-        self.harness = Harness(
-            self.function, by="k", input=INPUT, returns=RETURNS, timestamp="ts", order_by="i",
+        self.harness = KeyedHarness(
+            self.function, by="k", schema=INPUT, returns=RETURNS, timestamp="ts", order_by="i",
             time_sorted=group.time_sorted, processing_time=self.now,
         )  # fmt: skip
         for case in group.cases:
@@ -62,7 +62,7 @@ class OnHarness:
         told: list[Any] = []
         for step, (watermark, now) in enumerate(self.group.clock, 1):
             rows = [timed(row) for row in self.group.rows(step)]
-            told += self.harness.process_batch(rows, watermark=watermark, processing_time=now)
+            told += self.harness.run_micro_batch(rows, watermark=watermark, processing_time=now)
         return by_key(told)
 
     def left(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class OnWorker:
         for step, (watermark, now) in enumerate(self.group.clock, 1):
             rows = [timed(row) for row in self.group.rows(step)]
             known = NONE if watermark is None else watermark
-            told += self.operator.process_batch(rows, known, now)
+            told += self.operator.run_micro_batch(rows, known, now)
         return by_key(told)
 
     def batch(self) -> dict[str, list[str]]:
@@ -176,7 +176,7 @@ class OnSpark:
                 there = found.setdefault(row.key.k, {})
                 there[name] = row.value if name == "value" else [*there.get(name, []), row.value]
         timers = pb.read_state(self.spark, checkpoint, "golden", pb.TIMERS)
-        kind = F.when(F.col("kind") == "event_time", "event").otherwise("clock")
+        kind = F.when(F.col("time_domain") == "event_time", "event").otherwise("clock")
         timers = timers.select("key.k", F.unix_millis("timestamp").alias("ms"), kind.alias("kind"))
         # Times that no timestamp can hold are null.
         for row in timers.where("ms IS NOT NULL").orderBy("ms", "kind").collect():
@@ -202,14 +202,14 @@ class OnSpark:
             rows = rows.withWatermark("ts", f"{DELAY_MS} milliseconds")
         options: dict[str, Any] = {
             "by": "k", "timestamp": "ts", "order_by": "i", "name": "golden",
-            "time_sorted": self.group.time_sorted, "backend": self.backend, "timers": self.backend,
+            "time_sorted": self.group.time_sorted, "backend": self.backend,
         }  # fmt: skip
         if self.form == "scan":
             return self._scanned(rows, options)
         function: Any = {
             "rows": lambda: Plays(self.group.on),
             "columns": FoldsColumns,
-            "jvm": lambda: pb.jvm_function(GOLDEN_FUNCTION, self.group.on),
+            "jvm": lambda: pb.JvmFunction(GOLDEN_FUNCTION, self.group.on),
         }[self.form]()
         return pb.process_keyed(
             rows, function, returns=RETURNS, initial_state=self._initial(), **options
@@ -217,12 +217,12 @@ class OnSpark:
 
     def _scanned(self, rows: DataFrame, options: dict[str, Any]) -> DataFrame:
         """Tells what the value was before each row: a scan doesn't know the watermark."""
-        del options["timers"]
         none = "CAST(NULL AS BIGINT)"
         had = pb.scan(
             rows.withColumn("x", F.expr(f"CAST(substring(ops, {len(FOLD) + 1}) AS BIGINT)")),
             state={"had": (none, "brief"), "brief": (none, "x")},
-            emit=["k", "i", "ts", "had"], ttl=pb.StateTtl("10 ms", time="event"), **options,
+            select=["k", "i", "ts", "had"],
+            ttl=pb.StateTtl("10 ms", time_domain="event_time"), **options,
         )  # fmt: skip
         place = "coalesce(unix_micros(ts), 0) * 100 + i" if self.group.time_sorted else "i"
         return had.selectExpr("k", f"{place} AS n", "coalesce(string(had), '-') AS told")
@@ -241,11 +241,11 @@ class OnSpark:
         ]
         make, entries = self.spark.createDataFrame, ["struct(k) AS key", "value", "timestamp"]
         entry = "k string, value bigint, timestamp timestamp"
-        due = ["struct(k) AS key", "kind", "timestamp_millis(ms) AS timestamp"]
+        due = ["struct(k) AS key", "time_domain", "timestamp_millis(ms) AS timestamp"]
         return {
             "value": make(values, entry).selectExpr(*entries),
             "list": make(elements, entry).selectExpr(*entries),
-            pb.TIMERS: make(timers, "k string, kind string, ms bigint").selectExpr(*due),
+            pb.TIMERS: make(timers, "k string, time_domain string, ms bigint").selectExpr(*due),
         }
 
 

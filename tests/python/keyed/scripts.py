@@ -51,7 +51,9 @@ class FirstOfADay(pb.KeyedProcessFunction):
     """Lets a key through once in 100 ms of event time."""
 
     def open(self, ctx):
-        self.seen = ctx.value_state("seen", "boolean", ttl=pb.StateTtl("100 ms", time="event"))
+        self.seen = ctx.value_state(
+            "seen", "boolean", ttl=pb.StateTtl("100 ms", time_domain="event_time")
+        )
 
     def process(self, row, ctx):
         if self.seen.value() is None:

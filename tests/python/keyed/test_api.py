@@ -15,7 +15,8 @@ from keyed.support import AtKeys
 from pillarbox._driver import keyed_input
 from pillarbox._driver.door import door_of
 from pillarbox._driver.read_state import _operator
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
+from spark_support import process_of
 
 
 @pytest.fixture
@@ -39,9 +40,10 @@ def asked(spark, monkeypatch):
     return calls
 
 
-def apply(df, fn=None, **options):
+def apply(df, function=None, **options):
     defaults = {"by": "k", "returns": "k string, n bigint"}
-    return df.transform(pb.process_keyed, fn or CountAndSum(), **{**defaults, **options})
+    function = function or CountAndSum()
+    return df.transform(process_of(function), function, **{**defaults, **options})
 
 
 def test_the_spec_says_all_that_the_operator_needs(df, asked):
@@ -52,7 +54,7 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
     assert returns.simpleString() == "struct<tag:string,k:string,n:bigint,bad:struct<why:string>>"
     assert spec == {
         "kind": "keyed", "name": "rotations", "form": "row", "class_name": None, "options": {},
-        "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "rocksdb", "order_by": ["t"],
+        "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "heap", "order_by": ["t"],
         "time_sorted": True, "inputs": ["k", "v"], "tags": ["bad"], "streaming": False,
         "event_time": True, "blocked_loop_ms": 5000, "initial": [],
     }  # fmt: skip
@@ -79,7 +81,7 @@ def test_a_stream_has_event_time_if_it_has_a_watermark(stream, asked):
 
 
 def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
-    apply(df, pb.jvm_function("com.acme.Fn", {"a": "b"}))
+    apply(df, pb.JvmFunction("com.acme.Fn", {"a": "b"}))
     ((_, command, spec, _),) = asked
     assert command is None
     assert (spec["form"], spec["class_name"], spec["options"]) == (
@@ -90,12 +92,12 @@ def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
 
 
 def test_a_scan_is_expressions(df, asked):
-    pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "n"], ttl="2 days")
+    pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"], ttl="2 days")
     ((_, command, spec, _),) = asked
     assert command is None
     assert spec["form"] == "scan"
     assert spec["state"] == [{"name": "n", "init": "0L", "update": "n + 1"}]
-    assert spec["emit"] == ["k", "n"]
+    assert spec["select"] == ["k", "n"]
     assert spec["ttl"]["ms"] == 172_800_000
 
 
@@ -114,8 +116,13 @@ def test_side_outputs_are_taken_apart(spark, asked):
         pb.main_output(spark.range(1))
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def process(self, batch, state, ctx):
+        return None
+
+
+class Calls(pb.AsyncKeyedProcessFunction):
+    async def process(self, row, ctx):
         return None
 
 
@@ -131,7 +138,8 @@ class Columns(pb.BatchProcessFunction):
         ({"order_by": ["x"]}, "order_by names the column x"),
         ({"inputs": ["x"]}, "inputs names the column x"),
         ({"backend": "redis"}, 'backend must be one of "rocksdb", "heap"'),
-        ({"timers": "redis"}, 'timers must be one of "rocksdb", "heap"'),
+        ({"backend": pb.Backend}, 'backend must be "rocksdb", "heap" or a pb.Backend'),
+        ({"timers": "heap"}, 'Meant is backend=pb.Backend("rocksdb", timers="heap")'),
         ({"time_sorted": 1}, "time_sorted must be True or False"),
         ({"time_sorted": True}, "neither timestamp nor a watermark"),
         ({"name": ""}, "name must be a name"),
@@ -141,15 +149,20 @@ class Columns(pb.BatchProcessFunction):
         ({"side_outputs": {"tag": "why string"}}, "two columns named tag"),
         (
             {"side_outputs": {"main": "why string"}},
-            "another than the main output's, but it is 'main'",
+            "another one than main, late, error, but it is 'main'",
         ),
+        ({"side_outputs": {"late": "why string"}}, "but it is 'late'"),
+        ({"side_outputs": {"error": "why string"}}, "but it is 'error'"),
         ({"side_outputs": {"bad": "why"}}, "side_outputs['bad'] must be a DDL string"),
-        ({"fn": CountAndSum}, "not its class"),
+        ({"function": CountAndSum}, "not its class"),
+        ({"function": Columns(), "time_sorted": True}, "The column form has no order of rows"),
         (
-            {"fn": Columns(), "time_sorted": True, "timestamp": "ts"},
-            "for the column form",
+            {"function": Columns(), "side_outputs": {"bad": "x int"}},
+            "has one output; use pb.process",
         ),
-        ({"fn": Columns(), "side_outputs": {"bad": "x int"}}, "for the column form"),
+        ({"retry": 3}, "Its function makes no calls; use pb.process_keyed_async."),
+        ({"carry_over": True}, "pb.process_keyed has no option carry_over"),
+        ({"state_backend": "heap"}, "Meant is backend."),
     ],
 )
 def test_what_can_not_work_is_refused_before_any_work(df, asked, options, message):
@@ -190,8 +203,8 @@ def test_a_function_that_can_not_be_sent_is_named(df, asked):
         ({"state": {"n": "0L"}}, "state must be a dict"),
         ({"state": {"n": ("0L", "")}}, "state must be a dict"),
         ({"state": {"V": ("0L", "1L")}}, "two columns named V"),
-        ({"emit": []}, "emit must be a list of SQL expressions"),
-        ({"emit": "n"}, "emit must be a list of SQL expressions"),
+        ({"select": []}, "select must be a list of SQL expressions"),
+        ({"select": "n"}, "select must be a list of SQL expressions"),
         ({"ttl": 5}, "ttl must be a pb.StateTtl"),
         ({"ttl": pb.StateTtl("1 s", on_expire=print)}, "which runs no Python"),
         ({"by": "x"}, "by names the column x"),
@@ -225,7 +238,7 @@ class Without(pb.KeyedProcessFunction):
     pass
 
 
-class WithoutColumns(pb.BatchProcessFunction):
+class WithoutColumns(pb.ArrowKeyedProcessFunction):
     def process_batch(self, batch, state, ctx):
         return None
 
@@ -250,7 +263,7 @@ class AsyncOpen(Base):
         return None
 
 
-class AsyncColumns(pb.BatchProcessFunction):
+class AsyncColumns(pb.ArrowKeyedProcessFunction):
     async def process(self, batch, state, ctx):
         return None
 
@@ -270,7 +283,7 @@ class LongOpen(Base):
         return None
 
 
-class RowsOfColumns(pb.BatchProcessFunction):
+class RowsOfColumns(pb.ArrowKeyedProcessFunction):
     def process(self, row, ctx):
         return None
 
@@ -326,12 +339,12 @@ UNFIT = [
 def test_methods_that_can_not_be_called_are_named_before_any_work(df, asked, fn, name, message):
     with pytest.raises(pb.InvalidFunction) as problem:
         apply(df, fn)
-    assert problem.value.name == name
+    assert problem.value.condition == name
     assert message in str(problem.value)
     assert asked == []
     if isinstance(fn, pb.KeyedProcessFunction):
         with pytest.raises(pb.InvalidFunction) as again:
-            Harness(fn, by="k", input="k string", returns="x int")
+            KeyedHarness(fn, by="k", schema="k string", returns="x int")
         assert str(again.value) == str(problem.value)
 
 
@@ -347,12 +360,30 @@ def test_a_process_may_come_from_anywhere(df, asked, fn):
         (Base, "Pass an object, such as Base(), not its class."),
         (lambda row: row, "for a plain function of a row there is pb.async_io"),
         (None, "Write a class that extends pb.KeyedProcessFunction"),
+        (Columns(), "Use pb.process_keyed_arrow."),
+        (Columns, "Use pb.process_keyed_arrow."),
+        (Calls(), "Use pb.process_keyed_async."),
     ],
 )
 def test_what_is_no_function_is_told_with_what_to_pass(df, asked, value, advice):
     with pytest.raises(pb.InvalidFunction, match="must be an object of a") as problem:
         df.transform(pb.process_keyed, value, by="k", returns="x int")
     assert advice in str(problem.value)
+
+
+@pytest.mark.parametrize("process", [pb.process_keyed_async, pb.process_keyed_arrow])
+@pytest.mark.parametrize("function", [Base(), pb.JvmFunction("com.acme.Function")])
+def test_a_function_by_rows_is_for_process_keyed_alone(df, asked, process, function):
+    with pytest.raises(pb.InvalidFunction, match=r"Use pb\.process_keyed\."):
+        df.transform(process, function, by="k", returns="x int")
+
+
+def test_columns_may_be_one_name_or_several(df, asked):
+    apply(df, inputs="v", order_by="t", by="k", backend=pb.Backend("heap", timers="rocksdb"))
+    apply(df, inputs=["v"], order_by=["t"], by=["k"], backend=pb.Backend("heap", timers="rocksdb"))
+    specs = [json.loads(call[2]) if isinstance(call[2], str) else call[2] for call in asked]
+    assert specs[0] == specs[1]
+    assert (specs[0]["backend"], specs[0]["timers"]) == ("heap", "rocksdb")
 
 
 class Half(pb.AggregateFunction):

@@ -15,9 +15,10 @@ from pillarbox._harness import loop as harness_loop
 from pillarbox._harness.memory import KeySpace
 from pillarbox._keyed.list_state import ListCell
 from pillarbox._keyed.map_state import MapCell
-from pillarbox.testing import Harness
+from pillarbox.testing import AsyncKeyedHarness, KeyedHarness
 
-OPTIONS = {"by": "k", "input": "k string, t bigint", "returns": "k string, n bigint"}
+OPTIONS = {"by": "k", "schema": "k string, t bigint", "returns": "k string, n bigint"}
+ATTEMPT_2S = pb.Timeout(attempt="2s")
 
 
 class Function(pb.AsyncKeyedProcessFunction):
@@ -47,7 +48,7 @@ def virtual_clock(monkeypatch):
 
 
 def harness(process, **options):
-    return Harness(Function(process), **{**OPTIONS, **options})
+    return AsyncKeyedHarness(Function(process), **{**OPTIONS, **options})
 
 
 async def count(self, row, ctx):
@@ -72,7 +73,7 @@ def overlap(calls):
 def test_keys_run_at_once_up_to_the_capacity_and_rows_of_a_key_one_after_the_other(capacity, most):
     one = harness(count, capacity=capacity)
     rows = [(f"k{i % 7}", i) for i in range(35)]
-    found = one.process_batch(rows)
+    found = one.run_micro_batch(rows)
     assert found == [Row(k=f"k{i % 7}", n=1 + i // 7) for i in range(35)]
     assert overlap(one._runtime.function.calls) == (most, 1)
     order = [(k, t) for what, k, t in one._runtime.function.calls if what == "begins"]
@@ -86,7 +87,7 @@ def test_a_call_that_hangs_holds_its_key_alone():
         self.n.update((self.n.value() or 0) + 1)
 
     one = harness(process, capacity=2)
-    one.process_batch([("slow", 0), *[("quick", t) for t in range(1, 30)], ("slow", 30)])
+    one.run_micro_batch([("slow", 0), *[("quick", t) for t in range(1, 30)], ("slow", 30)])
     calls = one._runtime.function.calls
     assert calls.index(("ends", "quick", 29)) < calls.index(("ends", "slow", 0))
     assert calls.index(("ends", "slow", 0)) < calls.index(("begins", "slow", 30))
@@ -110,7 +111,7 @@ def test_rows_may_be_yielded_between_awaits():
                 await asyncio.sleep(1)
             yield None
 
-    found = Harness(Yields(), **OPTIONS).process_batch([("a", 2), ("b", 0), ("c", 1)])
+    found = AsyncKeyedHarness(Yields(), **OPTIONS).run_micro_batch([("a", 2), ("b", 0), ("c", 1)])
     assert found == [Row(k="a", n=0), Row(k="a", n=1), Row(k="c", n=0)]
 
 
@@ -152,13 +153,13 @@ def states(one, key="a"):
         {},
         {"retry": pb.Retry(3, backoff="10ms")},
         {"timeout": "1500 ms"},
-        {"attempt_timeout": "1 s"},
+        {"timeout": pb.Timeout(attempt="1 s")},
     ],
 )
 @pytest.mark.parametrize("odd", [1, 3])
 def test_a_call_that_fails_leaves_nothing(options, odd):
     one = harness(spoils, on_error="null", side_outputs={"log": "t bigint"}, **options)
-    one.process_batch([("a", 0), ("a", 2)])
+    one.run_micro_batch([("a", 0), ("a", 2)])
     before = states(one)
     assert one.process(("a", odd)) == [Row(k="a", n=None)]
     assert states(one) == before
@@ -201,11 +202,11 @@ def test_an_attempt_that_was_given_up_can_write_no_more():
             try:
                 self.n.update(77)
             except pb.StateError as problem:
-                refused[0] = problem.name
+                refused[0] = problem.condition
             raise
         return ctx.key, self.n.value()
 
-    one = harness(process, attempt_timeout="5s", retry=pb.Retry(2, backoff="1s"))
+    one = harness(process, timeout=pb.Timeout(attempt="5s"), retry=pb.Retry(2, backoff="1s"))
     assert one.process(("a", 0)) == [Row(k="a", n=1)]
     assert (one.state("n", "a"), refused[0]) == (1, "NO_CURRENT_KEY")
 
@@ -225,8 +226,8 @@ def test_what_a_call_has_started_and_left_behind_can_not_write():
         return ctx.key, row.t
 
     one = harness(process)
-    one.process_batch([("a", 0), ("a", 1)])
-    assert left[0].exception().name == "NO_CURRENT_KEY"
+    one.run_micro_batch([("a", 0), ("a", 1)])
+    assert left[0].exception().condition == "NO_CURRENT_KEY"
     assert one.state("n", "a") is None
 
 
@@ -240,7 +241,7 @@ def test_tasks_of_a_call_see_its_key():
         return ctx.key, len(self.recent.get())
 
     one = harness(process)
-    assert one.process_batch([("a", 0), ("b", 0)]) == [Row(k="a", n=2), Row(k="b", n=2)]
+    assert one.run_micro_batch([("a", 0), ("b", 0)]) == [Row(k="a", n=2), Row(k="b", n=2)]
     assert one.state("recent", "b") == [1, 2]
 
 
@@ -257,7 +258,9 @@ def test_state_is_out_of_reach_in_another_thread(monkeypatch):
 def test_state_lives_as_long_as_its_ttl_says():
     class Fresh(pb.AsyncKeyedProcessFunction):
         def open(self, ctx):
-            self.n = ctx.value_state("n", "bigint", ttl=pb.StateTtl("10 ms", time="event"))
+            self.n = ctx.value_state(
+                "n", "bigint", ttl=pb.StateTtl("10 ms", time_domain="event_time")
+            )
 
         async def process(self, row, ctx):
             before = self.n.value()
@@ -265,26 +268,26 @@ def test_state_lives_as_long_as_its_ttl_says():
             self.n.update(row.t)
             return ctx.key, before
 
-    one = Harness(Fresh(), timestamp="t", **OPTIONS)
-    assert one.process_batch([("a", 20), ("b", 21)], watermark=19) == [
+    one = AsyncKeyedHarness(Fresh(), timestamp="t", **OPTIONS)
+    assert one.run_micro_batch([("a", 20), ("b", 21)], watermark=19) == [
         Row("a", None),
         Row("b", None),
     ]
-    assert one.process_batch([("a", 22), ("b", 25)], watermark=34) == [Row("a", 20), Row("b", 21)]
-    assert one.process_batch([("a", 36), ("b", 36)]) == [Row("a", None), Row("b", 25)]
+    assert one.run_micro_batch([("a", 22), ("b", 25)], watermark=34) == [Row("a", 20), Row("b", 21)]
+    assert one.run_micro_batch([("a", 36), ("b", 36)]) == [Row("a", None), Row("b", 25)]
 
 
 def test_the_context_tells_each_row_its_own_times():
     async def process(self, row, ctx):
-        before = ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time
+        before = ctx.key, ctx.timestamp, ctx.watermark, ctx.processing_time
         await asyncio.sleep(row.t)
-        assert before == (ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time)
+        assert before == (ctx.key, ctx.timestamp, ctx.watermark, ctx.processing_time)
         assert (before[0], ctx.time_domain) == (row.k, None)
         return ctx.key, ctx.timestamp
 
     one = harness(process, timestamp="t", processing_time=7)
     one.advance_watermark(1)
-    assert one.process_batch([("a", 1), ("b", 9), ("c", 5)]) == [Row("b", 9), Row("c", 5)]
+    assert one.run_micro_batch([("a", 1), ("b", 9), ("c", 5)]) == [Row("b", 9), Row("c", 5)]
     assert one.late_rows == 1
 
 
@@ -299,9 +302,9 @@ def test_time_sorted_rows_see_the_millisecond_before_them_as_in_the_synchronous_
 
     rows = [("a", 30), ("b", 20), ("a", 10), ("b", 40)]
     found = []
-    for fn in (Sync(), Function(process)):
-        one = Harness(fn, timestamp="t", time_sorted=True, **OPTIONS)
-        found.append((one.process_batch(rows, watermark=35), one.run_batch(rows)))
+    for made, fn in ((KeyedHarness, Sync()), (AsyncKeyedHarness, Function(process))):
+        one = made(fn, timestamp="t", time_sorted=True, **OPTIONS)
+        found.append((one.run_micro_batch(rows, watermark=35), one.run_batch(rows)))
     assert found[0] == found[1]
     assert found[1][0] == [Row("a", 9), Row("b", 19), Row("a", 29)]
 
@@ -315,10 +318,10 @@ def test_a_snapshot_goes_on_in_either_form():
             return ctx.key, (self.n.value() or 0) + 100
 
     one = harness(count)
-    one.process_batch([("a", 0), ("a", 1)])
-    two = Harness.restore(one.snapshot(), Sync(), **OPTIONS)
+    one.run_micro_batch([("a", 0), ("a", 1)])
+    two = KeyedHarness.restore(one.snapshot(), Sync(), **OPTIONS)
     assert two.process(("a", 5)) == [Row("a", 102)]
-    three = Harness.restore(two.snapshot(), Function(count), **OPTIONS)
+    three = AsyncKeyedHarness.restore(two.snapshot(), Function(count), **OPTIONS)
     assert three.process(("a", 6)) == [Row("a", 3)]
     assert three.state("seen", "a") == {"5": 5}
 
@@ -358,7 +361,7 @@ def test_a_failure_cancels_the_others_and_takes_them_back():
 
     one = harness(process)
     with pytest.raises(ValueError, match="two"):
-        one.process_batch([("a", 9), ("b", 2), ("c", 1), ("b", 3)])
+        one.run_micro_batch([("a", 9), ("b", 2), ("c", 1), ("b", 3)])
     assert one.process(("d", 1)) == []  # others have had their turn to end
     assert ended == ["c", "b", "a", "d"]
     assert [one.state("n", key) for key in "abc"] == [None, None, 1]
@@ -370,8 +373,9 @@ def test_a_failure_cancels_the_others_and_takes_them_back():
     ("options", "raised", "message"),
     [
         ({"timeout": "5s"}, TimeoutError, "not answered within its total timeout: 5000 ms"),
-        ({"attempt_timeout": "2s"}, TimeoutError, "within its attempt timeout: 2000 ms"),
-        ({"attempt_timeout": "2s", "retry": pb.Retry(3, backoff="1s", jitter=0)}, TimeoutError,
+        ({"timeout": ATTEMPT_2S}, TimeoutError, "within its attempt timeout: 2000 ms"),
+        ({"timeout": ATTEMPT_2S, "retry": pb.Retry(3, backoff="1s", jitter=0)},
+         TimeoutError,
          "Attempt 3 of the call"),
     ],
 )  # fmt: skip
@@ -425,7 +429,7 @@ def test_a_row_that_does_not_fit_is_a_failure_without_retry_and_leaves_nothing()
         self.n.update(row.t)
         return ctx.key, "no number"
 
-    one = harness(process, on_error="column", error_column="why", retry=pb.Retry(3))
+    one = harness(process, on_error=pb.ErrorColumn("why"), retry=pb.Retry(3))
     (row,) = one.process(("a", 1))
     assert (row.k, row.n, row.why.kind, row.why.attempts) == ("a", None, "RESULT_TYPE_MISMATCH", 1)
     assert one.state("n", "a") is None
@@ -440,7 +444,7 @@ def test_a_row_of_a_failure_has_the_columns_that_the_input_has_too():
         return row.k, str(row.t), row.t
 
     one = harness(process, returns="k string, t string, T bigint not null", on_error="column")
-    good, bad = one.process_batch([("a", 1), ("a", 2)])
+    good, bad = one.run_micro_batch([("a", 1), ("a", 2)])
     assert good == Row(k="a", t="1", T=1, error=None)
     assert bad[:3] == ("a", None, None)
     assert (bad.error.kind, bad.error.message) == ("ValueError", "2")
@@ -468,7 +472,7 @@ def test_the_resource_is_open_once_and_closed_at_the_end():
         return ctx.key, row.t * ctx.resource["factor"]
 
     one = harness(process, resource=client)
-    assert one.process_batch([("a", 1), ("b", 2)]) == [Row("a", 3), Row("b", 6)]
+    assert one.run_micro_batch([("a", 1), ("b", 2)]) == [Row("a", 3), Row("b", 6)]
     one.process(("a", 1))
     assert told == ["open"]
     one.close()
@@ -478,7 +482,7 @@ def test_the_resource_is_open_once_and_closed_at_the_end():
 def test_a_harness_can_be_used_in_a_coroutine():
     async def test():
         one = harness(count, resource=contextlib.nullcontext)
-        found = one.process_batch([("a", 1), ("b", 2), ("a", 3)])
+        found = one.run_micro_batch([("a", 1), ("b", 2), ("a", 3)])
         one.close()
         return found
 
@@ -505,7 +509,7 @@ def test_timers_are_refused():
             ctx.timers.register_processing_time(5)
 
     with pytest.raises(pb.InvalidFunction, match="TIMERS_OF_ASYNC_FUNCTION"):
-        Harness(Rings(), **OPTIONS).process(("a", 1))
+        AsyncKeyedHarness(Rings(), **OPTIONS).process(("a", 1))
 
     class HasOnTimer(pb.AsyncKeyedProcessFunction):
         async def process(self, row, ctx): ...
@@ -513,7 +517,7 @@ def test_timers_are_refused():
         async def on_timer(self, timestamp, ctx): ...
 
     with pytest.raises(pb.InvalidFunction, match=r"HasOnTimer is a .* and these have no timers"):
-        Harness(HasOnTimer(), **OPTIONS)
+        AsyncKeyedHarness(HasOnTimer(), **OPTIONS)
 
 
 def test_timers_of_the_synchronous_form_are_not_lost_silently():
@@ -525,9 +529,9 @@ def test_timers_of_the_synchronous_form_are_not_lost_silently():
 
         def on_timer(self, timestamp, ctx): ...
 
-    one = Harness(Sync(), timestamp="t", **OPTIONS)
+    one = KeyedHarness(Sync(), timestamp="t", **OPTIONS)
     one.process(("a", 1))
-    two = Harness.restore(one.snapshot(), Function(count), timestamp="t", **OPTIONS)
+    two = AsyncKeyedHarness.restore(one.snapshot(), Function(count), timestamp="t", **OPTIONS)
     with pytest.raises(pb.InvalidFunction, match="TIMERS_OF_ASYNC_FUNCTION"):
         two.advance_watermark(9)
 
@@ -539,7 +543,7 @@ def test_a_plain_process_is_refused_and_a_decorated_one_is_not():
         def process(self, row, ctx): ...
 
     with pytest.raises(pb.InvalidFunction, match=r"NOT_ASYNC_METHOD.*Plain.process is a plain"):
-        Harness(Plain(), **OPTIONS)
+        AsyncKeyedHarness(Plain(), **OPTIONS)
 
     def logged(function):
         @functools.wraps(function)
@@ -553,7 +557,7 @@ def test_a_plain_process_is_refused_and_a_decorated_one_is_not():
         async def process(self, row, ctx):
             return ctx.key, row.t
 
-    assert Harness(Decorated(), **OPTIONS).process(("a", 1)) == [Row("a", 1)]
+    assert AsyncKeyedHarness(Decorated(), **OPTIONS).process(("a", 1)) == [Row("a", 1)]
 
     class Opens(pb.AsyncKeyedProcessFunction):
         async def open(self, ctx): ...
@@ -561,10 +565,10 @@ def test_a_plain_process_is_refused_and_a_decorated_one_is_not():
         async def process(self, row, ctx): ...
 
     with pytest.raises(pb.InvalidFunction, match=r"Opens.open is `async def`"):
-        Harness(Opens(), **OPTIONS)
+        AsyncKeyedHarness(Opens(), **OPTIONS)
 
     with pytest.raises(pb.InvalidFunction, match=r"Write it: async def process\(self, row, ctx\)"):
-        Harness(pb.AsyncKeyedProcessFunction(), **OPTIONS)
+        AsyncKeyedHarness(pb.AsyncKeyedProcessFunction(), **OPTIONS)
 
 
 def test_options_of_calls_are_for_asynchronous_functions_only():
@@ -573,12 +577,15 @@ def test_options_of_calls_are_for_asynchronous_functions_only():
 
     for option, value in (("capacity", 3), ("timeout", "1s"), ("retry", pb.Retry(2)),
                           ("on_error", "null"), ("resource", dict)):  # fmt: skip
-        with pytest.raises(pb.InvalidOption, match=f"{option}=.* has no meaning for a function"):
-            Harness(Sync(), **{option: value}, **OPTIONS)
-    with pytest.raises(pb.InvalidOption, match=r"error_column='e' has no meaning without on_error"):
-        harness(count, error_column="e")
+        message = rf"pb\.testing\.KeyedHarness has no option {option}\. Its function makes"
+        with pytest.raises(pb.InvalidOption, match=message):
+            KeyedHarness(Sync(), **{option: value}, **OPTIONS)
+    with pytest.raises(pb.InvalidFunction, match=r"Use pb\.testing\.KeyedHarness\."):
+        AsyncKeyedHarness(Sync(), **OPTIONS)
+    with pytest.raises(pb.InvalidFunction, match=r"Use pb\.testing\.AsyncKeyedHarness\."):
+        KeyedHarness(Function(count), **OPTIONS)
     with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):
-        harness(count, on_error="column", error_column="n")
+        harness(count, on_error=pb.ErrorColumn("n"))
     with pytest.raises(pb.InvalidOption, match="capacity must be a whole number"):
         harness(count, capacity=0)
 

@@ -25,11 +25,15 @@ from keyed.async_model import AsyncInterpreter
 from keyed.streams import Stream
 from keyed.test_random_programs_spark import IDS, TTLS, check_rows, row_programs, stored
 from keyed.test_random_programs_spark import play as play_stream
+from spark_support import process_of
 
 for module in (model, async_model, test_random_programs_spark, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)
 
-CALLS: dict[str, Any] = {"retry": pb.Retry(50, backoff="1ms"), "attempt_timeout": "200ms"}
+CALLS: dict[str, Any] = {
+    "retry": pb.Retry(50, backoff="1ms"),
+    "timeout": pb.Timeout(attempt="200ms"),
+}
 
 
 class Overlap(pb.AsyncKeyedProcessFunction):
@@ -53,17 +57,19 @@ class Overlap(pb.AsyncKeyedProcessFunction):
 def overlap(df: DataFrame, **options: Any) -> list[Any]:
     returns = "k string, id bigint, last bigint, n int, most int, of_key int"
     out = df.transform(
-        pb.process_keyed, Overlap(), by="k", returns=returns, order_by="id", **options
+        pb.process_keyed_async, Overlap(), by="k", returns=returns, order_by="id", **options
     )
     return out.collect()
 
 
-@pytest.mark.parametrize(("capacity", "most"), [(1, 1), (7, 7), (None, 30)])
+@pytest.mark.parametrize(
+    ("options", "most"), [({"capacity": 1}, 1), ({"capacity": 7}, 7), ({}, 30)]
+)
 def test_keys_of_a_batch_run_at_once_up_to_the_capacity(
-    spark: SparkSession, capacity: int | None, most: int
+    spark: SparkSession, options: dict[str, int], most: int
 ) -> None:
     df = spark.range(0, 300, 1, 2).selectExpr("concat('k', id % 30) k", "id").coalesce(1)
-    rows = overlap(df.repartition(1, "k"), capacity=capacity)
+    rows = overlap(df.repartition(1, "k"), **options)
     assert max(row.most for row in rows) == most
     assert {row.of_key for row in rows} == {1}
     assert all(row.last == row.id for row in rows)
@@ -89,7 +95,7 @@ def test_lines_of_keys_go_on_over_frames(spark: SparkSession) -> None:
             return ctx.key, n
 
     df = spark.range(70_000).selectExpr("if(id % 2 = 0, 0, id % 7) k", "id")
-    out = df.transform(pb.process_keyed, Count(), by="k", returns="k bigint, n bigint")
+    out = df.transform(pb.process_keyed_async, Count(), by="k", returns="k bigint, n bigint")
     found = out.groupBy("k").agg(F.count("*").alias("rows"), F.max("n").alias("n"))
     largest = out.where("k = 0").select("n").collect()
     assert all(row.rows == row.n for row in found.collect())
@@ -107,7 +113,7 @@ def failing(df: DataFrame, process: Callable[..., Any], **options: Any) -> pb.Pi
 
     with pytest.raises(Exception, match="pillarbox-failure") as caught:
         df.transform(
-            pb.process_keyed, Fails(), by="k", returns="k string, id bigint", **options
+            pb.process_keyed_async, Fails(), by="k", returns="k string, id bigint", **options
         ).collect()
     found = pb.failure_of(caught.value)
     assert found is not None
@@ -126,7 +132,7 @@ def test_an_error_shows_the_users_traceback_the_row_the_key_and_the_attempts(
         raise ConnectionError("no service")
 
     found = failing(rows, process, retry=pb.Retry(3, backoff="1ms"), name="enrich")
-    assert (found.name, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(enrich)")
+    assert (found.condition, found.operator) == ("KEYED_CALL_FAILED", "process_keyed(enrich)")
     assert (found.key, found.row) == ("'k2'", "k='k2', id=7")
     assert (found.kind, found.message, found.attempts) == ("ConnectionError", "no service", 3)
     assert 'raise ConnectionError("no service")' in found.traceback
@@ -154,7 +160,7 @@ def test_a_function_that_holds_the_loop_is_told_of(
         time.sleep(100)
 
     found = failing(rows, process)
-    assert found.name == "EVENT_LOOP_BLOCKED"
+    assert found.condition == "EVENT_LOOP_BLOCKED"
     assert "time.sleep(100)" in str(found)
 
 
@@ -167,7 +173,7 @@ def test_leaving_the_worker_or_stopping_its_loop_is_told_of(rows: DataFrame) -> 
         await asyncio.sleep(1)
 
     for process in (leaves, stops):
-        assert failing(rows, process).name == "FUNCTION_EXITED"
+        assert failing(rows, process).condition == "FUNCTION_EXITED"
 
 
 def test_rows_that_fail_may_come_out_with_their_error(rows: DataFrame) -> None:
@@ -183,7 +189,7 @@ def test_rows_that_fail_may_come_out_with_their_error(rows: DataFrame) -> None:
             return ctx.key, row.id, n
 
     out = rows.transform(
-        pb.process_keyed, Fails(), by="k", returns="k string, id bigint, n bigint not null",
+        pb.process_keyed_async, Fails(), by="k", returns="k string, id bigint, n bigint not null",
         on_error="column", order_by="id",
     )  # fmt: skip
     assert out.schema["n"].nullable
@@ -211,7 +217,8 @@ def test_the_resource_is_opened_once_a_worker_and_side_outputs_have_their_rows(
             return ctx.key, ctx.resource
 
     out = rows.transform(
-        pb.process_keyed, Uses(), by="k", returns="k string, opened int", resource=Client.make,
+        pb.process_keyed_async, Uses(), by="k", returns="k string, opened int",
+        resource=Client.make,
         side_outputs={"even": "id bigint", "odd": "id bigint"},
     )  # fmt: skip
     assert {row.opened for row in pb.main_output(out).collect()} == {1}
@@ -289,8 +296,9 @@ class AsyncSum(pb.AsyncKeyedProcessFunction):
 
 
 def summed(function: Any) -> Callable[[DataFrame], DataFrame]:
+    returns = "k string, total bigint"
     return lambda df: df.transform(
-        pb.process_keyed, function, by="k", returns="k string, total bigint", name="sums"
+        process_of(function), function, by="k", returns=returns, name="sums"
     )
 
 
@@ -306,12 +314,16 @@ def test_initial_state_is_there_and_its_timers_are_refused(spark: SparkSession) 
     df = spark.createDataFrame([("a", 1), ("b", 2)], "k string, v bigint")
     start = spark.createDataFrame([("a", 40)], "k string, total bigint")
     out = df.transform(
-        pb.process_keyed, AsyncSum(), by="k", returns="k string, n bigint", initial_state=start
+        pb.process_keyed_async,
+        AsyncSum(),
+        by="k",
+        returns="k string, n bigint",
+        initial_state=start,
     )
     assert sorted(map(tuple, out.collect())) == [("a", 41), ("b", 2)]
     with pytest.raises(pb.InvalidFunction, match="TIMERS_OF_ASYNC_FUNCTION"):
         df.transform(
-            pb.process_keyed, AsyncSum(), by="k", returns="k string, n bigint",
+            pb.process_keyed_async, AsyncSum(), by="k", returns="k string, n bigint",
             initial_state={pb.TIMERS: start},
         )  # fmt: skip
 
@@ -319,21 +331,20 @@ def test_initial_state_is_there_and_its_timers_are_refused(spark: SparkSession) 
 def test_what_has_no_meaning_is_refused_before_any_work(rows: DataFrame) -> None:
     def made(function: Any = None, **options: Any) -> None:
         fn = function or AsyncSum()
-        rows.transform(pb.process_keyed, fn, by="k", returns="k string, n bigint", **options)
+        returns = "k string, n bigint"
+        rows.transform(pb.process_keyed_async, fn, by="k", returns=returns, **options)
 
-    with pytest.raises(pb.InvalidOption, match="carry_over=True has no meaning for a keyed"):
+    with pytest.raises(pb.InvalidOption, match="ends when its calls are done"):
         made(carry_over=True)
-    with pytest.raises(pb.InvalidOption, match="carry_over=True has no meaning for a keyed"):
-        made(Sum(), carry_over=True)
-    with pytest.raises(pb.InvalidOption, match="timeout='1s' has no meaning for a function whose"):
-        made(Sum(), timeout="1s")
+    with pytest.raises(pb.InvalidFunction, match=r"Use pb\.process_keyed\."):
+        made(Sum())
     with pytest.raises(pb.InvalidOption, match="TIMEOUT_BELOW_ATTEMPT_TIMEOUT"):
-        made(timeout="1s", attempt_timeout="2s")
+        made(timeout=pb.Timeout("1s", attempt="2s"))
     with pytest.raises(pb.InvalidOption, match=r"retry.on='java.io.IOException'"):
         made(retry=pb.Retry(2, on="java.io.IOException"))
     with pytest.raises(pb.InvalidFunction, match="RESOURCE_NOT_CALLABLE"):
         made(resource=3)  # type: ignore[arg-type]
     with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):
-        made(on_error="column", error_column="N")
+        made(on_error=pb.ErrorColumn("N"))
     with pytest.raises(pb.InvalidFunction, match=r"Pass an object, such as AsyncSum\(\)"):
         made(AsyncSum)

@@ -16,9 +16,9 @@ from keyed.async_model import AsyncInterpreter
 from keyed.test_model import OPS, OPTIONS, TTLS, absolute, by_key, of_model, play
 from pillarbox._harness import loop as harness_loop
 from pillarbox._keyed_async.options import CallOptions
-from pillarbox.testing import Harness
+from pillarbox.testing import AsyncKeyedHarness
 
-CALLS = {"retry": pb.Retry(4, backoff="1ms", jitter=0), "attempt_timeout": "60ms"}
+CALLS = {"retry": pb.Retry(4, backoff="1ms", jitter=0), "timeout": pb.Timeout(attempt="60ms")}
 STATES = sorted(set(OPS) - {"timers"})
 AHEAD = st.sampled_from([-1, 0, 1, 5, 10])
 STRIDES = st.sampled_from([0, 1, 5, 5, 9, 10, 11])
@@ -48,7 +48,7 @@ FIXTURE = [HealthCheck.function_scoped_fixture]
 @given(TTLS, scripts(), st.integers(0, 99), st.integers(0, 3), st.sampled_from([1, 2, 100]))
 def test_the_harness_does_what_the_model_says(ttl, steps, seed, failures, capacity):
     function = AsyncInterpreter(ttl, seed, failures)
-    harness = Harness(function, timestamp="t", capacity=capacity, **CALLS, **OPTIONS)
+    harness = AsyncKeyedHarness(function, timestamp="t", capacity=capacity, **CALLS, **OPTIONS)
     for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
         assert by_key(play(harness, step, what)) == expected
     harness.close()
@@ -67,7 +67,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
         worker.start_keyed(
             AsyncInterpreter(ttl, seed, failures),
             by="k string",
-            inputs=OPTIONS["input"],
+            inputs=OPTIONS["schema"],
             returns=OPTIONS["returns"],
             calls=CallOptions(**CALLS),
         )
@@ -81,7 +81,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
 
 def test_a_program_that_is_never_lucky_fails_and_leaves_the_state_before_it():
     function = AsyncInterpreter(None, 1, 0)
-    harness = Harness(function, timestamp="t", on_error="column", **CALLS, **OPTIONS)
+    harness = AsyncKeyedHarness(function, timestamp="t", on_error="column", **CALLS, **OPTIONS)
     ops = [["value.update", 1], ["elements.add", 1], ["entries.put", "x", 1], ["largest.add", 1]]
     harness.process(("a", 1, json.dumps(ops)))
     before = {name: harness.state(name, "a") for name in ("value", "elements", "entries")}

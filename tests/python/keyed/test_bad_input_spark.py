@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed.streams import Stream
 from spark_apps import run_app
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -43,7 +44,7 @@ class Does(pb.KeyedProcessFunction):
 
 def failure(df: DataFrame, fn: Any, **options: Any) -> str:
     """The message of the error that running the function ends in."""
-    result = df.transform(pb.process_keyed, fn, **{"by": "k", "returns": "x bigint", **options})
+    result = df.transform(process_of(fn), fn, **{"by": "k", "returns": "x bigint", **options})
     with pytest.raises(PySparkException) as caught:
         result.collect()
     return str(caught.value)
@@ -107,7 +108,7 @@ def test_a_state_that_was_not_registered(df: DataFrame) -> None:
     message = failure(df, fn)
     assert "[STATE_OUTSIDE_OPEN] The state 'late' of Does" in message
 
-    class Columns(pb.BatchProcessFunction):
+    class Columns(pb.ArrowKeyedProcessFunction):
         def open(self, ctx: Any) -> None:
             ctx.value_state("n", "bigint")
 
@@ -151,7 +152,7 @@ def run_stream(spark: SparkSession, folder: Path, fn: Any, timed: bool = False) 
     def build(df: DataFrame) -> DataFrame:
         if timed:
             df = df.withColumn("ts", F.timestamp_millis("v")).withWatermark("ts", "0 seconds")
-        return df.transform(pb.process_keyed, fn, by="k", returns="x bigint")
+        return df.transform(process_of(fn), fn, by="k", returns="x bigint")
 
     stream = Stream(spark, folder, SCHEMA, build)
     with pytest.raises(PySparkException) as caught:
@@ -203,7 +204,7 @@ def grows_without_end(how):  # type: ignore[no-untyped-def]
         return str(problem)
 
 
-@pytest.mark.parametrize("how", ["refused", "killed"])
+@pytest.mark.parametrize("how", ["refused", pytest.param("killed", marks=pytest.mark.whole)])
 def test_a_worker_that_needs_more_memory_than_it_may_have(how: str) -> None:
     """The limit refuses memory to Python, or the system ends the process: either is told."""
     message = run_app(grows_without_end, how)

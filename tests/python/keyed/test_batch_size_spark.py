@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed.streams import Stream, settings
 from pillarbox import columns
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -22,7 +23,7 @@ RETURNS = "k bigint, n bigint, size bigint"
 ROWS = 1000
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """The number of each row among those of its key, and how many rows came with it."""
 
     def open(self, ctx: Any) -> None:
@@ -51,7 +52,7 @@ class Rows(pb.KeyedProcessFunction):
 
 def processed(fn: Any) -> Any:
     def build(df: DataFrame) -> DataFrame:
-        return df.transform(pb.process_keyed, fn, by="k", returns=RETURNS)
+        return df.transform(process_of(fn), fn, by="k", returns=RETURNS)
 
     return build
 
@@ -109,7 +110,7 @@ class CountsSilently(Columns):
 def test_a_batch_may_give_no_rows_at_all(spark: SparkSession) -> None:
     rows = spark.range(0, 10, 1, 1).selectExpr("id % 5 k")
     with settings(spark, **{LIMIT: "2"}):
-        out = pb.process_keyed(rows, CountsSilently(), by="k", returns="k bigint").collect()
+        out = pb.process_keyed_arrow(rows, CountsSilently(), by="k", returns="k bigint").collect()
     assert sorted(row.k for row in out) == [0, 1, 2, 3, 4]
     nothing = pb.process_keyed(rows.limit(0), CountsSilently(), by="k", returns="k bigint")
     assert nothing.collect() == []

@@ -16,13 +16,13 @@ import pillarbox as pb
 from keyed.support import AtKeys
 from pillarbox._arrow.fields import Place
 from pillarbox._harness.memory import dump
-from pillarbox._keyed.batch import BatchContext
+from pillarbox._keyed.arrow import ArrowContext
 from pillarbox._keyed.columnar import StateColumn
 from pillarbox._keyed.context import UNKNOWN
 from pillarbox._keyed.state import Declaration
 from pillarbox._keyed.values import ValueType
 from pillarbox._keyed.whole_columns import ColumnConverter
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ttl.json"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -44,8 +44,8 @@ class Plays(pb.KeyedProcessFunction):
     def __init__(self, ttl: dict[str, str], told: list[str]) -> None:
         self.ttl, self.told = ttl, told
 
-    def tell(self, key: Any, value: Any) -> None:
-        self.told.append("{}={}".format(*value) if isinstance(value, tuple) else str(value))
+    def tell(self, key: Any, map_key: Any, value: Any) -> None:
+        self.told.append(str(value) if map_key is None else f"{map_key}={value}")
 
     def open(self, ctx: Any) -> None:
         ttl = pb.StateTtl("10 ms", on_expire=self.tell, **self.ttl)  # type: ignore[arg-type]
@@ -123,8 +123,8 @@ def test_handles(case: Any) -> None:
 def test_harness(case: Any) -> None:
     told: list[str] = []
     function = Plays(case["ttl"], told)
-    harness = Harness(
-        function, by="k", input="k string, ts timestamp, op string", returns="answer string",
+    harness = KeyedHarness(
+        function, by="k", schema="k string, ts timestamp, op string", returns="answer string",
         timestamp="ts", processing_time=0,
     )  # fmt: skip
     for step in case["steps"]:
@@ -132,7 +132,7 @@ def test_harness(case: Any) -> None:
         if watermark is not None:
             harness.advance_watermark(watermark)
         row = ("a", None if time is None else moment(time), op)
-        ((answer,),) = harness.process_batch([row], processing_time=now)
+        ((answer,),) = harness.run_micro_batch([row], processing_time=now)
         check(step, answer, function.stamps(op))
     assert told == case["told"]
 
@@ -145,7 +145,7 @@ def moment(ms: int) -> datetime:
 def test_columns(case: Any) -> None:
     """As on Spark, where stored stamps come as what they stand for."""
     told: list[str] = []
-    ttl = pb.StateTtl("10 ms", on_expire=lambda key, value: told.append(f"{value}"), **case["ttl"])
+    ttl = pb.StateTtl("10 ms", on_expire=lambda *what: told.append(str(what[2])), **case["ttl"])
     declaration = Declaration("one", "value", ValueType(t.LongType(), Place("one")), ttl=ttl)
     converter = ColumnConverter(t.StructField("one", t.LongType()), pa.int64(), Place("one"))
     stored: tuple[int | None, int] = (None, UNKNOWN)
@@ -155,9 +155,9 @@ def test_columns(case: Any) -> None:
         first = known(watermark) if first == UNKNOWN else first
         value, stamp = (
             stored[0],
-            first if stored[1] == UNKNOWN and ttl.time == "event" else stored[1],
+            first if stored[1] == UNKNOWN and ttl.time_domain == "event_time" else stored[1],
         )
-        context = BatchContext("test", known(watermark), now, pa.array([time], pa.int64()))
+        context = ArrowContext("test", known(watermark), now, pa.array([time], pa.int64()))
         column = StateColumn(
             declaration, converter,
             lambda cell=(value, stamp): (pa.array([cell[0]], pa.int64()), np.array([cell[1]])),

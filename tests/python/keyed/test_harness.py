@@ -9,9 +9,9 @@ from pyspark.sql import Row
 
 import pillarbox as pb
 from keyed.scripts import Split
-from pillarbox.testing import Harness, Timer
+from pillarbox.testing import KeyedHarness, Timer
 
-OPTIONS = {"by": "k", "input": "k string, t bigint", "returns": "k string, n bigint"}
+OPTIONS = {"by": "k", "schema": "k string, t bigint", "returns": "k string, n bigint"}
 
 
 class Function(pb.KeyedProcessFunction):
@@ -32,7 +32,7 @@ class Function(pb.KeyedProcessFunction):
 
 
 def harness(*functions, **options):
-    return Harness(Function(*functions), **{**OPTIONS, **options})
+    return KeyedHarness(Function(*functions), **{**OPTIONS, **options})
 
 
 @dataclass
@@ -88,7 +88,7 @@ def test_the_context_tells_key_and_times():
     seen = []
 
     def look(self, row, ctx):
-        seen.append((ctx.key, ctx.timestamp, ctx.watermark, ctx.current_processing_time))
+        seen.append((ctx.key, ctx.timestamp, ctx.watermark, ctx.processing_time))
         seen.append(ctx.time_domain)
 
     one = harness(look, timestamp="t", processing_time=7)
@@ -116,24 +116,24 @@ def test_timers_fire_in_order_once_and_tell_their_domain():
         ctx.timers.delete_event_time(row.t + 20)
 
     one = harness(register, lambda self, t, ctx: (f"{ctx.key} {ctx.time_domain}", t))
-    assert one.process_batch([("a", 0), ("b", 5)]) == []
+    assert one.run_micro_batch([("a", 0), ("b", 5)]) == []
     assert one.timers("a") == [
-        Timer(10, "event"),
-        Timer(15, "processing"),
-        Timer(30, "event"),
+        Timer(10, "event_time"),
+        Timer(15, "processing_time"),
+        Timer(30, "event_time"),
     ]
     assert one.timers("never seen") == []
     assert one.advance_watermark(30) == [
-        Row("a event", 10),
-        Row("b event", 15),
-        Row("a event", 30),
+        Row("a event_time", 10),
+        Row("b event_time", 15),
+        Row("a event_time", 30),
     ]
     assert one.advance_watermark(31) == []
     assert one.advance_processing_time(20) == [
-        Row("a processing", 15),
-        Row("b processing", 15),
+        Row("a processing_time", 15),
+        Row("b processing_time", 15),
     ]
-    assert one.timers("b") == [Timer(35, "event")]
+    assert one.timers("b") == [Timer(35, "event_time")]
 
 
 def test_a_timer_for_a_time_that_has_passed_fires_in_the_same_round():
@@ -149,9 +149,10 @@ def test_a_timer_for_a_time_that_has_passed_fires_in_the_same_round():
     one = harness(register, again, processing_time=10)
     one.advance_watermark(7)
     assert [tuple(row) for row in one.process(("a", 4))] == [
-        ("event", 4), ("event", 6), ("processing", 3), ("event", 5), ("event", 7),
+        ("event_time", 4), ("event_time", 6), ("processing_time", 3), ("event_time", 5),
+        ("event_time", 7),
     ]  # fmt: skip
-    assert one.timers("a") == [Timer(8, "event"), Timer(9, "event")]
+    assert one.timers("a") == [Timer(8, "event_time"), Timer(9, "event_time")]
 
 
 @pytest.mark.parametrize("time", ["5", 5.0, True, 2**63])
@@ -163,27 +164,27 @@ def test_a_time_is_milliseconds_or_a_datetime(time):
 def test_order_by_sorts_a_micro_batch_nulls_first():
     seen = []
     one = harness(lambda self, row, ctx: seen.append(row.t), order_by="t")
-    one.process_batch([("a", 3), ("a", None), ("a", 1)])
-    one.process_batch([("a", 2)])
+    one.run_micro_batch([("a", 3), ("a", None), ("a", 1)])
+    one.run_micro_batch([("a", 2)])
     assert seen == [None, 1, 3, 2]
 
 
 def test_late_rows_are_dropped_by_microseconds_and_counted():
-    one = harness(lambda self, row, ctx: (row.k, ctx.timestamp), input="k string, ts timestamp",
+    one = harness(lambda self, row, ctx: (row.k, ctx.timestamp), schema="k string, ts timestamp",
                   timestamp="ts")  # fmt: skip
     one.advance_watermark(1000)
     at = datetime.datetime.fromtimestamp(1, datetime.timezone.utc)
     just_after = at + datetime.timedelta(microseconds=1)
-    assert one.process_batch([("a", at), ("b", just_after), ("c", None)]) == [
+    assert one.run_micro_batch([("a", at), ("b", just_after), ("c", None)]) == [
         Row(k="b", n=1000), Row(k="c", n=None),
     ]  # fmt: skip
     assert one.late_rows == 1
 
 
 def test_side_outputs():
-    one = Harness(Split(), by="k", input="k string, v double", returns="k string, v double",
+    one = KeyedHarness(Split(), by="k", schema="k string, v double", returns="k string, v double",
                   side_outputs={"bad": "why string"})  # fmt: skip
-    assert one.process_batch([("a", 1.0), ("b", -2.0)]) == [Row(k="a", v=1.0)]
+    assert one.run_micro_batch([("a", 1.0), ("b", -2.0)]) == [Row(k="a", v=1.0)]
     assert one.side_output("bad") == [Row(why="b is -2")]
     with pytest.raises(pb.StateError, match="no side output 'late'; declared are 'bad'"):
         one.side_output("late")
@@ -202,9 +203,9 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         self.n.update((self.n.value() or 0) + 1)
         return str(row.k), self.n.value()
 
-    one = harness(count, input="k double, t bigint")
+    one = harness(count, schema="k double, t bigint")
     keys = [float("nan"), 0.0, None, float("nan"), -0.0, None]
-    assert [row.n for row in one.process_batch([(key, 0) for key in keys])] == [
+    assert [row.n for row in one.run_micro_batch([(key, 0) for key in keys])] == [
         1,
         1,
         1,
@@ -220,7 +221,7 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         ({"by": "x"}, "by names the column x"),
         ({"by": []}, "by must be the name of a column"),
         ({"by": ["k", "k"]}, "several different ones"),
-        ({"input": "bigint"}, "without column names"),
+        ({"schema": "bigint"}, "without column names"),
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "k"}, "has the type string"),
         ({"order_by": "x"}, "order_by names the column x"),
@@ -232,14 +233,14 @@ def test_what_can_not_work_is_refused_before_the_first_row(options, message):
     assert message in str(problem.value)
 
 
-@pytest.mark.parametrize("function", [Split, pb.BatchProcessFunction(), 5, lambda row: row])
+@pytest.mark.parametrize("function", [Split, pb.ArrowKeyedProcessFunction(), 5, lambda row: row])
 def test_what_is_no_row_function_is_refused(function):
     advice = {
         type: r"such as Split\(\), not its class",
-        pb.BatchProcessFunction: "Test the column form on Spark",
+        pb.ArrowKeyedProcessFunction: "Test the column form on Spark",
     }.get(type(function), "extends pb.KeyedProcessFunction")
     with pytest.raises(pb.InvalidFunction, match=advice):
-        Harness(function, **OPTIONS)
+        KeyedHarness(function, **OPTIONS)
 
 
 def snapshot_of(declare, write):
@@ -249,7 +250,7 @@ def snapshot_of(declare, write):
 
 
 def restored(snapshot, declare, **options):
-    return Harness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
+    return KeyedHarness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
 
 
 @pytest.mark.parametrize(
@@ -310,13 +311,18 @@ def test_ttl_can_be_switched_on_off_and_changed_over_a_restart():
     assert on.state("v", "a") is None
 
 
+EVENT, PROCESSING = "event_time", "processing_time"
+
+
 def timed(ttl):
-    return lambda ctx: ctx.value_state("v", "int", ttl=ttl and pb.StateTtl("10 ms", time=ttl))
+    return lambda ctx: ctx.value_state(
+        "v", "int", ttl=ttl and pb.StateTtl("10 ms", time_domain=ttl)
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(None, "processing"), (None, "event"), ("processing", "event"), ("event", "processing")],
+    [(None, PROCESSING), (None, EVENT), (PROCESSING, EVENT), (EVENT, PROCESSING)],
 )
 def test_a_ttl_that_is_new_or_goes_by_another_clock_starts_at_the_restored_one(old, new):
     one = harness(lambda self, row, ctx: self.states.update(1), None, timed(old))
@@ -324,8 +330,8 @@ def test_a_ttl_that_is_new_or_goes_by_another_clock_starts_at_the_restored_one(o
     one.advance_watermark(500)
     one.process(("a", 505))
     on = restored(one.snapshot(), timed(new))
-    forward = on.advance_processing_time if new == "processing" else on.advance_watermark
-    start = 10**12 if new == "processing" else 500
+    forward = on.advance_processing_time if new == PROCESSING else on.advance_watermark
+    start = 10**12 if new == PROCESSING else 500
     forward(start + 9)
     assert on.state("v", "a") == 1
     forward(start + 10)
@@ -334,9 +340,9 @@ def test_a_ttl_that_is_new_or_goes_by_another_clock_starts_at_the_restored_one(o
 
 def test_an_event_time_ttl_that_is_new_before_any_watermark_starts_at_the_first():
     taken = snapshot_of(lambda ctx: ctx.value_state("v", "int"), lambda state: state.update(1))
-    on = restored(taken, timed("event"))
+    on = restored(taken, timed(EVENT))
     on.advance_watermark(500)
-    on = restored(on.snapshot(), timed("event"))
+    on = restored(on.snapshot(), timed(EVENT))
     on.advance_watermark(509)
     assert on.state("v", "a") == 1
     on.advance_watermark(510)
@@ -360,7 +366,7 @@ def test_the_function_is_opened_at_once_and_closed_on_demand():
         def close(self):
             log.append("close")
 
-    one = Harness(Logs(), **OPTIONS)
+    one = KeyedHarness(Logs(), **OPTIONS)
     assert log == ["open Logs"]
     one.close()
     assert log == ["open Logs", "close"]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -29,7 +29,7 @@ class Recent(pb.KeyedProcessFunction):
     """Adds the number of a row, or tells those that are alive, which keeps them alive."""
 
     def __init__(self, update: str) -> None:
-        self.ttl = pb.StateTtl("20 ms", update=update, time="event")  # type: ignore[arg-type]
+        self.ttl = pb.StateTtl("20 ms", update=update, time_domain="event_time")  # type: ignore[arg-type]
 
     def open(self, ctx: Any) -> None:
         self.list = ctx.list_state("list", "int", ttl=self.ttl)
@@ -56,11 +56,11 @@ def micro_batches(random: Random) -> list[list[Any]]:
 
 
 def expected(update: str, batches: list[list[Any]], time_sorted: bool) -> list[Any]:
-    options: dict[str, Any] = {**OPTIONS, "input": INPUT, "time_sorted": time_sorted}
-    harness = Harness(Recent(update), **options)
+    options: dict[str, Any] = {**OPTIONS, "schema": INPUT, "time_sorted": time_sorted}
+    harness = KeyedHarness(Recent(update), **options)
     found, watermark = [], None
     for batch in [*batches, []]:
-        found += harness.process_batch(batch, watermark=watermark)
+        found += harness.run_micro_batch(batch, watermark=watermark)
         watermark = batch[-1][1] if batch else None
     return sorted(tuple(row) for row in found if row.k != "end")
 

@@ -56,7 +56,6 @@ def remembers(initial: Any, backend: str = "rocksdb") -> Any:
             by="k",
             returns=RETURNS,
             backend=backend,
-            timers=backend,
             initial_state=initial,
         )
 
@@ -188,7 +187,11 @@ def test_a_scan_whose_only_state_is_called_value_starts_from_columns_and_its_own
 ) -> None:
     def build(initial: Any) -> Any:
         return lambda df: pb.scan(
-            df, by="k", state={"value": ("0L", "value + v")}, emit=["value"], initial_state=initial
+            df,
+            by="k",
+            state={"value": ("0L", "value + v")},
+            select=["value"],
+            initial_state=initial,
         )
 
     plain = spark.createDataFrame([("a", 10)], "k string, value bigint")
@@ -202,7 +205,7 @@ def test_a_scan_whose_only_state_is_called_value_starts_from_columns_and_its_own
 def test_a_scans_state_clashes_with_no_key_of_its_name(spark: SparkSession) -> None:
     df = spark.createDataFrame([("a", 1)], "scan string, v bigint")
     start = spark.createDataFrame([("a", 5)], "scan string, n bigint")
-    found = pb.scan(df, by="scan", state={"n": ("0L", "n + v")}, emit=["n"], initial_state=start)
+    found = pb.scan(df, by="scan", state={"n": ("0L", "n + v")}, select=["n"], initial_state=start)
     assert found.collect() == [(6,)]
 
 
@@ -234,34 +237,14 @@ def test_timers_beyond_all_calendars_go_through_read_state(
     first = Stream(spark, tmp_path / "first", SCHEMA, build(None)).add(("a", 1, 1))
     first.run()
     stored = pb.read_state(spark, first.checkpoint, 0, pb.TIMERS)
-    far = stored.select("kind", "epoch_ms", "timestamp").where("timestamp is null").collect()
+    far = stored.select("time_domain", "epoch_ms", "timestamp").where("timestamp is null").collect()
     assert sorted(far) == [
         ("event_time", (1 << 63) - 1, None),
         ("processing_time", 1 << 62, None),
     ]
     second = Stream(spark, tmp_path / "second", SCHEMA, build({pb.TIMERS: stored}))
-    expected = [(1 << 62, "processing"), ((1 << 63) - 1, "event")]
+    expected = [(1 << 62, "processing_time"), ((1 << 63) - 1, "event_time")]
     assert second.add(("a", 1, 0)).run() == [(str(expected),)]
-
-
-def test_the_kind_of_a_timer_may_be_that_of_ctx_timers(spark: SparkSession, tmp_path: Path) -> None:
-    rows = spark.sql(
-        "SELECT struct('a' AS k) AS key, kind, timestamp'2200-01-01' AS timestamp "
-        "FROM VALUES ('event'), ('processing') AS t(kind)"
-    )
-
-    def query(df: DataFrame) -> DataFrame:
-        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
-        return timed.transform(
-            pb.process_keyed,
-            Waits(),
-            by="k",
-            returns="text string",
-            initial_state={pb.TIMERS: rows},
-        )
-
-    ((found,),) = Stream(spark, tmp_path, SCHEMA, query).add(("a", 1, 0)).run()
-    assert [domain for _, domain in eval(found)] == ["event", "processing"]
 
 
 def test_a_scan_starts_with_columns_or_with_stored_state(
@@ -270,7 +253,9 @@ def test_a_scan_starts_with_columns_or_with_stored_state(
     def build(initial: Any) -> Any:
         def scan(df: DataFrame) -> DataFrame:
             state = {"n": ("0L", "n + 1"), "total": ("0L", "total + v")}
-            return pb.scan(df, by="k", state=state, emit=["k", "n", "total"], initial_state=initial)
+            return pb.scan(
+                df, by="k", state=state, select=["k", "n", "total"], initial_state=initial
+            )
 
         return scan
 
@@ -357,19 +342,19 @@ def entries(spark: SparkSession, text: str, rows: str) -> DataFrame:
         ),
         (
             pb.TIMERS,
-            "v AS kind, now() AS timestamp",
+            "v AS time_domain, now() AS timestamp",
             "('a', 'evnt', 0)",
-            r"INITIAL_TIMER_INVALID.*key \[a\] with the kind evnt",
+            r"INITIAL_TIMER_INVALID.*key \[a\] with the time_domain evnt",
         ),
         (
             pb.TIMERS,
-            "'event' AS kind, CAST(null AS TIMESTAMP) AS timestamp",
+            "'event_time' AS time_domain, CAST(null AS TIMESTAMP) AS timestamp",
             "('a', 0, 0)",
             "INITIAL_TIMER_INVALID.*with the time null",
         ),
         (
             pb.TIMERS,
-            "'event' AS kind, 1700000000L AS timestamp",
+            "'event_time' AS time_domain, 1700000000L AS timestamp",
             "('a', 0, 0)",
             "INITIAL_STATE_TYPE.*BIGINT.*TIMESTAMP",
         ),

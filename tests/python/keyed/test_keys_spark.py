@@ -19,8 +19,8 @@ from pyspark.sql import types as t
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
-from pillarbox.testing import Harness
-from spark_support import created
+from pillarbox.testing import KeyedHarness
+from spark_support import created, process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -74,7 +74,7 @@ class Rows(pb.KeyedProcessFunction):
         yield {"key": ctx.key, "n": -1}
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         ctx.value_state("n", "bigint")
 
@@ -131,7 +131,7 @@ def keyed(spark: SparkSession, java: None) -> Any:
         rows = [(value, 1) for value in values(kind)]
         df = created(spark, rows, schema)
         options = {"by": "k", "returns": f"key {kind}, n bigint", **more}
-        return df.transform(pb.process_keyed, fn, **options)
+        return df.transform(process_of(fn), fn, **options)
 
     return run
 
@@ -147,17 +147,17 @@ def test_a_key_of_any_type_is_the_same_without_python(
     spark: SparkSession, keyed: Any, kind: str
 ) -> None:
     odd = Counter({key: n for key, n in expected(kind).items() if key[1] % 2})
-    jvm = keyed(kind, pb.jvm_function(COUNTING), side_outputs={"even": "n bigint"})
+    jvm = keyed(kind, pb.JvmFunction(COUNTING), side_outputs={"even": "n bigint"})
     assert found(pb.main_output(jvm)) == odd
     schema = t.StructType.fromDDL(f"k {kind}, v bigint")
     df = created(spark, [(v, 1) for v in values(kind)], schema)
-    scanned = pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k AS key", "n"])
+    scanned = pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k AS key", "n"])
     assert found(scanned) == expected(kind)
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_the_same_in_the_harness(kind: str) -> None:
-    harness = Harness(Rows(), by="k", input=f"k {kind}", returns=f"key {kind}, n bigint")
+    harness = KeyedHarness(Rows(), by="k", schema=f"k {kind}", returns=f"key {kind}, n bigint")
     rows = harness.run_batch([(value,) for value in values(kind)])
     assert Counter((comparable(row.key), row.n) for row in rows) == expected(kind) + timers_of(kind)
 
@@ -181,7 +181,7 @@ def test_a_key_is_the_same_object_in_spark_and_in_the_harness(
     keyed: Any, kind: str, by: Any, shown: str
 ) -> None:
     first = KEYS[kind][0][0]
-    harness = Harness(Shape(), by=by, input=f"k {kind}, v bigint", returns="shape string")
+    harness = KeyedHarness(Shape(), by=by, schema=f"k {kind}, v bigint", returns="shape string")
     assert harness.process((first, 1))[0].shape == shown
     shapes = {row.shape for row in keyed(kind, Shape(), by=by, returns="shape string").collect()}
     assert shown in shapes

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed.streams import LIMIT_S, settings
 from pillarbox import columns
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -43,7 +44,7 @@ class Entries(pb.KeyedProcessFunction):
             yield row.k, entry, n, 0
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     """The count of rows alone."""
 
     def open(self, ctx):
@@ -94,7 +95,7 @@ def test_a_stream_counts_right_over_frames_and_micro_batches(spark, tmp_path, fu
             .parquet(str(folder))
         )
         query = (
-            pb.process_keyed(stream, function(), by="k", returns=RETURNS)
+            process_of(function())(stream, function(), by="k", returns=RETURNS)
             .writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
@@ -110,5 +111,5 @@ def test_a_batch_counts_right_over_frames(spark, tmp_path, function):
     table = write(tmp_path / "in.parquet", 150_000, 2_000, 3)
     with settings(spark, **{"spark.sql.shuffle.partitions": "1"}):
         df = spark.read.parquet(str(tmp_path / "in.parquet"))
-        found = summed(pb.process_keyed(df, function(), by="k", returns=RETURNS))
+        found = summed(process_of(function())(df, function(), by="k", returns=RETURNS))
     assert tuple(found) == expected(table, function is Entries)

@@ -78,7 +78,10 @@ def stopped_in_the_middle(folder, stops):  # type: ignore[no-untyped-def]
     return [seen, folders()]
 
 
-@pytest.mark.parametrize("stops", [6, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "stops",
+    [2, pytest.param(6, marks=pytest.mark.whole), pytest.param(60, marks=pytest.mark.soak)],
+)
 def test_queries_that_are_stopped_in_the_middle_of_a_batch_leave_no_folders(
     tmp_path: Path, stops: int
 ) -> None:

@@ -20,7 +20,7 @@ import pillarbox as pb
 from pillarbox._arrow.fields import Place
 from pillarbox._harness.memory import hashable
 from pillarbox._keyed.values import KeyType, ValueType
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 FIRST = datetime(2024, 10, 27, 0, 30, 0, 5, tzinfo=timezone.utc)  # 02:30 in Berlin
 SECOND = FIRST.replace(hour=1)  # 02:30 again
@@ -103,10 +103,10 @@ def shown(row):
 
 
 def test_the_harness_keeps_them_apart_in_every_state():
-    harness = Harness(Remembers(), by="k", input="k string, at timestamp", returns=COLUMNS)
+    harness = KeyedHarness(Remembers(), by="k", schema="k string, at timestamp", returns=COLUMNS)
     found = []
     for batch in BATCHES:
-        for row in harness.process_batch(batch):
+        for row in harness.run_micro_batch(batch):
             last = None if row.last is None else row.last.astimezone(timezone.utc)
             found.append(
                 shown(
@@ -116,8 +116,8 @@ def test_the_harness_keeps_them_apart_in_every_state():
     assert found == EXPECTED
     counts = harness.state("counts", "a")
     assert sorted(zip(instants(counts), counts.values(), strict=True)) == [(FIRST, 1), (SECOND, 2)]
-    again = Harness.restore(
-        harness.snapshot(), Remembers(), by="k", input="k string, at timestamp", returns=COLUMNS
+    again = KeyedHarness.restore(
+        harness.snapshot(), Remembers(), by="k", schema="k string, at timestamp", returns=COLUMNS
     )
     assert again.state("counts", "a") == counts
 
@@ -131,7 +131,7 @@ def test_the_worker_keeps_them_apart_in_every_state(big):
         )
         worker.big = frozenset(["all", "counts"] if big else [])
         operator = Operator(worker, [0], None, False)
-        found = [row for batch in BATCHES for row in operator.process_batch(batch)]
+        found = [row for batch in BATCHES for row in operator.run_micro_batch(batch)]
         assert [shown(row) for row in found] == EXPECTED
     finally:
         worker.close()
@@ -144,11 +144,11 @@ class Splits(pb.KeyedProcessFunction):
 
 
 def test_side_outputs_and_keys_of_the_harness_keep_them_apart():
-    harness = Harness(
-        Splits(), by="at", input="at timestamp", returns="at timestamp, key timestamp",
+    harness = KeyedHarness(
+        Splits(), by="at", schema="at timestamp", returns="at timestamp, key timestamp",
         side_outputs={"side": "at timestamp, key timestamp"},
     )  # fmt: skip
-    rows = harness.process_batch([(FIRST,), (SECOND,)])
+    rows = harness.run_micro_batch([(FIRST,), (SECOND,)])
     expected = [(FIRST, FIRST), (SECOND, SECOND)]
     assert [tuple(instants(row)) for row in rows] == expected
     assert [tuple(instants(row)) for row in harness.side_output("side")] == expected

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -32,7 +33,7 @@ class Twice(pb.KeyedProcessFunction):
         yield row.k, row.v
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def process(self, batch: Any, state: Any, ctx: Any) -> Any:
         return {"k": batch["k"], "v": batch["v"]}
 
@@ -63,21 +64,22 @@ def in_the_ui(spark: SparkSession) -> list[tuple[str, str]]:
 def processed(fn: Any) -> Any:
     def build(df: DataFrame) -> DataFrame:
         if fn is None:
-            return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "v"])
+            return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "v"])
         returns = "k string, n bigint" if isinstance(fn, pb.JvmFunction) else SCHEMA
         sides = {"even": "n bigint"} if isinstance(fn, pb.JvmFunction) else None
-        return df.transform(pb.process_keyed, fn, by="k", returns=returns, side_outputs=sides)
+        more = {"side_outputs": sides} if sides else {}
+        return df.transform(process_of(fn), fn, by="k", returns=returns, **more)
 
     return build
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["batch", "stream"])
-@pytest.mark.parametrize("form", ["row", "batch", "jvm", "scan"])
+@pytest.mark.parametrize("form", ["row", "arrow", "jvm", "scan"])
 def test_metrics_show_what_went_out_and_to_and_from_python(
     spark: SparkSession, java: None, tmp_path: Path, form: str, is_stream: bool
 ) -> None:
-    jvm = pb.jvm_function(COUNTING)
-    fn = {"row": Twice(), "batch": Columns(), "jvm": jvm, "scan": None}[form]
+    jvm = pb.JvmFunction(COUNTING)
+    fn = {"row": Twice(), "arrow": Columns(), "jvm": jvm, "scan": None}[form]
     build = processed(fn)
     schema = "k string, v bigint" if form == "jvm" else SCHEMA
     rows = [(str(n % 7), n if form == "jvm" else "v" * 1000) for n in range(100)]

@@ -11,7 +11,7 @@ from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
 from keyed.model import START, Interpreter, Model
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 NUMBERS = st.integers(0, 9)
 WORDS = st.sampled_from("xy")
@@ -38,7 +38,7 @@ OPS = {
         op("entries.clear"),
     ],
     "timers": [
-        op("timers.list"),
+        op("timers.list"), op("timers.delete_all"),
         *(op(f"timers.{what}_{domain}_time", AHEAD)
           for what in ("register", "delete") for domain in ("event", "processing")),
     ],
@@ -85,13 +85,13 @@ LIVES = st.fixed_dictionaries(
     {
         "update": st.sampled_from(["on_create_and_write", "on_read_and_write"]),
         "visibility": st.sampled_from(["never_return_expired", "return_expired_if_not_cleaned_up"]),
-        "time": st.sampled_from(["processing", "event"]),
+        "time_domain": st.sampled_from(["processing_time", "event_time"]),
     }
 )
 TTLS = st.one_of(LIVES, LIVES, st.none())
 OPTIONS = {
     "by": "k",
-    "input": "k string, t bigint, ops string",
+    "schema": "k string, t bigint, ops string",
     "returns": "k string, told string",
 }
 
@@ -123,25 +123,26 @@ def of_model(ttl, steps):
 
 def play(stream, step, what):
     if step == "rows":
-        return stream.process_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
+        return stream.run_micro_batch([(key, time, json.dumps(ops)) for key, time, ops in what])
     return getattr(stream, f"advance_{step}")(what)
 
 
 @settings(max_examples=150, deadline=None)
 @given(TTLS, scripts(), st.integers(0, 24))
 @example(
-    {"update": "on_read_and_write", "visibility": "never_return_expired", "time": "event"},
+    {"update": "on_read_and_write", "visibility": "never_return_expired",
+     "time_domain": "event_time"},
     [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
      ("watermark", 9), ("rows", [("a", 16, [["elements.get"]])])],
     2,
 )  # fmt: skip
 def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, restart):
-    harness = Harness(Interpreter(ttl), timestamp="t", **OPTIONS)
+    harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
     for number, ((step, what), expected) in enumerate(
         zip(steps, of_model(ttl, steps), strict=True)
     ):
         if number == restart:
-            harness = Harness.restore(
+            harness = KeyedHarness.restore(
                 harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
             )
         assert by_key(play(harness, step, what)) == expected
@@ -158,7 +159,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(
 ):
     worker = KeyedInProcess()
     try:
-        inputs, returns = OPTIONS["input"], OPTIONS["returns"]
+        inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
         worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
         worker.big = frozenset(["elements", "entries"] if big else [])
         operator = Operator(worker, [0], 1, False, frame_rows, held_frames)

@@ -18,7 +18,7 @@ from spark_support import by_value
 by_value(__name__)
 
 
-class ColumnCount(pb.BatchProcessFunction):
+class ColumnCount(pb.ArrowKeyedProcessFunction):
     def open(self, ctx):
         ctx.value_state("n", "bigint")
 
@@ -42,11 +42,13 @@ def rows(df: DataFrame, **options) -> DataFrame:
 
 
 def columns(df: DataFrame, **options) -> DataFrame:
-    return pb.process_keyed(df, ColumnCount(), by="k", returns="k string, n bigint", **options)
+    return pb.process_keyed_arrow(
+        df, ColumnCount(), by="k", returns="k string, n bigint", **options
+    )
 
 
 def scanned(df: DataFrame, **options) -> DataFrame:
-    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "n"], **options)
+    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"], **options)
 
 
 FORMS = pytest.mark.parametrize("form", [rows, columns, scanned])

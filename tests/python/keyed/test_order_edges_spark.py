@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
-from spark_support import Kept
+from spark_support import Kept, process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -37,7 +37,7 @@ def counted(rows: DataFrame) -> DataFrame:
 
 
 def scanned(rows: DataFrame) -> DataFrame:
-    return pb.scan(rows, by="k", state={"rows": ("0L", "rows + 1")}, emit=["k", "rows"])
+    return pb.scan(rows, by="k", state={"rows": ("0L", "rows + 1")}, select=["k", "rows"])
 
 
 def timed(rows: DataFrame, delay: str = "0 seconds") -> DataFrame:
@@ -116,7 +116,7 @@ class First(pb.KeyedProcessFunction):
         yield ctx.key, self.first.value()
 
 
-class FirstColumns(pb.BatchProcessFunction):
+class FirstColumns(pb.ArrowKeyedProcessFunction):
     """The same in the column form."""
 
     def open(self, ctx: Any) -> None:
@@ -134,7 +134,7 @@ FIRSTS = [[("a", 5)], [("b", 50), ("a", 9)], [("b", 60), ("a", 52)], [("c", 90)]
 def firsts(name: str, form: Any = First) -> Any:
     def build(rows: DataFrame) -> DataFrame:
         out = timed(rows).transform(
-            pb.process_keyed, form(), by="k", returns=f"k string, {name} timestamp"
+            process_of(form()), form(), by="k", returns=f"k string, {name} timestamp"
         )
         return out.withColumnRenamed(name, "ts") if name != "ts" else out
 
@@ -231,7 +231,7 @@ def test_a_key_of_a_batch_does_not_clear_away_what_another_one_started_with(
     add_golden_function(spark)
     on = {f"{key} event 1000000": "put 1, get" for key in keys}
     out = pb.process_keyed(
-        rows.coalesce(1), pb.jvm_function(GOLDEN_FUNCTION, on), by="k",
+        rows.coalesce(1), pb.JvmFunction(GOLDEN_FUNCTION, on), by="k",
         returns="k string, n int, told string", timestamp="ts", initial_state={"brief": known},
     )  # fmt: skip
     told = [row.told for row in out.where("n = 1").collect()]

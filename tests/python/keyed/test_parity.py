@@ -10,13 +10,13 @@ from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
 
 from keyed.scripts import SCRIPTS, Script, same_rows
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 
 def harness(script: Script, play: Callable[[Any], list[Any]]) -> list[Any]:
     return play(
-        Harness(
-            script.function(), by=script.by, input=script.input, returns=script.returns,
+        KeyedHarness(
+            script.function(), by=script.by, schema=script.input, returns=script.returns,
             timestamp=script.timestamp, **script.options,
         )
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_stream_gives_the_rows_of_the_script(script, runner):
     def play(stream):
         seen, out = [], []
         for batch in script.batches:
-            out += stream.process_batch(batch)
+            out += stream.run_micro_batch(batch)
             if seen:
                 out += stream.advance_watermark(max(seen) - script.delay_ms)
             seen += times(script, batch)

@@ -45,7 +45,6 @@ def processed(df: DataFrame, script: Script, backend: str) -> DataFrame:
         returns=script.returns,
         timestamp=None if script.timestamp is None else "ts",
         backend=backend,
-        timers=backend,
         **script.options,
     )
 

@@ -36,7 +36,7 @@ class Everything(pb.KeyedProcessFunction):
     """One state of each kind, and timers of both."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("10 seconds", time="event")
+        ttl = pb.StateTtl("10 seconds", time_domain="event_time")
         self.plain = ctx.value_state("plain", "bigint")
         self.struct = ctx.value_state("struct", "a bigint, b string", ttl=ttl)
         self.list = ctx.list_state("list", "bigint", ttl=ttl)
@@ -68,7 +68,6 @@ def everything(backend: str) -> Any:
             by="k",
             returns="k string",
             backend=backend,
-            timers=backend,
         )
 
     return build
@@ -147,7 +146,7 @@ def test_state_with_ttl_tells_its_time_and_its_end(stream: Stream) -> None:
 
 
 def test_timers_are_listed_by_kind(stream: Stream) -> None:
-    found = rows(stream, pb.TIMERS, "kind", "timestamp")
+    found = rows(stream, pb.TIMERS, "time_domain", "timestamp")
     assert [row for row in found if row[1] == "event_time"] == [
         ("a", "event_time", at(61_000)),
         ("a", "event_time", at(62_000)),
@@ -158,20 +157,23 @@ def test_timers_are_listed_by_kind(stream: Stream) -> None:
     assert len(found) == 7
 
 
-def test_a_version_is_the_state_after_so_many_micro_batches(stream: Stream) -> None:
-    assert rows(stream, "plain", "value", version=1) == [("a", 5), ("b", 7)]
-    assert rows(stream, "plain", "value", version=2) == [("a", 3), ("b", 7)]
-    assert rows(stream, "list", "value", version=1) == [("a", 5), ("b", 7)]
-    assert len(rows(stream, pb.TIMERS, "kind", version=1)) == 4
+def test_state_is_that_after_the_micro_batch(stream: Stream) -> None:
+    assert rows(stream, "plain", "value", batch_id=0) == [("a", 5), ("b", 7)]
+    assert rows(stream, "plain", "value", batch_id=1) == [("a", 3), ("b", 7)]
+    assert rows(stream, "list", "value", batch_id=0) == [("a", 5), ("b", 7)]
+    assert len(rows(stream, pb.TIMERS, "time_domain", batch_id=0)) == 4
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("Everything", "plian"), r"no state 'plian' in version \d+; there are 'plain', 'struct'"),
+        (
+            ("Everything", "plian"),
+            r"no state 'plian' after the micro-batch \d+; there are 'plain', 'struct'",
+        ),
         (("Everthing", "plain"), r"no keyed operator 'Everthing'; there are 0 \(Everything\)"),
         ((7, "plain"), "has no keyed operator 7; there are 0"),
-        (("Everything", ""), r"name must be the name of a state"),
+        (("Everything", ""), r"state must be the name of a state"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_tells_what_is(
@@ -181,11 +183,13 @@ def test_what_is_not_there_is_an_error_that_tells_what_is(
         pb.read_state(stream.spark, stream.checkpoint, *arguments)
 
 
-def test_a_version_that_is_not_there_is_an_error(stream: Stream) -> None:
-    with pytest.raises(pb.InvalidOption, match=r"no version 99 of the state; there are 1 to \d"):
-        pb.read_state(stream.spark, stream.checkpoint, 0, "plain", version=99)
-    with pytest.raises(pb.InvalidOption, match="version must be a number of micro-batches"):
-        pb.read_state(stream.spark, stream.checkpoint, 0, "plain", version="3")  # type: ignore[arg-type]
+def test_a_micro_batch_that_left_no_state_is_an_error(stream: Stream) -> None:
+    with pytest.raises(
+        pb.InvalidOption, match=r"no state of the micro-batch 98; there are those of 0 to \d"
+    ):
+        pb.read_state(stream.spark, stream.checkpoint, 0, "plain", batch_id=98)
+    with pytest.raises(pb.InvalidOption, match="batch_id must be the number of a micro-batch"):
+        pb.read_state(stream.spark, stream.checkpoint, 0, "plain", batch_id="3")  # type: ignore[arg-type]
 
 
 def test_no_checkpoint_is_an_error_and_makes_none(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed.java_functions import COUNTING, add_counting
 from keyed.streams import Stream
+from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -37,7 +38,7 @@ class Rows(pb.KeyedProcessFunction):
         return None
 
 
-class Columns(pb.BatchProcessFunction):
+class Columns(pb.ArrowKeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         ctx.value_state("count", "bigint")
 
@@ -50,27 +51,27 @@ def keyed(function: Any) -> Any:
     def build(df: DataFrame) -> DataFrame:
         timed = df.withColumn("ts", F.timestamp_millis("v")).withWatermark("ts", "0 seconds")
         return timed.transform(
-            pb.process_keyed, function, by="k", returns="k string, n bigint", name="counts"
+            process_of(function), function, by="k", returns="k string, n bigint", name="counts"
         )
 
     return build
 
 
 def scan(df: DataFrame) -> DataFrame:
-    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, emit=["k", "n"])
+    return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"])
 
 
 FORMS = {
     "row": keyed(Rows()),
-    "batch": keyed(Columns()),
-    "jvm": keyed(pb.jvm_function(COUNTING)),
+    "arrow": keyed(Columns()),
+    "jvm": keyed(pb.JvmFunction(COUNTING)),
     "scan": scan,
 }
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("row", "batch"), ("batch", "row"), ("row", "jvm"), ("jvm", "scan"), ("scan", "batch")],
+    [("row", "arrow"), ("arrow", "row"), ("row", "jvm"), ("jvm", "scan"), ("scan", "arrow")],
 )
 def test_another_form_is_refused_and_the_first_goes_on(
     spark: SparkSession, tmp_path: Path, first: str, second: str
@@ -82,7 +83,7 @@ def test_another_form_is_refused_and_the_first_goes_on(
     state = tmp_path / "stream" / "checkpoint" / "state"
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
     stream.add(("b", 2000))
-    with pytest.raises(Exception, match="KEYED_CHECKPOINT_MISMATCH") as caught:
+    with pytest.raises(Exception, match="CHECKPOINT_MISMATCH") as caught:
         stream.run(FORMS[second])
     assert f"the form {first}, the query now has {second}" in str(caught.value)
     assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before

@@ -21,7 +21,9 @@ def prices(spark: SparkSession) -> DataFrame:
 
 def folded(df: DataFrame, initial: str, update: str) -> list[Any]:
     state = {"s": (initial, update)}
-    return [row[0] for row in pb.scan(df, by="k", state=state, emit=["s"], order_by="v").collect()]
+    return [
+        row[0] for row in pb.scan(df, by="k", state=state, select=["s"], order_by="v").collect()
+    ]
 
 
 def test_an_average_that_starts_as_a_decimal_literal_is_not_cut_off(prices: DataFrame) -> None:
@@ -66,7 +68,7 @@ def test_the_time_of_a_stream_is_the_micro_batch_s(spark: SparkSession, tmp_path
     def clocked(df: DataFrame) -> DataFrame:
         state = {"first": ("now()", "first"), "last": ("now()", "localtimestamp()::timestamp")}
         emit = ["v", "last = current_timestamp() AS now", "first = last AS new"]
-        return pb.scan(df, by="k", state=state, emit=emit)
+        return pb.scan(df, by="k", state=state, select=emit)
 
     stream = Stream(spark, tmp_path, "k string, v bigint", clocked)
     stream.add(*[("a", v) for v in range(1000)]).add(("a", 1000))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pillarbox as pb
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 EPOCH = datetime(2026, 11, 1, tzinfo=timezone.utc)
 
@@ -20,7 +20,7 @@ class Turnaround(pb.KeyedProcessFunction):
     """An arrival opens a stay, a departure ends it; a timer tells who stays too long."""
 
     def open(self, ctx):
-        ttl = pb.StateTtl("40 ms", time="event")
+        ttl = pb.StateTtl("40 ms", time_domain="event_time")
         self.since = ctx.value_state("since", "bigint")
         self.seen = ctx.list_state("seen", "string", ttl=ttl)
 
@@ -67,8 +67,8 @@ def of_key(key, rows, end):
 
 
 def harness():
-    return Harness(
-        Turnaround(), by="k", input="k string, ts timestamp, what string", timestamp="ts",
+    return KeyedHarness(
+        Turnaround(), by="k", schema="k string, ts timestamp, what string", timestamp="ts",
         returns="k string, t bigint, what string, since bigint, seen int", time_sorted=True,
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_any_cutting_gives_the_rows_of_the_oracle(rows, cuts, random, delay):
     bounds = sorted({0, *(cut for cut in cuts if cut < len(rows)), len(rows)})
     for start, end in itertools.pairwise(bounds):
         batch = rows[start:end]
-        out += stream.process_batch([as_row(row) for row in batch])
+        out += stream.run_micro_batch([as_row(row) for row in batch])
         latest = max([*(row[1] for row in batch), *([] if latest is None else [latest])])
         out += stream.advance_watermark(latest // 1000 - delay - 1)
     assert stream.late_rows == 0
@@ -117,10 +117,10 @@ def test_a_batch_gives_them_too(rows):
 @given(ROWS, st.integers(0, 60))
 def test_waiting_rows_live_through_a_restart(rows, at):
     stream = harness()
-    stream.process_batch([as_row(row) for row in rows])
+    stream.run_micro_batch([as_row(row) for row in rows])
     out = stream.advance_watermark(START_MS + at)
-    again = Harness.restore(
-        stream.snapshot(), Turnaround(), by="k", input="k string, ts timestamp, what string",
+    again = KeyedHarness.restore(
+        stream.snapshot(), Turnaround(), by="k", schema="k string, ts timestamp, what string",
         timestamp="ts", returns="k string, t bigint, what string, since bigint, seen int",
         time_sorted=True,
     )  # fmt: skip
@@ -132,4 +132,4 @@ def test_a_row_needs_a_time():
     with pytest.raises(pb.CallFailed, match="ts is null"):
         harness().process(("a", None, "in"))
     with pytest.raises(pb.InvalidOption, match="neither timestamp nor a watermark"):
-        Harness(Turnaround(), by="k", input="k string", returns="k string", time_sorted=True)
+        KeyedHarness(Turnaround(), by="k", schema="k string", returns="k string", time_sorted=True)

@@ -31,7 +31,7 @@ END_MS = START_MS + 10_000
 def turned(rows: DataFrame, backend: str = "heap") -> DataFrame:
     return rows.transform(
         pb.process_keyed, Turnaround(), by="k", returns=RETURNS, timestamp="ts",
-        time_sorted=True, backend=backend, timers=backend,
+        time_sorted=True, backend=backend,
     )  # fmt: skip
 
 

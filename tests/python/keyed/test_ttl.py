@@ -62,7 +62,7 @@ def test_a_life_beyond_the_end_of_time_never_ends():
 
 
 def test_event_time_counts_from_the_row_and_goes_by_the_watermark():
-    keys = value(time="event")
+    keys = value(time_domain="event_time")
     keys.at(timestamp=100, watermark=50, now=10**9).update(1)
     assert keys.at(watermark=109).value() == 1
     keys.at(timestamp=90, watermark=80).update(2)  # an older row does not shorten the life
@@ -76,10 +76,9 @@ def test_event_time_counts_from_the_row_and_goes_by_the_watermark():
 def test_an_entry_that_on_expire_puts_anew_or_removes_is_shown_as_it_is_then():
     told = []
 
-    def tell(key, entry):
-        told.append(entry)
+    def tell(key, first, entry):
+        told.append((first, entry))
         if len(told) == 1:
-            first = entry[0]
             second, third = [name for name in "xyz" if name != first][:2]
             keys.at(now=50).put(second, 99)
             keys.at(now=50).remove(third)
@@ -94,9 +93,9 @@ def test_an_entry_that_on_expire_puts_anew_or_removes_is_shown_as_it_is_then():
 
 def test_a_value_without_a_known_time_lives_from_the_first_watermark_whenever_it_is_met():
     for keys, write, read in (
-        (value(time="event"), lambda h: h.update(1), lambda h: h.value()),
-        (elements(time="event"), lambda h: h.add(1), lambda h: h.get() or None),
-        (entries(time="event"), lambda h: h.put("x", 1), lambda h: h.get("x")),
+        (value(time_domain="event_time"), lambda h: h.update(1), lambda h: h.value()),
+        (elements(time_domain="event_time"), lambda h: h.add(1), lambda h: h.get() or None),
+        (entries(time_domain="event_time"), lambda h: h.put("x", 1), lambda h: h.get("x")),
     ):
         for key in "ab":
             write(keys.at(key))
@@ -108,7 +107,7 @@ def test_a_value_without_a_known_time_lives_from_the_first_watermark_whenever_it
 
 
 def test_a_late_row_takes_no_life_from_what_was_written_before_any_watermark():
-    keys = value(time="event")
+    keys = value(time_domain="event_time")
     keys.at().update(1)
     keys.runtime.context._first_watermark = 500
     keys.at(watermark=500, timestamp=450).update(2)
@@ -117,7 +116,7 @@ def test_a_late_row_takes_no_life_from_what_was_written_before_any_watermark():
 
 
 def test_a_value_without_a_known_time_starts_its_life_when_it_is_met():
-    keys = value(time="event")
+    keys = value(time_domain="event_time")
     keys.at().update(1)
     assert keys.at(watermark=1000).value() == 1
     assert keys.at(watermark=1009).value() == 1
@@ -194,7 +193,7 @@ def test_adding_to_an_expired_aggregate(visibility, after):
 
 def test_what_expires_is_told_once_with_its_key():
     told = []
-    options = {"on_expire": lambda key, value: told.append((key, value))}
+    options = {"on_expire": lambda *what: told.append(what)}
     for keys, write in (
         (value(**options), lambda state: state.update(1)),
         (elements(**options), lambda state: state.add(1)),
@@ -206,7 +205,7 @@ def test_what_expires_is_told_once_with_its_key():
             getattr(state, "value", getattr(state, "get", None))(
                 *(["x"] if keys.function.handle.declaration.kind == "map" else [])
             )
-    assert told == [("k", 1), ("k", 1), ("k", ("x", 1))]
+    assert told == [("k", None, 1), ("k", None, 1), ("k", "x", 1)]
 
 
 def test_looking_from_outside_touches_nothing():
@@ -220,7 +219,9 @@ def test_looking_from_outside_touches_nothing():
 def test_event_time_needs_a_watermark():
     with pytest.raises(pb.StateError, match="withWatermark"):
         AtKeys(
-            lambda ctx: ctx.value_state("v", "int", ttl=pb.StateTtl("1 s", time="event")),
+            lambda ctx: ctx.value_state(
+                "v", "int", ttl=pb.StateTtl("1 s", time_domain="event_time")
+            ),
             event_time=False,
         )
 
@@ -233,7 +234,7 @@ def test_event_time_needs_a_watermark():
         {"duration": "-1 s"},
         {"duration": "1 s", "update": "always"},
         {"duration": "1 s", "visibility": True},
-        {"duration": "1 s", "time": "wall"},
+        {"duration": "1 s", "time_domain": "event"},
         {"duration": "1 s", "on_expire": 5},
     ],
 )

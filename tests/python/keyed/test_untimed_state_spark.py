@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
-from pillarbox.testing import Harness
+from pillarbox.testing import KeyedHarness
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -68,7 +68,7 @@ def known(
 
 
 def event(hours: int = 1) -> pb.StateTtl:
-    return pb.StateTtl(f"{hours} hours", time="event")
+    return pb.StateTtl(f"{hours} hours", time_domain="event_time")
 
 
 def rows(*events: tuple[str, int]) -> list[Any]:
@@ -121,7 +121,7 @@ def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, bac
             timed,
             by="k",
             state={"n": ("0L", "n + 1")},
-            emit=["k", "t", "n"],
+            select=["k", "t", "n"],
             ttl=event(),
             backend=backend,
             initial_state=start,
@@ -165,7 +165,7 @@ class Renewing(pb.KeyedProcessFunction):
     """Adds to a list that lives 10 s from each read, and tells it at 12 s and at 23 s."""
 
     def open(self, ctx: Any) -> None:
-        ttl = pb.StateTtl("10 seconds", time="event", update="on_read_and_write")
+        ttl = pb.StateTtl("10 seconds", time_domain="event_time", update="on_read_and_write")
         self.many = ctx.list_state("many", "bigint", ttl=ttl)
 
     def process(self, row: Any, ctx: Any) -> Any:
@@ -194,9 +194,9 @@ def test_what_is_left_of_a_list_is_renewed_at_the_time_of_the_timer_that_read_it
     for rows in batches:
         stream.add(*rows)
     found = sorted(stream.run())
-    harness = Harness(
+    harness = KeyedHarness(
         Renewing(),
-        input="k string, t bigint, ts timestamp",
+        schema="k string, t bigint, ts timestamp",
         returns="t bigint, many array<bigint>",
         by="k",
         timestamp="ts",
@@ -204,6 +204,6 @@ def test_what_is_left_of_a_list_is_renewed_at_the_time_of_the_timer_that_read_it
     expected = []
     for rows in batches:
         timed = [(k, t, datetime.fromtimestamp(t / 1000)) for k, t in rows]
-        expected += [tuple(row) for row in harness.process_batch(timed, watermark=rows[-1][1])]
+        expected += [tuple(row) for row in harness.run_micro_batch(timed, watermark=rows[-1][1])]
     assert expected == [(12_000, [5_000]), (23_000, [])]
     assert found == expected

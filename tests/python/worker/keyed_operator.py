@@ -34,7 +34,7 @@ class Operator:
         self.out: list[Any] = []
         self.late = 0
 
-    def process_batch(
+    def run_micro_batch(
         self, rows: list[tuple[Any, ...]], watermark: int = NONE, processing_time: int = 0
     ) -> list[Any]:
         """A micro-batch that brings the clocks there, if they are behind."""
@@ -56,10 +56,10 @@ class Operator:
         return self.out
 
     def advance_watermark(self, watermark: int) -> list[Any]:
-        return self.process_batch([], watermark=watermark)
+        return self.run_micro_batch([], watermark=watermark)
 
     def advance_processing_time(self, time: int) -> list[Any]:
-        return self.process_batch([], processing_time=time)
+        return self.run_micro_batch([], processing_time=time)
 
     def run_batch(self, rows: list[tuple[Any, ...]]) -> list[Any]:
         """Key after key, cut anywhere; frames say how many of their keys have ended."""

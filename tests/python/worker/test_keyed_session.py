@@ -189,7 +189,7 @@ def test_a_frame_that_comes_before_an_answer_waits_for_its_turn(keyed):
 def test_an_error_names_key_and_event_and_shows_the_users_frames(keyed, events, words):
     store = Store(keyed.start_keyed(Count(), name="rotations"))
     ((kind, failure),) = store.run(events, watermark=100, processing_time=100)
-    assert (kind, failure["name"]) == ("T", "KEYED_CALL_FAILED")
+    assert (kind, failure["condition"]) == ("T", "KEYED_CALL_FAILED")
     for word in words:
         assert word in failure["text"]
     assert f"{failure['kind']}: {failure['message']}" == words[-1]
@@ -226,7 +226,7 @@ def test_an_open_that_fails_is_told(keyed, problem, name, word):
             return None
 
     letter, body = keyed.start_keyed(Fails())
-    assert (letter, body["name"], body["kind"]) == ("T", name, type(problem).__name__)
+    assert (letter, body["condition"], body["kind"]) == ("T", name, type(problem).__name__)
     assert word in body["text"]
 
 
@@ -257,6 +257,8 @@ class TimerScript(pb.KeyedProcessFunction):
             timers.delete_processing_time(20)
         if row.x in (5, 6):
             timers.register_event_time(30)
+        if row.x == 7:
+            timers.delete_all()
         if row.x in (2, 3, 6):
             yield row.k, sum(timer.timestamp for timer in timers.list())
 
@@ -273,6 +275,8 @@ def test_timers_are_the_same_whether_listed_ahead_or_on_demand(keyed, on_demand)
     assert store.timers == {("a", 1, 10), ("a", 2, 20), ("b", 1, 30)}
     assert store.run([row("a", 6)]) == [("a", 50)]
     assert store.timers == {("a", 1, 30), ("a", 2, 20), ("b", 1, 30)}
+    store.run([row("a", 5), row("a", 7), row("a", 1)])
+    assert store.timers == {("a", 1, 10), ("a", 2, 20), ("b", 1, 30)}
 
 
 def test_timers_on_demand_are_asked_for_once_a_key_and_only_when_listed(keyed):
@@ -310,7 +314,7 @@ def test_a_tag_that_was_not_declared_is_refused(keyed):
     assert "no side output 'late'; declared are none" in failure["text"]
 
 
-class RunningCount(pb.BatchProcessFunction):
+class RunningCount(pb.ArrowKeyedProcessFunction):
     ttl: object = None
 
     def open(self, ctx):
@@ -324,7 +328,7 @@ class RunningCount(pb.BatchProcessFunction):
 
 
 def test_the_column_form_counts_in_three_lines(keyed):
-    store = Store(keyed.start_keyed(RunningCount(), form="batch"))
+    store = Store(keyed.start_keyed(RunningCount(), form="arrow"))
     assert store.run([row("a", 5), row("b", 6), row("a", 1)]) == [
         ("a", 1),
         ("b", 1),
@@ -338,18 +342,18 @@ def test_the_column_form_counts_in_three_lines(keyed):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("time", ["processing", "event"])
+@pytest.mark.parametrize("time", ["processing_time", "event_time"])
 def test_columns_of_state_expire(keyed, time):
     class Expires(RunningCount):
-        ttl = pb.StateTtl("10 ms", time=time)
+        ttl = pb.StateTtl("10 ms", time_domain=time)
 
-    store = Store(keyed.start_keyed(Expires(), form="batch"))
+    store = Store(keyed.start_keyed(Expires(), form="arrow"))
 
     def run(now, *events):
         return store.run(list(events), processing_time=now, watermark=now)
 
     assert run(0, row("a", 0, 0), row("b", 0, 5)) == [("a", 1), ("b", 1)]
-    later = [("a", 1), ("b", 2 if time == "event" else 1)]
+    later = [("a", 1), ("b", 2 if time == "event_time" else 1)]
     assert run(10, row("a", 0, 10), row("b", 0, 10)) == later
     assert store.cells["n", "a"] == ({"value": 1}, 10)
 
@@ -363,7 +367,7 @@ def test_structs_are_state_columns_too(keyed):
             ]
             return {"k": batch["k"], "y": before}
 
-    store = Store(keyed.start_keyed(Last(), form="batch"))
+    store = Store(keyed.start_keyed(Last(), form="arrow"))
     assert store.run([row("a", 1), row("b", 1)]) == [("a", None), ("b", None)]
     assert store.run([row("a", 1), row("c", 1)]) == [("a", 7), ("c", None)]
     assert store.cells["last", "b"] == ({"x": 7, "k": None}, 0)
@@ -378,7 +382,7 @@ def test_a_column_of_state_is_what_it_was_when_it_was_written(keyed, made):
             counts[0] = 99
             return {"k": batch["k"], "y": state["n"]}
 
-    store = Store(keyed.start_keyed(Reuses(), form="batch"))
+    store = Store(keyed.start_keyed(Reuses(), form="arrow"))
     assert store.run([row("a", 1), row("b", 2)]) == [("a", 1), ("b", 2)]
     assert store.cells["n", "a"] == ({"value": 1}, 0)
 
@@ -405,7 +409,7 @@ def test_columns_that_do_not_fit_are_refused(keyed, answer, word):
         def process(self, batch, state, ctx):
             return answer(batch, state)
 
-    ((_, failure),) = Store(keyed.start_keyed(Wrong(), form="batch")).run(
+    ((_, failure),) = Store(keyed.start_keyed(Wrong(), form="arrow")).run(
         [row("a", 1), row("b", 2)]
     )
     assert failure["type"] in ("ResultTypeMismatch", "StateError")
@@ -417,7 +421,7 @@ def test_the_column_form_has_value_states_only(keyed):
         def open(self, ctx):
             ctx.list_state("l", "int")
 
-    letter, body = keyed.start_keyed(Lists(), form="batch")
+    letter, body = keyed.start_keyed(Lists(), form="arrow")
     assert letter == "T"
     assert "the column form has value states only" in body["message"]
 

@@ -254,7 +254,7 @@ def test_stopping_the_loop_is_fatal_and_says_so(worker, where):
     worker.start(stops)
     worker.call(1)
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "FUNCTION_EXITED")
+    assert (kind, fatal["condition"]) == ("T", "FUNCTION_EXITED")
     assert "loop.stop()" in fatal["text"]
     assert worker.join() == -1
 

@@ -32,7 +32,7 @@ def test_a_blocked_event_loop_is_reported_with_its_stack_and_ends_the_process(pr
     process.start(hogs, blocked_loop_ms=500)
     process.call(1)
     kind, fatal = process.receive()
-    assert (kind, fatal["name"]) == ("T", "EVENT_LOOP_BLOCKED")
+    assert (kind, fatal["condition"]) == ("T", "EVENT_LOOP_BLOCKED")
     assert "held for 500 ms by one callback" in fatal["text"]
     assert "in hogs" in fatal["text"]
     assert fatal["text"].count("  File ") == 1
@@ -206,6 +206,6 @@ def test_what_is_missing_is_told_with_the_interpreter(monkeypatch):
     told = json.loads(bytes(body[4:]))
     assert kind == frames.FATAL
     assert len(body) == 4 + int.from_bytes(body[:4], "little")
-    assert told["name"] == "WORKER_IMPORT_FAILED"
+    assert told["condition"] == "WORKER_IMPORT_FAILED"
     assert "pillarbox._worker.main" in told["text"]
     assert sys.executable in told["text"]

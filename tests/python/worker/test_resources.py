@@ -103,7 +103,7 @@ def fails_at_once():
 def test_a_resource_that_fails_to_open_is_told_with_its_name_and_reason(worker, factory):
     worker.init(use, "y string", resource=factory)
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "RESOURCE_OPEN_FAILED")
+    assert (kind, fatal["condition"]) == ("T", "RESOURCE_OPEN_FAILED")
     assert f"{factory.__name__} failed to open with ConnectionRefusedError" in fatal["text"]
     assert "nobody there" in fatal["traceback"]
     assert "_worker" not in fatal["traceback"]
@@ -123,7 +123,7 @@ async def coroutine():
 def test_what_is_no_context_manager_is_told(worker, factory):
     worker.init(use, "y string", resource=factory)
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "RESOURCE_NOT_CONTEXT_MANAGER")
+    assert (kind, fatal["condition"]) == ("T", "RESOURCE_NOT_CONTEXT_MANAGER")
     assert factory.__name__ in fatal["text"]
     assert worker.join() == -1
 

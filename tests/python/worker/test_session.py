@@ -364,16 +364,16 @@ def test_the_call_id_is_the_same_in_every_attempt_and_in_threads(worker):
 
 def test_a_batch_call_has_an_id_a_row_and_no_single_one(worker):
     async def batch(rows):
-        with pytest.raises(pb.NoCurrentCall, match="call_ids"):
+        with pytest.raises(pb.NoCurrentCall, match="current_call"):
             pb.call_id()
-        return pb.call_ids()
+        return pb.current_call().ids
 
     worker.start(batch, "y string", batch_size=2)
     worker.group(1, 2, ids=[8, 9])
     assert worker.collect(2) == {8: [("query-3-8",)], 9: [("query-3-9",)]}
 
 
-@pytest.mark.parametrize("function", [pb.call_id, pb.call_ids])
+@pytest.mark.parametrize("function", [pb.call_id, pb.current_call])
 def test_outside_a_call_there_is_no_call_id(function):
     with pytest.raises(pb.NoCurrentCall, match="outside a call"):
         function()
@@ -508,7 +508,7 @@ def test_a_frame_that_is_not_of_the_protocol_ends_the_task(worker):
     worker.start(double)
     worker.send(b"?")
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PROTOCOL_ERROR")
+    assert (kind, fatal["condition"]) == ("T", "PROTOCOL_ERROR")
     assert worker.join() == -1
 
 
@@ -516,14 +516,14 @@ def test_something_else_than_init_first_is_told(worker):
     worker.preamble()
     worker.send(b"C", struct.pack("<I", 0))
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PROTOCOL_ERROR")
+    assert (kind, fatal["condition"]) == ("T", "PROTOCOL_ERROR")
     assert worker.join() == -1
 
 
 def test_another_python_version_is_told_with_both(worker):
     worker.preamble("2.7")
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "PYTHON_VERSION_MISMATCH")
+    assert (kind, fatal["condition"]) == ("T", "PYTHON_VERSION_MISMATCH")
     assert "2.7" in fatal["text"]
     assert worker.join() == -1
 
@@ -543,7 +543,7 @@ def explode():
 def test_a_function_that_does_not_load_is_told_with_the_reason(worker):
     worker.init(Unloadable())
     kind, fatal = worker.receive()
-    assert (kind, fatal["name"]) == ("T", "FUNCTION_LOAD_FAILED")
+    assert (kind, fatal["condition"]) == ("T", "FUNCTION_LOAD_FAILED")
     assert "No module named 'acme'" in fatal["text"]
     assert "acme" in fatal["traceback"]
     assert worker.join() == -1

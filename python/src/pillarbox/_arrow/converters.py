@@ -85,7 +85,7 @@ def _from_numpy(value: Any) -> Any:
     """The Python value, or list of them, that is the same."""
     kind = value.dtype.kind if hasattr(value, "dtype") else ""
     if kind in ("m", "M"):
-        # For finer units, and for months, ``tolist`` gives bare numbers.
+        # ``tolist`` gives bare numbers for finer units and for months.
         name = value.dtype.name
         if name.endswith(("[ns]", "[ps]", "[fs]", "[as]")):
             value = value.astype(f"{kind}8[us]")
@@ -151,7 +151,7 @@ def _timestamp_ntz(value: Any) -> datetime.datetime:
 
 
 def _datetime(value: Any) -> datetime.datetime:
-    """Of the very class, which pandas' is not: that has nanoseconds, and a NaT."""
+    """The value as a plain datetime; one of pandas' has nanoseconds, and a NaT."""
     if value.__class__ is datetime.datetime:
         return value
     _require(isinstance(value, datetime.datetime))

@@ -20,8 +20,8 @@ from ..errors import PillarboxError, error, shown
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value goes: its path in messages, which error tells that it doesn't fit, and whether
-    keys that are no fields may be left out."""
+    """The place of a value: its path in messages, the error if it doesn't fit, and whether keys
+    that are no fields may be left out."""
 
     path: str = ""
     error: str = "RESULT_TYPE_MISMATCH"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# Where Arrow's offsets end.
+# Arrow's offsets end here.
 ARROWS_MOST = 2**31 - 2
 
 
@@ -55,7 +55,7 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 def cut(
     count: int, build: Callable[[int, int], pa.RecordBatch], size: FrameSize
 ) -> list[pa.RecordBatch]:
-    """What ``build(0, count)`` lays out, a row an item, in batches of bounded size; none for none.
+    """Cuts the rows of ``build(0, count)``, one an item, into batches of bounded size.
 
     Raises ``TooLarge`` if an item is larger than a batch may be.
     """
@@ -84,7 +84,7 @@ def _cut(
 def spans(
     batch: pa.RecordBatch, bounds: Sequence[int], size: FrameSize
 ) -> Iterator[tuple[int, int]]:
-    """From where to where in ``bounds`` a batch goes into one frame.
+    """The first and last index in ``bounds`` of each part of a batch that goes into one frame.
 
     ``bounds[i]`` to ``bounds[i + 1]`` are the rows of item i, which stay together.
     """

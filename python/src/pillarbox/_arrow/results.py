@@ -15,8 +15,8 @@ from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
 from .fields import Place, as_mapping, fields_of
-from .lists import list_writer
 from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
+from .writers import list_writer
 
 NO_MATCH = -1
 
@@ -270,7 +270,7 @@ def _advice(answer: object) -> str:
 def _one_column(
     column: t.StructField, as_row: Callable[[Any], Sequence[Any]]
 ) -> Callable[[Any], Sequence[Any]]:
-    """For one column the bare value will do, so what could be either is told by the schema.
+    """One column takes the bare value, so the schema tells what could be either.
 
     A map is always the value. A struct is the value, unless the answer wraps it as the row
     ``{name: value}`` and the struct has no field of that name. A tuple of length

@@ -42,7 +42,7 @@ class Failure:
 
 
 class Told(Exception):
-    """What Pillarbox found about a call: its message tells all, and its own frames nothing."""
+    """Pillarbox found this about a call: its message tells all, and its own frames nothing."""
 
 
 def _folder(code: CodeType) -> str:
@@ -120,7 +120,7 @@ def exit_error(problem: BaseException) -> PillarboxError:
 def kind_of(problem: BaseException) -> str:
     """A name of ``errors.json``, or the exception's class name."""
     try:
-        return problem.name if isinstance(problem, PillarboxError) else type(problem).__name__
+        return problem.condition if isinstance(problem, PillarboxError) else type(problem).__name__
     except BaseException:
         return "Exception"
 
@@ -135,7 +135,7 @@ def message_of(problem: BaseException) -> str:
 
 
 def _clean(text: str, longest: int) -> str:
-    """At most about ``longest`` characters of ``text``, without what is no Unicode."""
+    """Cuts ``text`` to about ``longest`` characters and drops what is no Unicode."""
     text = "".join((text,))  # a class derived from str may have other methods
     if len(text) > longest:
         end = longest // 4

@@ -15,7 +15,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 @functools.lru_cache(4096)
 def is_nearly(name: str, meant: str) -> bool:
-    """Whether ``name`` is ``meant`` in another case or with a slip of the keyboard.
+    """True if ``name`` is ``meant`` in another case or with a slip of the keyboard.
 
     One letter may differ, two in a name of six letters and more, none in one of two and less.
     """

@@ -1,4 +1,4 @@
-"""What failed a task: as data, and as the text that carries it to the catcher of Spark's error.
+"""The failure of a task: as data, and as the text that carries it to the catcher of Spark's error.
 
 The text has a head for readers, a line of JSON for programs, and then what had to be cut in these
 two and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
@@ -28,15 +28,15 @@ _WRAPPERS = {"KEYED_CALL_FAILED", "KEYED_OPEN_FAILED"}
 
 @dataclass(frozen=True)
 class Report:
-    """What failed a task.
+    """The failure of a task.
 
-    ``type`` is the class of the error and ``name`` its name; ``text`` says what was wrong and what
-    to do, without the name. ``kind``, ``message`` and ``traceback`` are of the user's exception, or
+    ``type`` is the class of the error; ``text`` says what was wrong and what to do, without the
+    condition. ``kind``, ``message`` and ``traceback`` are of the user's exception, or
     of ours where there is none.
     """
 
     type: str
-    name: str
+    condition: str
     text: str
     operator: str
     kind: str
@@ -57,7 +57,11 @@ class Report:
             self.traceback.rstrip("\n"),
         ]
         operator = _cut(_one_line(self.operator), _NAME)
-        line: dict[str, Any] = {"type": self.type, "name": self.name, "operator": operator}
+        line: dict[str, Any] = {
+            "type": self.type,
+            "condition": self.condition,
+            "operator": operator,
+        }
         for name, kind in _OPTIONAL.items():
             value = getattr(self, name)
             if value is not None:
@@ -65,11 +69,11 @@ class Report:
         line |= {"kind": _cut(self.kind, _NAME), "message": message, "texts": [*map(len, texts)]}
         place = f"{operator}: " if operator else ""
         written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        top = f"[{self.name}] {place}{head}\n{_MARK}{written}"
+        top = f"[{self.condition}] {place}{head}\n{_MARK}{written}"
         return "\n\n".join([top, *filter(None, texts)])
 
     def to_json(self) -> str:
-        """Of a worker, whose operator knows who it is."""
+        """Leaves the operator out, which the JVM knows."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         del told["operator"]
         return json.dumps(told)
@@ -87,7 +91,7 @@ class Reported(Exception):
     """The task can't go on, and ``report`` says why."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(f"[{report.name}] {report.text}")
+        super().__init__(f"[{report.condition}] {report.text}")
         self.report = report
 
 
@@ -99,12 +103,15 @@ def parse(text: str, start: int = 0) -> Report | None:
     try:
         # Behind a line without texts Spark may go on at once, with the SQLSTATE of its own error.
         line, end = json.JSONDecoder().raw_decode(text, found.end())
-        if line["name"] != found[1]:
+        if line["condition"] != found[1]:
             return None
         full, message, traceback = _texts(text, end, line["texts"])
         place = f"{line['operator']}: " if line["operator"] else ""
         return Report(
-            **{name: _checked(line[name], str) for name in ("type", "name", "operator", "kind")},
+            **{
+                name: _checked(line[name], str)
+                for name in ("type", "condition", "operator", "kind")
+            },
             text=full or found[2].removeprefix(place),
             message=message or _checked(line["message"], str),
             traceback=traceback,
@@ -133,7 +140,7 @@ def _checked(value: Any, kind: type) -> Any:
 
 
 def report_of(problem: BaseException, operator: str = "") -> Report:
-    """What ``problem``, which ends a task, says about it."""
+    """The report of ``problem``, which ends a task."""
     told = problem
     if isinstance(problem, EXITS):
         told = exit_error(problem)
@@ -142,7 +149,7 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
     assert isinstance(told, PillarboxError)
     cause = told.__cause__
     given = told.parameters
-    ours = isinstance(cause, PillarboxError) and told.name in _WRAPPERS
+    ours = isinstance(cause, PillarboxError) and told.condition in _WRAPPERS
     named = cause if ours and isinstance(cause, PillarboxError) else told
     text = _text_of(named)
     if named is not told and "event" in given:
@@ -151,10 +158,10 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
     if named is told and raised is not None:
         kind, message = kind_of(raised), message_of(raised)
     else:
-        kind, message = named.name, _text_of(named)
+        kind, message = named.condition, _text_of(named)
     return Report(
-        type=CATALOGUE[named.name]["type"],
-        name=named.name,
+        type=CATALOGUE[named.condition]["type"],
+        condition=named.condition,
         text=text,
         operator=operator,
         kind=kind,
@@ -167,14 +174,14 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
 def report_of_call(
     failure: Failure, operator: str, row: str, attempts: int, elapsed_ms: int
 ) -> Report:
-    """What fails a task under on_error="raise"."""
-    name = failure.kind if failure.kind in CATALOGUE else "ASYNC_CALL_FAILED"
-    message = failure.message.removeprefix(f"[{name}] ")
-    if name == failure.kind:
+    """The report of a call that fails its task under on_error="raise"."""
+    condition = failure.kind if failure.kind in CATALOGUE else "ASYNC_CALL_FAILED"
+    message = failure.message.removeprefix(f"[{condition}] ")
+    if condition == failure.kind:
         text = f"{message} It came for the row ({row})."
     else:
         told = error(
-            name,
+            condition,
             attempts="1 attempt" if attempts == 1 else f"{attempts} attempts",
             elapsed_ms=elapsed_ms,
             row=row,
@@ -183,8 +190,8 @@ def report_of_call(
         )
         text = _text_of(told)
     return Report(
-        type=CATALOGUE[name]["type"],
-        name=name,
+        type=CATALOGUE[condition]["type"],
+        condition=condition,
         text=text,
         operator=operator,
         kind=failure.kind,
@@ -209,7 +216,7 @@ def _reason(problem: BaseException) -> str:
 
 
 def _text_of(problem: PillarboxError) -> str:
-    return message_of(problem).removeprefix(f"[{problem.name}] ")
+    return message_of(problem).removeprefix(f"[{problem.condition}] ")
 
 
 def _one_line(text: str) -> str:
@@ -217,7 +224,7 @@ def _one_line(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most ``limit`` characters of JSON."""
+    """Cuts ``text`` to ``limit`` characters of JSON."""
     cost = end = 0
     for at, character in enumerate(text):
         cost += 2 if character in _TWO else 6 if character < " " else 1

@@ -28,7 +28,7 @@ def answers_unknown(made: F) -> F:
     def checked(*args: Any, **options: Any) -> Any:
         if not known.issuperset(options):
             found = next(name for name in options if name not in known)
-            raise _unknown(made.__name__, found, names)
+            raise _unknown(made, found, names)
         return taker(*args, **options)
 
     if not isinstance(made, type):
@@ -37,8 +37,10 @@ def answers_unknown(made: F) -> F:
     return made
 
 
-def _unknown(function: str, option: str, names: list[str]) -> Exception:
-    meant = WORDS.get(function, {}).get(option)
+def _unknown(made: Any, option: str, names: list[str]) -> Exception:
+    meant = WORDS.get(made.__name__, {}).get(option)
     if meant is None:
         meant = f"The nearest that it has is {nearest(option, names)}."
-    return error("UNKNOWN_OPTION", function=f"pb.{function}", option=option, meant=meant)
+    where = "pb.testing" if made.__module__.endswith(".testing") else "pb"
+    function = f"{where}.{made.__name__}"
+    return error("UNKNOWN_OPTION", function=function, option=option, meant=meant)

@@ -41,6 +41,11 @@ _KEYED = {
     "timeMode": "There is none: event- and processing-time timers are there together.",
     "outputMode": "There is none: it is an option of writeStream.",
     "carry_over": "There is none: a micro-batch ends when its calls are done.",
+    "columns": "Meant is inputs.",
+    "input": "Meant is inputs.",
+    "tags": 'Meant is side_outputs, such as side_outputs={"bad": "id bigint"}.',
+    "outputs": 'Meant is side_outputs, such as side_outputs={"bad": "id bigint"}.',
+    "sort_by": "Meant is order_by.",
 }
 _NO_CALLS = dict.fromkeys(
     (
@@ -52,6 +57,15 @@ _NO_CALLS = dict.fromkeys(
 _ARROW = {
     "time_sorted": "The column form has no order of rows; use pb.process_keyed.",
     "side_outputs": "The column form has one output; use pb.process_keyed.",
+}
+_HARNESS = {
+    **_KEY,
+    **_FUNCTION,
+    "input": 'Meant is schema, such as schema="k string, v bigint".',
+    "output": 'Meant is returns, such as returns="k string, n bigint".',
+    "event_time": "Meant is timestamp, the name of a column.",
+    "backend": "There is none: a harness keeps all keys in memory.",
+    "initial_state": "There is none: process the rows that make it, or restore a snapshot.",
 }
 
 WORDS: dict[str, dict[str, str]] = {
@@ -87,8 +101,16 @@ WORDS: dict[str, dict[str, str]] = {
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
     "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS},
     "process_keyed_arrow": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS, **_ARROW},
+    "KeyedHarness": {
+        **_HARNESS,
+        **dict.fromkeys(
+            _NO_CALLS, "Its function makes no calls; use pb.testing.AsyncKeyedHarness."
+        ),
+    },
+    "AsyncKeyedHarness": {**_HARNESS, **_CALLS},
     "scan": {
         **_KEYED,
+        **dict.fromkeys(_NO_CALLS, "A scan makes no calls; use pb.process_keyed_async."),
         "emit": "Meant is select.",
         "returns": "Meant is select, the expressions of the output.",
         "inputs": "There is none: expressions name the columns that they use.",
@@ -142,13 +164,21 @@ WORDS: dict[str, dict[str, str]] = {
         "size": "Meant is rows.",
         "batch_wait": "Meant is wait.",
     },
+    "RetryAfter": dict.fromkeys(("seconds", "delay_s", "retry_after"), "Meant is delay."),
+    "JvmFunction": {"name": "Meant is class_name.", "config": "Meant is options."},
     "CarryOver": {"max_carried": "Meant is max_rows.", "capacity": "Meant is max_rows."},
     "Journal": {"journal_ttl": "Meant is ttl.", "folder": "Meant is path."},
     "ErrorColumn": {"error_column": "Meant is name.", "column": "Meant is name."},
+    "Backend": {
+        "backend": "Meant is state.",
+        "timer": "Meant is timers.",
+        "state_backend": "Meant is state.",
+    },
     "StateTtl": {
         "time": 'Meant is time_domain="event_time" or "processing_time".',
         "ttl": "Meant is duration.",
         "ttlDurationMs": "Meant is duration.",
         "update_type": "Meant is update.",
+        "listener": "Meant is on_expire.",
     },
 }

@@ -40,7 +40,7 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
     Takes what an action raises (``pyspark.errors.PythonException``), what
     ``StreamingQuery.awaitTermination()`` raises and ``StreamingQuery.exception()`` returns
     (``StreamingQueryException``), their kin on Spark Connect, and anything that has one of these as
-    its cause. An error of Pillarbox itself, as planning and the Harness raise it, is given back.
+    its cause. An error of Pillarbox itself, as planning and the harnesses raise it, is given back.
 
     What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
     another :class:`PillarboxError`, the same on both engines; see there for its attributes. If a
@@ -55,7 +55,7 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
             failure = pb.failure_of(raised)
             if failure is None:
                 raise
-            print(failure.name, failure.row, failure.kind, failure.message)
+            print(failure.condition, failure.row, failure.kind, failure.message)
     """
     seen: set[int] = set()
     while isinstance(error, BaseException) and id(error) not in seen:

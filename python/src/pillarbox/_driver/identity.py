@@ -8,6 +8,8 @@ operator is depends on where ``async_io`` is called:
   when the micro-batch is run again;
 - anywhere else, and inside ``foreachBatch`` on Spark Connect, which doesn't tell the micro-batch:
   a name by chance, which belongs to the DataFrame.
+
+What stands in front of the numbers of partition and row has no meaning for users and may change.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCAN = "scan"
 
 _ENTRY = ("value", "timestamp", "map_key")
-_TIMER = ("kind", "timestamp", "epoch_ms")
+_TIMER = ("time_domain", "timestamp", "epoch_ms")
 _INDEX = "index"
 _ORDER = "order"
 
@@ -96,7 +96,7 @@ def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
     """The entries of one state, each in a struct."""
     from pyspark.sql import functions as F
 
-    wanted = ["kind", "timestamp"] if name == TIMERS else ["value", "timestamp"]
+    wanted = ["time_domain", "timestamp"] if name == TIMERS else ["value", "timestamp"]
     missing = [one for one in ("key", *wanted) if one not in df.columns]
     key = None if missing else df.schema["key"].dataType
     if missing or not isinstance(key, StructType) or len(key) != len(keys):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
@@ -16,22 +16,20 @@ from .._arrow.schema import (
     select_inputs,
 )
 from .._base.checks import (
-    check_choice,
     check_flag,
     check_frame,
     check_name,
     column_names,
-    invalid,
 )
 from .._keyed.input_columns import check_timestamp
-from .._keyed.output import MAIN, TAG
+from .._keyed.output import TAG, check_tag
 from ..errors import error
+from ..options import Backend, StateBackend, as_backend
 from .keys import key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Backend = Literal["rocksdb", "heap"]
 TIMES = (TimestampType, TimestampNTZType)
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -43,24 +41,27 @@ class KeyedOptions:
     name: str
     by: str | Sequence[str]
     timestamp: str | None
-    backend: Backend
     order_by: str | Sequence[str] | None
-    time_sorted: bool
-    inputs: Sequence[str] | None = None
-    timers: Backend = "heap"
+    backend: StateBackend | Backend
+    time_sorted: bool = False
+    inputs: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         check_name("name", self.name, "rotations")
         if self.timestamp is not None:
             check_name("timestamp", self.timestamp, "rotations")
-        check_choice("backend", self.backend, Backend)
-        check_choice("timers", self.timers, Backend)
+        _ = self.storage
         check_flag("time_sorted", self.time_sorted)
         column_names("by", self.by)
         if self.order_by is not None:
             column_names("order_by", self.order_by)
         if self.inputs is not None:
             column_names("inputs", self.inputs)
+
+    @property
+    def storage(self) -> Backend:
+        """Where state and timers are kept."""
+        return as_backend(self.backend)
 
 
 @dataclass(frozen=True)
@@ -130,26 +131,24 @@ def _check_time_sorted(
 
 def parse_outputs(
     returns: StructType | str,
-    side_outputs: dict[str, StructType | str],
+    side_outputs: Mapping[str, StructType | str] | None,
     case_sensitive: bool,
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
     """The columns of the main and side outputs. Raises ``InvalidSchema``."""
     columns = parse_returns(returns, spark)
+    sides = side_outputs or {}
     owners: dict[str, str] = {}
     for name in columns.names:
         if folded(name, case_sensitive) in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
         owners[folded(name, case_sensitive)] = "returns"
-    for name in [TAG, *side_outputs] if side_outputs else []:
-        check_name("a tag of side_outputs", name, "rotations")
-        if name == MAIN:
-            raise invalid("a tag of side_outputs", "another than the main output's", name, '"late"')
+    for name in [TAG, *sides] if sides else []:
+        check_tag(name)
         key = folded(name, case_sensitive)
         if key in owners:
             raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
         owners[key] = "side_outputs"
     return columns, {
-        tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]")
-        for tag, kind in side_outputs.items()
+        tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]") for tag, kind in sides.items()
     }

@@ -1,19 +1,21 @@
-"""``process_keyed``: a keyed process function on a DataFrame."""
+"""``process_keyed`` and its kin: a keyed process function on a DataFrame."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.checks import check, check_flag, needs_other
+from .._base.checks import check
 from .._base.functions import JvmFunction
+from .._base.unknown_options import answers_unknown
 from .._keyed.function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 from .._keyed.input_columns import quoted
-from .._keyed.methods import check_methods, instead_of, timers_refused
+from .._keyed.methods import check_kind, check_methods, timers_refused
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
 from .async_io import check_retry_on
@@ -22,40 +24,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from .._async.options import Duration, OnError
+    from .._async.options import OnError
     from .._keyed_async.options import CallOptions
+    from ..options import Backend, Duration, ErrorColumn, StateBackend, Timeout
     from ..retry import Retry
-    from .initial import InitialState
-    from .keyed_input import Backend, KeyedInput
-
-Function = KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction | JvmFunction
+    from .keyed_input import KeyedOptions
 
 
+@answers_unknown
 def process_keyed(
     df: DataFrame,
-    fn: Function,
+    function: KeyedProcessFunction | JvmFunction,
     *,
     by: str | Sequence[str],
     returns: StructType | str,
+    inputs: str | Sequence[str] | None = None,
     timestamp: str | None = None,
-    backend: Backend = "rocksdb",
-    timers: Backend = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
-    inputs: Sequence[str] | None = None,
     side_outputs: Mapping[str, StructType | str] | None = None,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    capacity: int | None = None,
-    timeout: Duration | None = None,
-    attempt_timeout: Duration | None = None,
-    retry: Retry | None = None,
-    on_error: OnError | None = None,
-    error_column: str | None = None,
-    resource: Callable[[], Any] | None = None,
-    carry_over: bool = False,
+    backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
 ) -> DataFrame:
-    """The rows that ``fn`` makes of ``df``'s rows, key by key, with state and timers.
+    """The rows that ``function`` makes of ``df``'s rows, key by key, with state and timers.
 
     State and output are exactly once. Works in batch and in Structured Streaming (outputMode
     append or update), and with ``df.transform(pb.process_keyed, Fn(), by=..., returns=...)``.
@@ -66,149 +58,202 @@ def process_keyed(
 
     Parameters
     ----------
-    fn: a :class:`KeyedProcessFunction`, an :class:`AsyncKeyedProcessFunction` (calls that are
-        awaited), a :class:`BatchProcessFunction` (the column form), or :func:`jvm_function` with
-        the class name of a Scala or Java ``KeyedProcessFunction``.
+    function: an object of a :class:`KeyedProcessFunction`, or a :class:`JvmFunction` with the class
+        name of a Scala or Java ``KeyedProcessFunction``. For calls that are awaited there is
+        :func:`process_keyed_async`, for columns :func:`process_keyed_arrow`.
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out; the input's columns are not among them unless
         the function emits them.
+    inputs: the columns that the function sees; all by default.
     timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
         time_sorted; by default that of the watermark.
-    backend, timers: where state and timers are kept between micro-batches: "rocksdb" or "heap".
     order_by: columns by which each micro-batch's rows of a key are sorted; Spark promises no order
         otherwise. In a batch all rows of the key are.
     time_sorted: rows wait until the watermark has reached them, and then run in the order of time
         with the event-time timers between them: the result depends on the data alone, and is the
         same for a batch and for any cutting into micro-batches. Rows of a key and time come in
         the order of ``order_by``, and then in one that depends on their content alone.
-    inputs: the columns that the function sees; all by default.
     side_outputs: further outputs by tag, with their columns, for ``ctx.output(tag, row)``. The
         result then has the columns ``tag``, those of ``returns``, and a struct column for each
-        tag: take it apart with :func:`main_output` and :func:`side_output`.
+        tag: take it apart with :func:`main_output` and :func:`side_output`. The tags "main",
+        "late" and "error" are reserved.
     initial_state: the state that the query starts with. A DataFrame of the key columns and a
         column for each state, by name: its value, or accumulator, an array for a list, a map for
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
         ``pb.TIMERS``) to DataFrames as :func:`read_state` gives them. It is read by the first
         micro-batch only: a query that goes on from its checkpoint has its state already, and
         ignores it. In a batch it is the state that each key has before its first row.
-    capacity: of an asynchronous function, rows in flight in one task, each of another key (100 by
-        default).
-    timeout, attempt_timeout, retry, resource: of an asynchronous function, as in :func:`async_io`;
-        the resource is ``ctx.resource``.
-    on_error: of an asynchronous function, what becomes of a row whose call fails for good, and
-        leaves no state: "raise" (the default) fails the task, "null" gives a row of the input's
-        columns that are in ``returns``, the others null, "column" gives it with ``error_column``
-        ("error" by default) as in :func:`async_io`, which is null in rows of the function.
-    carry_over: refused: a micro-batch ends when all its calls are done.
+    backend: where state and timers are kept between micro-batches: "rocksdb", "heap" or a
+        :class:`Backend`.
     name: what plans, metrics and messages call the operator; by default the function's class.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
-    from .._keyed_async.options import CallOptions
-    from .initial import initial_state as initial_rows
-    from .keyed_input import KeyedOptions, check_input
+    from .keyed_input import KeyedOptions
 
-    form = form_of(fn)
-    if not isinstance(fn, JvmFunction):
-        check_methods(fn)
+    check_kind(function, KeyedProcessFunction, JvmFunction)
     options = KeyedOptions(
-        name=_name_of(fn) if name is None else name,
+        name=_name_of(function) if name is None else name,
         by=by,
+        inputs=inputs,
         timestamp=timestamp,
-        backend=backend,
-        timers=timers,
         order_by=order_by,
         time_sorted=time_sorted,
-        inputs=inputs,
+        backend=backend,
     )
-    is_dict = side_outputs is None or isinstance(side_outputs, Mapping)
-    example = '{"late": "id bigint"}'
-    check(is_dict, "side_outputs", "a dict of columns by tag", side_outputs, example)
-    _check_form(form, time_sorted, side_outputs)
-    calls = CallOptions(capacity, timeout, attempt_timeout, retry, on_error, error_column, resource)
-    _check_calls(fn, calls, carry_over, initial_state)
-    found = check_input(df, options)
-    initial = initial_rows(initial_state, df.sparkSession, found.keys)
-    return _planned(df, fn, form, returns, dict(side_outputs or {}), found, initial, calls)
+    form = "jvm" if isinstance(function, JvmFunction) else "row"
+    return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
 
 
-def _planned(
+@answers_unknown
+def process_keyed_async(
     df: DataFrame,
-    fn: Function,
-    form: str,
+    function: AsyncKeyedProcessFunction,
+    *,
+    by: str | Sequence[str],
     returns: StructType | str,
-    side_outputs: dict[str, StructType | str],
-    found: KeyedInput,
-    initial: InitialState | None,
-    given: CallOptions,
+    inputs: str | Sequence[str] | None = None,
+    timestamp: str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    time_sorted: bool = False,
+    side_outputs: Mapping[str, StructType | str] | None = None,
+    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
+    capacity: int = 100,
+    timeout: Duration | Timeout | None = None,
+    retry: int | Retry | None = None,
+    on_error: OnError | ErrorColumn = "raise",
+    resource: Callable[[], Any] | None = None,
+    backend: StateBackend | Backend = "rocksdb",
+    name: str | None = None,
 ) -> DataFrame:
+    """The rows that ``function`` makes of ``df``'s rows, key by key, with calls that are awaited.
+
+    Rows of one key run one after the other, rows of other keys meanwhile. A micro-batch ends when
+    all its calls are done. State and output are exactly once, calls are not: one that was made
+    before a task failed is made again.
+
+    Parameters
+    ----------
+    function: an object of an :class:`AsyncKeyedProcessFunction`.
+    by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, initial_state, backend,
+        name: as in :func:`process_keyed`, but for timers, which there are none of.
+    capacity: rows in flight in one task, each of another key.
+    timeout: for a row over all its attempts, or a :class:`Timeout`.
+    retry: attempts in all, the first included, or a :class:`Retry`; by default there is one.
+    on_error: what becomes of a row whose call fails for good, and leaves no state: "raise" fails
+        the task, "null" gives a row of the input's columns that are in ``returns``, the others
+        null, "column" (or an :class:`ErrorColumn`) gives it with the column ``error`` as in
+        :func:`async_io`, which is null in rows of the function.
+    resource: a function without parameters that gives an (asynchronous) context manager, which is
+        opened in the worker: it is ``ctx.resource``.
+
+    Raises as :func:`process_keyed`.
+    """
+    from .._keyed_async.options import CallOptions
+    from .keyed_input import KeyedOptions
+
+    check_kind(function, AsyncKeyedProcessFunction)
+    options = KeyedOptions(
+        name=_name_of(function) if name is None else name,
+        by=by,
+        inputs=inputs,
+        timestamp=timestamp,
+        order_by=order_by,
+        time_sorted=time_sorted,
+        backend=backend,
+    )
+    calls = CallOptions(capacity, timeout, retry, on_error, resource)
+    if isinstance(initial_state, Mapping) and TIMERS in initial_state:
+        raise timers_refused(_name_of(function))
+    return _plan(df, _Asked(function, "row", returns, side_outputs, calls), options, initial_state)
+
+
+@answers_unknown
+def process_keyed_arrow(
+    df: DataFrame,
+    function: ArrowKeyedProcessFunction,
+    *,
+    by: str | Sequence[str],
+    returns: StructType | str,
+    inputs: str | Sequence[str] | None = None,
+    timestamp: str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
+    backend: StateBackend | Backend = "rocksdb",
+    name: str | None = None,
+) -> DataFrame:
+    """The rows that ``function`` makes of ``df``'s rows as Arrow columns, with state of their keys.
+
+    Parameters
+    ----------
+    function: an object of an :class:`ArrowKeyedProcessFunction`.
+    by, returns, inputs, timestamp, order_by, initial_state, backend, name: as in
+        :func:`process_keyed`.
+
+    Raises as :func:`process_keyed`.
+    """
+    from .keyed_input import KeyedOptions
+
+    check_kind(function, ArrowKeyedProcessFunction)
+    options = KeyedOptions(
+        name=_name_of(function) if name is None else name,
+        by=by,
+        inputs=inputs,
+        timestamp=timestamp,
+        order_by=order_by,
+        backend=backend,
+    )
+    return _plan(df, _Asked(function, "arrow", returns), options, initial_state)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A function of one form, and what it gives."""
+
+    function: Any
+    form: str
+    returns: StructType | str
+    side_outputs: Mapping[str, StructType | str] | None = None
+    calls: CallOptions | None = None
+
+
+def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: object) -> DataFrame:
     from .._keyed.command import KeyedCommand
     from .._keyed.output import wire_schema
     from .engine import require_jvm
-    from .keyed_input import parse_outputs
+    from .initial import initial_state as initial_rows
+    from .keyed_input import check_input, parse_outputs
     from .specs import KeyedSpec
 
-    columns, sides = parse_outputs(returns, side_outputs, found.case_sensitive, df.sparkSession)
+    function, form, sides = asked.function, asked.form, asked.side_outputs
+    is_dict = sides is None or isinstance(sides, Mapping)
+    check(is_dict, "side_outputs", "a dict of columns by tag", sides, '{"bad": "id bigint"}')
+    if form != "jvm":
+        check_methods(function)
+    found = check_input(df, options)
+    initial = initial_rows(initial_state, df.sparkSession, found.keys)
+    columns, tags = parse_outputs(asked.returns, sides, found.case_sensitive, df.sparkSession)
     command = calls = None
-    if isinstance(fn, AsyncKeyedProcessFunction):
-        calls = given.calls(found.options.name, columns)
-        columns, sides = parse_outputs(
-            calls.output, side_outputs, found.case_sensitive, df.sparkSession
-        )
-    if not isinstance(fn, JvmFunction):
-        command = KeyedCommand(fn, form, found.inputs, found.keys, columns, sides, calls).dumps()
+    if asked.calls is not None:
+        calls = asked.calls.calls(options.name, columns)
+        check_retry_on(calls.options.retry, on_jvm=False)
+        columns, tags = parse_outputs(calls.output, sides, found.case_sensitive, df.sparkSession)
+    if form != "jvm":
+        command = KeyedCommand(
+            function, form, found.inputs, found.keys, columns, tags, calls
+        ).dumps()
     door = require_jvm(df.sparkSession)
-    spec = KeyedSpec(found, form, fn, wire_schema(columns, sides), list(sides), initial)
-    start = None if initial is None else initial.rows
-    return door.process_keyed(df, command, spec.to_spec(), start)
-
-
-def form_of(fn: object) -> str:
-    """ "row", "batch" or "jvm". Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION)."""
-    forms = (
-        (KeyedProcessFunction, "row"),
-        (AsyncKeyedProcessFunction, "row"),
-        (BatchProcessFunction, "batch"),
-        (JvmFunction, "jvm"),
-    )
-    for kind, form in forms:
-        if isinstance(fn, kind):
-            return form
-    raise error(
-        "NOT_A_KEYED_FUNCTION",
-        expected="an object of a pb.KeyedProcessFunction, a pb.AsyncKeyedProcessFunction, a "
-        "pb.BatchProcessFunction or a pb.jvm_function",
-        value=shown(fn),
-        advice=instead_of(fn),
+    spec = KeyedSpec(found, form, function, wire_schema(columns, tags), list(tags), initial)
+    return door.process_keyed(
+        df, command, spec.to_spec(), None if initial is None else initial.rows
     )
 
 
-def _name_of(fn: Function) -> str:
-    return fn.class_name if isinstance(fn, JvmFunction) else type(fn).__qualname__
-
-
-def _check_form(form: str, time_sorted: bool, side_outputs: object) -> None:
-    for option, value in (("time_sorted", time_sorted), ("side_outputs", side_outputs)):
-        if form == "batch" and value:
-            raise needs_other(
-                option, value, "for the column form", "Use a pb.KeyedProcessFunction."
-            )
-
-
-def _check_calls(
-    fn: Function, calls: CallOptions, carry_over: object, initial_state: object
-) -> None:
-    check_flag("carry_over", carry_over)
-    if carry_over:
-        condition = "for a keyed function, whose calls are done when a micro-batch ends"
-        raise needs_other("carry_over", carry_over, condition, "Leave carry_over out.")
-    if not isinstance(fn, AsyncKeyedProcessFunction):
-        calls.refuse("for a function whose process is no coroutine")
-        return
-    check_retry_on(calls.retry, on_jvm=False)
-    if isinstance(initial_state, Mapping) and TIMERS in initial_state:
-        raise timers_refused(_name_of(fn))
+def _name_of(function: object) -> str:
+    if isinstance(function, JvmFunction):
+        return function.class_name
+    return type(function).__qualname__
 
 
 def main_output(df: DataFrame) -> DataFrame:

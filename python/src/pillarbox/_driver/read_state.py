@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, cast
 
 from .._base.checks import check, check_name, is_number
+from .._base.unknown_options import answers_unknown
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@answers_unknown
 def read_state(
     spark: SparkSession,
     checkpoint: str | PathLike[str],
     operator: int | str,
-    name: str,
+    state: str,
     *,
-    version: int | None = None,
+    batch_id: int | None = None,
 ) -> DataFrame:
     """The state that a keyed operator of a streaming query has left in its checkpoint.
 
@@ -29,8 +31,8 @@ def read_state(
     (null without TTL) and ``partition_id``. Entries that are expired and that nothing has cleaned
     up yet are there too: filter by ``expires_at``.
 
-    The state is read when the DataFrame is, from the files of one version: the query may be
-    running or not, and is not disturbed. A version that the query deletes meanwhile is an error.
+    The state is read when the DataFrame is, from the files of one micro-batch: the query may be
+    running or not, and is not disturbed. State that the query deletes meanwhile is an error.
 
     Parameters
     ----------
@@ -39,16 +41,17 @@ def read_state(
     checkpoint: the query's ``checkpointLocation``.
     operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
         the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
-    name: of the state in the function; the state of a :func:`scan` is called "scan". ``pb.TIMERS``
-        gives the timers, with the columns ``key``, ``kind`` ("event_time" or "processing_time"),
-        ``timestamp`` and ``partition_id``; ``pb.WAITING_ROWS`` the rows of time-sorted input that
-        wait for the watermark: ``key``, ``value``, ``timestamp`` and ``partition_id``.
-    version: the state after so many micro-batches, those without input included: version n is what
-        batch n - 1 committed. The newest by default.
+    state: its name in the function; the state of a :func:`scan` is called "scan". ``pb.TIMERS``
+        gives the timers, with the columns ``key``, ``time_domain`` ("event_time" or
+        "processing_time"), ``timestamp``, ``epoch_ms`` and ``partition_id``; ``pb.WAITING_ROWS``
+        the rows of time-sorted input that wait for the watermark: ``key``, ``value``,
+        ``timestamp`` and ``partition_id``.
+    batch_id: the state after that micro-batch, as ``query.lastProgress["batchId"]`` counts them,
+        those without input included. The newest by default.
 
-    Raises :class:`InvalidOption` if there is no such checkpoint, operator, version or state (saying
-    what there is), and :class:`EngineUnavailable` without the jar. A struct with the only column
-    ``value`` comes as that value; values of a custom serializer (JVM form) as binary.
+    Raises :class:`InvalidOption` if there is no such checkpoint, operator, micro-batch or state
+    (saying what there is), and :class:`EngineUnavailable` without the jar. A struct with the only
+    column ``value`` comes as that value; values of a custom serializer (JVM form) as binary.
     """
     from .engine import require_jvm
 
@@ -57,18 +60,17 @@ def read_state(
     is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
     check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
     door = require_jvm(spark)
-    check_name("name", name, "count", "the name of a state")
-    is_version = version is None or is_number(version, int)
-    check(is_version, "version", "a number of micro-batches", version, "12")
+    check_name("state", state, "count", "the name of a state")
+    is_number_or_none = batch_id is None or is_number(batch_id, int)
+    check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
     path = fspath(checkpoint)
     number = _operator(door.stored_operators(path), path, operator)
-    known = door.stored_versions(path, number)
-    chosen = _version(known, path, version)
-    names = door.stored_states(path, number, chosen)
-    if name not in (TIMERS, *names):
+    version = _version(door.stored_versions(path, number), path, batch_id)
+    names = door.stored_states(path, number, version)
+    if state not in (TIMERS, *names):
         there = ", ".join(map(repr, names)) or "none"
-        raise error("NO_STORED_STATE", state=shown(name), version=chosen, there=there)
-    return door.read_state(path, number, name, chosen)
+        raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
+    return door.read_state(path, number, state, version)
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
@@ -87,14 +89,16 @@ def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
     return cast(int, matching[0])
 
 
-def _version(known: list[int], path: str, wanted: int | None) -> int:
+def _version(known: list[int], path: str, batch_id: int | None) -> int:
+    """Files count the micro-batches that are through, so each has one more than its batch's id."""
     if not known:
-        raise error("NO_STORED_VERSIONS", checkpoint=path)
-    if wanted is None:
+        raise error("NO_STORED_BATCHES", checkpoint=path)
+    if batch_id is None:
         return known[-1]
-    if wanted not in known:
-        raise error("NO_STORED_VERSION", version=wanted, there=_ranges(known))
-    return wanted
+    if batch_id + 1 not in known:
+        there = _ranges([version - 1 for version in known])
+        raise error("NO_STORED_BATCH", batch_id=batch_id, there=there)
+    return batch_id + 1
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .._base.checks import invalid, needs_other
+from .._base.unknown_options import answers_unknown
 from .._keyed.ttl import StateTtl, as_ttl
 from ..errors import PillarboxError, error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from .keyed_input import Backend
+    from ..options import Backend, Duration, StateBackend
 
 
+@answers_unknown
 def scan(
     df: DataFrame,
     *,
     by: str | Sequence[str],
     state: Mapping[str, tuple[str, str]],
-    emit: Sequence[str] | None = None,
-    ttl: StateTtl | str | timedelta | None = None,
+    select: Sequence[str] | None = None,
+    ttl: Duration | StateTtl | None = None,
     timestamp: str | None = None,
-    backend: Backend = "rocksdb",
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    name: str = "scan",
+    backend: StateBackend | Backend = "rocksdb",
+    name: str | None = None,
 ) -> DataFrame:
     """Folds the rows of each key into state, and gives a row out for each row that comes in.
 
@@ -40,12 +41,13 @@ def scan(
     state: by name the value before a key's first row (whose columns it may use) and the one after
         a row, over the row's columns and the states *before* it. All are updated at the same time.
         The type is the smallest that holds both without loss; a cast in the update says another.
-    emit: expressions over the row's columns and the states after it, as in ``selectExpr``; all
+    select: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
     ttl: a :class:`StateTtl` or a duration; then a key's states end together.
     initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
         state goes by the name "scan".
-    by, timestamp, backend, order_by, time_sorted, name: as in :func:`process_keyed`.
+    by, timestamp, order_by, time_sorted, backend, name: as in :func:`process_keyed`; the name is
+        "scan" by default.
 
     Raises as :func:`process_keyed`. Expressions that don't resolve are Spark's AnalysisException;
     those that a row and its key's state don't decide (random numbers, windows, subqueries, Python
@@ -58,17 +60,17 @@ def scan(
     from .specs import KeyedSpec, ScanSpec
 
     options = KeyedOptions(
-        name=name,
+        name="scan" if name is None else name,
         by=by,
         timestamp=timestamp,
-        backend=backend,
         order_by=order_by,
         time_sorted=time_sorted,
+        backend=backend,
     )
     found = check_input(df, options)
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)
-    folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(emit), life)
+    folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(select), life)
     initial = initial_rows(initial_state, df.sparkSession, found.keys, list(state))
     door = require_jvm(df.sparkSession)
     spec = KeyedSpec(found, "scan", folds, None, [], initial)
@@ -99,12 +101,12 @@ def _no_states(state: object) -> PillarboxError:
     return invalid("state", expected, state, '{"n": ("0L", "n + 1")}')
 
 
-def _expressions(emit: object) -> list[str] | None:
-    if emit is None:
+def _expressions(select: object) -> list[str] | None:
+    if select is None:
         return None
-    if isinstance(emit, (list, tuple)) and emit and all(map(_is_text, emit)):
-        return list(emit)
-    raise invalid("emit", "a list of SQL expressions", emit, '["k", "n"]')
+    if isinstance(select, (list, tuple)) and select and all(map(_is_text, select)):
+        return list(select)
+    raise invalid("select", "a list of SQL expressions", select, '["k", "n"]')
 
 
 def _is_text(value: object) -> bool:
@@ -118,5 +120,5 @@ def _check_ttl(ttl: StateTtl | None, event_time: bool) -> None:
         raise needs_other(
             "ttl.on_expire", ttl.on_expire, "in scan, which runs no Python", "Leave on_expire out."
         )
-    if ttl.time == "event" and not event_time:
+    if ttl.time_domain == "event_time" and not event_time:
         raise error("TTL_WITHOUT_WATERMARK", state="scan")

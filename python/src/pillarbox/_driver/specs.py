@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._async.command import Command
-from .._async.options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
+from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
 from .._base.functions import JvmFunction
 from .._keyed.ttl import StateTtl
 from .identity import Identity
@@ -35,10 +35,9 @@ class AsyncSpec:
             **self.options.to_spec(),
             **_of_jvm(self.function),
             "form": self._form(),
-            "threads": None if self._has_loop() else MOST_THREADS,
             "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
             "returns": self.returns.json(),
-            "call_key": list(self.options.key_columns or ()),  # none named: the function's
+            "call_key": list(self.options.call_key or ()),  # none named: the function's
             "by": [column.name for column in self.by],
             "signature": self.identity.signature,
             "operator_id": self.identity.operator,
@@ -52,27 +51,24 @@ class AsyncSpec:
             return "batch"
         return "row" if self.function.is_async else "thread"
 
-    def _has_loop(self) -> bool:
-        return isinstance(self.function, JvmFunction) or self.function.is_async
-
 
 @dataclass(frozen=True)
 class ScanSpec:
     """What a ``scan`` computes, as SQL expressions."""
 
     state: list[dict[str, str]]
-    emit: list[str] | None
+    select: list[str] | None
     ttl: StateTtl | None
 
     def to_spec(self) -> dict[str, Any]:
         """As JSON-able values."""
         ttl = None if self.ttl is None else self.ttl.to_spec()
-        return {"state": self.state, "emit": self.emit, "ttl": ttl}
+        return {"state": self.state, "select": self.select, "ttl": ttl}
 
 
 @dataclass(frozen=True)
 class KeyedSpec:
-    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "batch", "jvm" or "scan"."""
+    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "arrow", "jvm" or "scan"."""
 
     found: KeyedInput
     form: str
@@ -92,8 +88,8 @@ class KeyedSpec:
             "by": found.keys.names,
             "returns": None if self.returns is None else self.returns.json(),
             "timestamp": found.timestamp,
-            "backend": options.backend,
-            "timers": options.timers,
+            "backend": options.storage.state,
+            "timers": options.storage.of_timers,
             "order_by": found.order_by,
             "time_sorted": options.time_sorted,
             "inputs": [] if options.inputs is None else found.inputs.names,  # none named: all
@@ -108,5 +104,5 @@ class KeyedSpec:
 
 def _of_jvm(function: object) -> dict[str, Any]:
     if isinstance(function, JvmFunction):
-        return {"class_name": function.class_name, "options": dict(function.options)}
+        return {"class_name": function.class_name, "options": dict(function.options or {})}
     return {"class_name": None, "options": {}}

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from .._keyed.context import UNKNOWN
+from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, UNKNOWN
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import State
 from .._keyed.ttl import StateTtl
@@ -55,7 +55,7 @@ def restore(
         raise error("SNAPSHOT_FORMAT", found=data["format"], expected=_FORMAT)
     clocks: dict[str, Any] = data["clocks"]
     clocks["processing_time"] = max(clocks["processing_time"], earliest)
-    now = {"processing": clocks["processing_time"], "event": clocks["watermark"]}
+    now = {"processing_time": clocks["processing_time"], "event_time": clocks["watermark"]}
     carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}
     for key in data["keys"]:
         space.slot(key)
@@ -64,7 +64,7 @@ def restore(
         stamp = _stamper(saved["spec"]["ttl"], state.declaration.ttl, now)
         for slot, entries in saved["cells"]:
             load(state, slot, _carried(state, entries, carry_key, carry, stamp))
-    kinds = {"event": 1, "processing": 2}
+    kinds = {"event_time": EVENT_TIMER, "processing_time": PROCESSING_TIMER}
     runtime.timers.start((slot, kinds[domain], time) for slot, time, domain in data["timers"])
     return clocks
 
@@ -95,9 +95,9 @@ def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, in
     """From the timestamp that was saved to the one that counts from now on."""
     if ttl is None:
         return lambda stamp: UNKNOWN
-    if old is not None and old["time"] == ttl.time:
+    if old is not None and old["time_domain"] == ttl.time_domain:
         return lambda stamp: stamp
-    return lambda stamp: now[ttl.time]
+    return lambda stamp: now[ttl.time_domain]
 
 
 def _carried(state: State, entries: Any, carry_key: Any, carry: Any, stamp: Any) -> Any:

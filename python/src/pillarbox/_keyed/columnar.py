@@ -30,7 +30,7 @@ class ColumnTtl(TtlPolicy):
         """Calls ``on_expire`` for some of the values, if there is one."""
         if self._on_expire is not None:
             for position in which.nonzero()[0].tolist():
-                self._on_expire(self._keys[position].as_py(), values[position].as_py())
+                self._on_expire(self._keys[position].as_py(), None, values[position].as_py())
 
     def _record(self) -> Any:
         latest = self._latest()

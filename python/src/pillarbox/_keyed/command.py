@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyedCommand:
-    """``form`` is "row" or "batch"; the schemas hold the Spark types, which Arrow does not tell.
+    """``form`` is "row" or "arrow"; the schemas hold the Spark types, which Arrow does not tell.
 
     ``calls`` is the ``KeyedCalls`` of an asynchronous function.
     """

@@ -13,14 +13,14 @@ UNKNOWN = -(1 << 63)
 FOREVER = (1 << 63) - 1
 
 ROW, EVENT_TIMER, PROCESSING_TIMER = 0, 1, 2
-_DOMAINS: tuple[TimeDomain | None, ...] = (None, "event", "processing")
+_DOMAINS: tuple[TimeDomain | None, ...] = (None, "event_time", "processing_time")
 
 
 class KeyedContext(Context[Any]):
     """What a runtime sets and a function sees. ``slot`` is the place of the current key."""
 
     __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_watermark",
-                 "current_processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
+                 "processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         self._name = name
@@ -32,7 +32,7 @@ class KeyedContext(Context[Any]):
         # Of the states that are bound; where it is UNKNOWN nothing has lived since before it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
-        self.current_processing_time = 0
+        self.processing_time = 0
         self.side_rows: list[tuple[str, int, Any]] = []
 
     @property

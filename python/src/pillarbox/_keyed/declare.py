@@ -87,7 +87,11 @@ class StateRegistry:
             raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
         _check_fold(name, kind, fold)
         parsed_ttl = as_ttl(ttl)
-        if parsed_ttl is not None and parsed_ttl.time == "event" and not self._event_time:
+        if (
+            parsed_ttl is not None
+            and parsed_ttl.time_domain == "event_time"
+            and not self._event_time
+        ):
             raise error("TTL_WITHOUT_WATERMARK", state=name)
         option, place = f"state {name}", Place(name, "STATE_TYPE_MISMATCH")
         value = ValueType(_parsed(type, option), place.inside(_ELEMENT.get(kind, "")))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from .batch import BatchContext, BatchState
+    from .arrow import ArrowContext, ArrowState
     from .opening import OpenContext
     from .surface import AsyncContext, Context
 
@@ -73,7 +73,7 @@ class AsyncKeyedProcessFunction:
         """Called once when the worker no longer needs the function, in bounded time."""
 
 
-class BatchProcessFunction:
+class ArrowKeyedProcessFunction:
     """The column form: all rows of a frame at once, state as Arrow columns aligned with its keys.
 
     Has value states and no timers. Rows of a key keep their order within and across batches.
@@ -82,7 +82,7 @@ class BatchProcessFunction:
     def open(self, ctx: OpenContext) -> None:
         """Called once a worker, before the first batch: declare all state here."""
 
-    def process(self, batch: pa.RecordBatch, state: BatchState, ctx: BatchContext) -> Any:
+    def process(self, batch: pa.RecordBatch, state: ArrowState, ctx: ArrowContext) -> Any:
         """Called with some rows of some keys; all rows of a key that are there are in it.
 
         ``state.index[i]`` is the position of row i's key in ``state.keys``; ``state["n"]`` is the

@@ -252,7 +252,7 @@ class MapCells(State, MapState[Any, Any]):
         stamp = cell.stamps[key]
         if policy.is_expired(stamp):
             self._drop(slot, cell, key)
-            policy.tell((key, value))
+            policy.tell(value, key)
             return value if policy.returns_expired else None
         if policy.renews or stamp == UNKNOWN:
             renewed = policy.after_read(stamp)
@@ -266,6 +266,6 @@ class MapCells(State, MapState[Any, Any]):
         """In event time the stored timestamp counts, so that an entry unknown here is asked for."""
         assert self._policy is not None
         unknown = key not in cell.values and not cell.loaded and key not in cell.missing
-        if unknown and self.declaration.ttl is not None and self.declaration.ttl.time == "event":
+        if unknown and self._policy.event:
             self._ask(slot, cell, key)
         cell.stamps[key] = self._policy.stamp(cell.stamps.get(key))

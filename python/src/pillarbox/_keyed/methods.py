@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 
-from .._base.functions import check_parameters
+from .._base.functions import JvmFunction, check_parameters
 from .._base.names import is_nearly
-from ..errors import PillarboxError, error
+from ..errors import PillarboxError, error, shown
 from .aggregate import AggregateFunction
 from .function import (
+    ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
-    BatchProcessFunction,
     KeyedProcessFunction,
 )
 
@@ -21,11 +21,11 @@ _ROW = {
     "close": (),
 }
 _ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
-_BATCH = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
+_ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
 
 def check_methods(
-    fn: KeyedProcessFunction | AsyncKeyedProcessFunction | BatchProcessFunction,
+    fn: KeyedProcessFunction | AsyncKeyedProcessFunction | ArrowKeyedProcessFunction,
 ) -> None:
     """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
@@ -33,7 +33,7 @@ def check_methods(
     TIMERS_OF_ASYNC_FUNCTION.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
-    methods = _ASYNC if is_async else _BATCH if isinstance(fn, BatchProcessFunction) else _ROW
+    methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
     if not has_own(fn, "process"):
         raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
     for name, parameters in methods.items():
@@ -72,15 +72,36 @@ def check_aggregate(function: AggregateFunction) -> None:
             raise missing(function, name, parameters)
 
 
-def instead_of(fn: object) -> str:
-    """What to pass instead of something that is no function."""
-    kinds = (KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction)
-    if isinstance(fn, type) and issubclass(fn, kinds):
-        return f"Pass an object, such as {fn.__name__}(), not its class."
-    return (
-        "Write a class that extends pb.KeyedProcessFunction and pass an object of it; "
-        "for a plain function of a row there is pb.async_io."
-    )
+_ON_SPARK: dict[type, str] = {
+    KeyedProcessFunction: "Use pb.process_keyed.",
+    AsyncKeyedProcessFunction: "Use pb.process_keyed_async.",
+    ArrowKeyedProcessFunction: "Use pb.process_keyed_arrow.",
+    JvmFunction: "Use pb.process_keyed.",
+}
+
+
+def check_kind(function: object, *kinds: type, others: dict[type, str] = _ON_SPARK) -> None:
+    """Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for what is of none of ``kinds``.
+
+    ``others`` says what to do with a function of another kind.
+    """
+    if not isinstance(function, kinds):
+        expected = " or ".join(f"an object of a pb.{kind.__name__}" for kind in kinds)
+        advice = _instead_of(function, kinds[0], others)
+        raise error("NOT_A_KEYED_FUNCTION", expected=expected, value=shown(function), advice=advice)
+
+
+def _instead_of(function: object, wanted: type, others: dict[type, str]) -> str:
+    known = function if isinstance(function, type) else type(function)
+    advice = next((told for kind, told in others.items() if issubclass(known, kind)), None)
+    if advice is None:
+        return (
+            f"Write a class that extends pb.{wanted.__name__} and pass an object of it; "
+            "for a plain function of a row there is pb.async_io."
+        )
+    if isinstance(function, type) and issubclass(function, wanted):
+        return f"Pass an object, such as {function.__name__}(), not its class."
+    return advice
 
 
 def has_own(fn: object, name: str) -> bool:
@@ -89,7 +110,7 @@ def has_own(fn: object, name: str) -> bool:
         return True
     found = getattr(type(fn), name, None)
     bases = (
-        *(KeyedProcessFunction, AsyncKeyedProcessFunction, BatchProcessFunction),
+        *(KeyedProcessFunction, AsyncKeyedProcessFunction, ArrowKeyedProcessFunction),
         AggregateFunction,
     )
     return found is not None and all(found is not getattr(base, name, None) for base in bases)

@@ -15,15 +15,25 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._arrow.fields import Place
-from .._arrow.lists import list_writer
 from .._arrow.pieces import FrameSize, cut
 from .._arrow.results import row_shape
+from .._arrow.writers import list_writer
+from .._base.checks import check, check_name
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 
 TAG = "tag"
 MAIN = "main"
+RESERVED_TAGS = (MAIN, "late", "error")
 SIDE_OUTPUT = "pillarbox.side_output"
+
+
+def check_tag(tag: object) -> None:
+    """Raises ``InvalidOption`` for what can't be the tag of a user's side output."""
+    option = "a tag of side_outputs"
+    check_name(option, tag, "bad")
+    reserved = ", ".join(RESERVED_TAGS)
+    check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:

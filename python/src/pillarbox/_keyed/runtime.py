@@ -83,7 +83,7 @@ class KeyedRuntime:
     def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
         """How far time has come (``UNKNOWN``: no watermark yet); ``of_first``: for slot 0 only."""
         self.context._watermark = watermark
-        self.context.current_processing_time = processing_time
+        self.context.processing_time = processing_time
         self._start = UNKNOWN if of_first else watermark
         self._reached = {0: watermark} if of_first else {}
 
@@ -171,10 +171,10 @@ class KeyedRuntime:
         done = len(self.ends)
         event = self._events[done] if done < len(self._events) else None
         if isinstance(event, Timer):
-            at, domain = event.timestamp, event.domain
+            at, domain = event.timestamp, event.time_domain.replace("_", " ")
             return {
-                "event": f"on_timer({at}) in {domain} time",
-                "timer": f"{at} in {domain} time",
+                "event": f"on_timer({at}) in {domain}",
+                "timer": f"{at} in {domain}",
             }
         row = shown(event, _SHOWN)
         told = {"event": f"process({row})"}
@@ -219,7 +219,7 @@ class KeyedRuntime:
             self._reached[slot] = reached = time
         context._watermark = reached
         context._slot, context._event, context.timestamp = slot, kind, time
-        self._events.append(Timer(time, "event" if kind == EVENT_TIMER else "processing"))
+        self._events.append(Timer(time, "event_time" if kind == EVENT_TIMER else "processing_time"))
         self._collect(slot, self.function.on_timer(time, context))
 
     def _collect(self, slot: int, answer: Any) -> None:

@@ -16,18 +16,18 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-TimeDomain = Literal["event", "processing"]
+TimeDomain = Literal["event_time", "processing_time"]
 
 
 class Timer(NamedTuple):
-    """When it fires (epoch ms), and by which clock: "event" or "processing"."""
+    """When it fires (epoch ms), and by which clock: "event_time" or "processing_time"."""
 
     timestamp: int
-    domain: TimeDomain
+    time_domain: TimeDomain
 
 
 class Timers(ABC):
-    """The timers of the current key; ``ctx.timers``. At most one a key, kind and millisecond.
+    """``ctx.timers``, the timers of the current key: one at most a time domain and millisecond.
 
     A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). One that
     has passed already fires in the same round. Needs a current key: raises :class:`StateError`
@@ -54,6 +54,10 @@ class Timers(ABC):
         """Takes a timer back; nothing happens if there is none."""
 
     @abstractmethod
+    def delete_all(self) -> None:
+        """Takes back all timers of the current key, of both time domains."""
+
+    @abstractmethod
     def list(self) -> Sequence[Timer]:
         """The timers of the current key, the earliest first."""
 
@@ -72,7 +76,7 @@ class Context(ABC, Generic[Key]):
     timestamp: int | Any
     """The row's event time, or the time of the timer; None for a row without event time."""
 
-    current_processing_time: int
+    processing_time: int
     """The time of the micro-batch; it stands still in one, and is the same in a replay."""
 
     @property
@@ -88,7 +92,7 @@ class Context(ABC, Generic[Key]):
     @property
     @abstractmethod
     def time_domain(self) -> TimeDomain | None:
-        """ "event" or "processing" in ``on_timer``, None in ``process``."""
+        """ "event_time" or "processing_time" in ``on_timer``, None in ``process``."""
 
     @abstractmethod
     def output(self, tag: str, row: Any) -> None:

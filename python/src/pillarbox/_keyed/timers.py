@@ -71,6 +71,12 @@ class KeyTimers(Timers):
     def delete_processing_time(self, time: int | datetime) -> None:
         self._delete(PROCESSING_TIMER, time)
 
+    def delete_all(self) -> None:
+        slot = self._at.slot()
+        self._ask(slot)
+        for by_slot in self._pending.values():
+            by_slot.pop(slot, None)
+
     def list(self) -> Sequence[Timer]:
         slot = self._at.slot()
         return self.of(slot)
@@ -81,8 +87,8 @@ class KeyTimers(Timers):
         event = self._pending[EVENT_TIMER].get(slot, ())
         processing = self._pending[PROCESSING_TIMER].get(slot, ())
         return sorted(
-            [Timer(time, "event") for time in event]
-            + [Timer(time, "processing") for time in processing]
+            [Timer(time, "event_time") for time in event]
+            + [Timer(time, "processing_time") for time in processing]
         )
 
     def start(self, existing: Iterable[tuple[int, int, int]], load: Load | None = None) -> None:

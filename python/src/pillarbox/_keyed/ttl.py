@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
 from .._base.checks import check, check_choice, invalid
 from .._base.durations import milliseconds
+from .._base.unknown_options import answers_unknown
 from .context import PROCESSING_TIMER, UNKNOWN
+from .surface import TimeDomain
 
 Update = Literal["on_create_and_write", "on_read_and_write"]
 Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
-Time = Literal["processing", "event"]
 
 
+@answers_unknown
 @dataclass(frozen=True)
 class StateTtl:
-    """State is forgotten ``duration`` after it was last written; expired is ``ts + ttl <= now``.
+    """State is forgotten ``duration`` after it was last written; ``ttl="2 days"`` is
+    ``pb.StateTtl("2 days")``. Expired is ``ts + ttl <= now``.
 
     Every value, list element and map entry lives by itself.
 
@@ -28,27 +31,29 @@ class StateTtl:
     update: "on_create_and_write", or "on_read_and_write": then reading renews a life too.
     visibility: "never_return_expired", or "return_expired_if_not_cleaned_up": an expired value is
         returned once, and is gone after that.
-    time: "processing" (the wall clock), or "event": the clock is the watermark and a life starts
-        at the row's timestamp, so that a replay gives the same answers.
-    on_expire: ``on_expire(key, value)`` is called when a function meets an expired value (an entry
-        of a map comes as ``(map_key, value)``). What is cleaned up unseen is not told.
+    time_domain: "processing_time" (the time of the micro-batch), or "event_time": the clock is the
+        watermark and a life starts at the row's timestamp, so that a replay gives the same answers.
+    on_expire: ``on_expire(key, map_key, value)`` is called in the worker, on the thread of the
+        function, when it meets an expired value; ``map_key`` is None but for the entries of a map.
+        What is cleaned up unseen is not told.
 
     Raises :class:`InvalidOption`.
     """
 
     duration: str | timedelta
+    _: KW_ONLY
     update: Update = "on_create_and_write"
     visibility: Visibility = "never_return_expired"
-    time: Time = "processing"
-    on_expire: Callable[[Any, Any], object] | None = None
+    time_domain: TimeDomain = "processing_time"
+    on_expire: Callable[[Any, Any, Any], object] | None = None
 
     def __post_init__(self) -> None:
         milliseconds(self.duration, "duration")
         check_choice("update", self.update, Update)
         check_choice("visibility", self.visibility, Visibility)
-        check_choice("time", self.time, Time)
+        check_choice("time_domain", self.time_domain, TimeDomain)
         fits = self.on_expire is None or callable(self.on_expire)
-        check(fits, "on_expire", "a function of key and value", self.on_expire, "print")
+        check(fits, "on_expire", "a function of key, map_key and value", self.on_expire, "print")
 
     @property
     def ms(self) -> int:
@@ -61,7 +66,7 @@ class StateTtl:
             "ms": self.ms,
             "update": self.update,
             "visibility": self.visibility,
-            "time": self.time,
+            "time_domain": self.time_domain,
         }
 
 
@@ -73,7 +78,7 @@ class Clock(Protocol):
 
     _watermark: int
     _first_watermark: int
-    current_processing_time: int
+    processing_time: int
 
 
 class TtlPolicy:
@@ -88,14 +93,14 @@ class TtlPolicy:
     def __init__(self, ttl: StateTtl, at: Clock) -> None:
         self._at: Any = at
         self.ttl = ttl.ms
-        self.event = ttl.time == "event"
+        self.event = ttl.time_domain == "event_time"
         self._on_expire = ttl.on_expire
         self.renews = ttl.update == "on_read_and_write"
         self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
 
     def now(self) -> int:
         """Processing time, or the watermark (``UNKNOWN`` before the first)."""
-        now: int = self._at._watermark if self.event else self._at.current_processing_time
+        now: int = self._at._watermark if self.event else self._at.processing_time
         return now
 
     def limit(self) -> int:
@@ -116,7 +121,7 @@ class TtlPolicy:
     def stamp(self, stored: Any = None) -> Any:
         """The timestamp of a value written now; ``stored`` is that of what was there, if any."""
         if not self.event:
-            return self._at.current_processing_time
+            return self._at.processing_time
         record = self._record()
         return record if stored is None else self._later(record, self.known(stored))
 
@@ -131,10 +136,10 @@ class TtlPolicy:
         start = self.known(UNKNOWN)
         return self.now() if start == UNKNOWN else start
 
-    def tell(self, value: Any) -> None:
+    def tell(self, value: Any, map_key: Any = None) -> None:
         """Calls ``on_expire`` for a value of the current key, if there is one."""
         if self._on_expire is not None:
-            self._on_expire(self._at.key, value)
+            self._on_expire(self._at.key, map_key, value)
 
     def _record(self) -> Any:
         # A processing-time timer has a time of another clock.

@@ -55,7 +55,7 @@ class CellState(State):
                 self._restamp(slot, policy.after_read(stamp))
                 return value
         elif stamp + policy.ttl > (
-            self._at._watermark if policy.event else self._at.current_processing_time
+            self._at._watermark if policy.event else self._at.processing_time
         ):
             return value  # the hot path, without a call
         self._cells[slot] = None
@@ -70,7 +70,7 @@ class CellState(State):
             stored = self._stamps[slot] if self._cells[slot] is not None else None
             self._stamps[slot] = policy.stamp(stored)
         else:
-            self._stamps[slot] = self._at.current_processing_time
+            self._stamps[slot] = self._at.processing_time
 
     def _restamp(self, slot: int, stamp: int) -> None:
         if stamp != self._stamps[slot]:

@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 
 from .._arrow.converters import converter
 from .._arrow.fields import Place
-from .._arrow.lists import row_class
+from .._arrow.row_class import row_class
 from .local_times import distinct, local_time
 
 Function = Callable[[Any], Any]

@@ -17,8 +17,8 @@ from pyspark.sql import types as t
 
 from .._arrow.converters import mismatch, null_mismatch
 from .._arrow.fields import Place, fields_of
-from .._arrow.lists import has_infinity, list_writer
 from .._arrow.results import wrong_shape
+from .._arrow.writers import has_infinity, list_writer
 from .._base.spark_versions import sql_type
 from ..errors import error
 

@@ -11,32 +11,24 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import ERROR_TYPE, as_nullable
 from .._async.command import check_resource
 from .._async.options import AsyncOptions
-from .._base.checks import needs_other
 from ..errors import error
+from ..options import ErrorColumn, Timeout, as_on_error, as_retry, as_timeout
 
 if TYPE_CHECKING:
-    from .._async.options import Duration, OnError
+    from .._async.options import OnError
+    from ..options import Duration
     from ..retry import Retry
 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """As the user gave them to ``process_keyed``, where they are explained; None for not at all."""
+    """As the user gave them to ``process_keyed_async``, where they are explained."""
 
-    capacity: int | None = None
-    timeout: Duration | None = None
-    attempt_timeout: Duration | None = None
-    retry: Retry | None = None
-    on_error: OnError | None = None
-    error_column: str | None = None
+    capacity: int = 100
+    timeout: Duration | Timeout | None = None
+    retry: int | Retry | None = None
+    on_error: OnError | ErrorColumn = "raise"
     resource: Callable[[], Any] | None = None
-
-    def refuse(self, condition: str) -> None:
-        """Raises ``InvalidOption`` (OPTION_NEEDS_OTHER) for each that was given."""
-        for option, value in vars(self).items():
-            if value is not None:
-                advice = f"Extend pb.AsyncKeyedProcessFunction, or leave {option} out."
-                raise needs_other(option, value, condition, advice)
 
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
@@ -44,18 +36,11 @@ class CallOptions:
         options = AsyncOptions(
             name=name,
             ordered=False,
-            capacity=100 if self.capacity is None else self.capacity,
-            timeout=self.timeout,
-            attempt_timeout=self.attempt_timeout,
-            retry=self.retry,
-            on_error="raise" if self.on_error is None else self.on_error,
-            error_column=self.error_column,
-            max_concurrency=None,
-            rate_limit=None,
-            inputs=None,
             explode=True,
-            batch_size=None,
-            batch_wait=None,
+            capacity=self.capacity,
+            timeout=as_timeout(self.timeout),
+            retry=as_retry(self.retry),
+            on_error=as_on_error(self.on_error),
         )
         return KeyedCalls(options, self.resource, returns)
 
@@ -74,9 +59,9 @@ class KeyedCalls:
         if self.options.on_error == "raise":
             return self.returns
         columns = as_nullable(self.returns)
-        name = self.options.added_error_column
+        name = self.options.error_column
         if name is None:
             return columns
         if name in columns.names:
-            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="error_column")
+            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="on_error")
         return StructType([*columns.fields, StructField(name, ERROR_TYPE)])

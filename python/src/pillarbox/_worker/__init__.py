@@ -1,4 +1,4 @@
-"""What runs inside the Python worker of a Spark executor, for the operators of the JVM.
+"""This runs inside the Python worker of a Spark executor, for the operators of the JVM.
 
 The JVM owns order, capacity, deadlines, retries and state; the worker runs functions and reports
 how each call ended. Frames come in through ``channel`` and ``frames``; ``session`` turns them to

@@ -51,7 +51,7 @@ def _reset(accumulator: Any) -> None:
 
 
 def updates() -> list[bytes]:
-    """What this task has added, as Spark's driver takes it.
+    """The updates of this task, as Spark's driver takes them.
 
     Raises ``WorkerFailed`` (ACCUMULATOR_NOT_SENT) for a value that can't be pickled.
     """

@@ -39,7 +39,7 @@ class Channel:
         self._loop.remove_reader(self._socket.fileno())
 
     def receive(self) -> bytes | None:
-        """What has arrived; None if nothing has; ``b""`` once the JVM has closed its end."""
+        """The bytes that have arrived; None for none; ``b""`` once the JVM has closed its end."""
         try:
             return self._socket.recv(_READ_SIZE, socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""How often Python looks for cycles of objects in a worker."""
+"""Makes Python look for cycles of objects less often in a worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 
 def collect_less_often(young_objects: int) -> None:
-    """From now on cycles are looked for when there are so many new objects.
+    """Makes Python look for cycles once there are so many new objects.
 
     Python's own threshold is 700, or 2,000 from 3.13 on: far fewer than a worker makes and drops
     again. One that someone has raised is left.

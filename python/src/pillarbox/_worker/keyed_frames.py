@@ -12,7 +12,7 @@ the rows that come back, its command a pickled ``KeyedCommand``. ::
                                "reducing"|"aggregating", "type": schema JSON (a struct; a plain type
                                T is wrapped as struct<value:T>), "plain", "key_type": the same for
                                the keys of a map, else null, "key_plain", "ttl": null | {"ms",
-                               "update", "visibility", "time"}, "on_expire"}]}
+                               "update", "visibility", "time_domain"}, "on_expire"}]}
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
@@ -159,7 +159,7 @@ class KeyedFrame:
 
     @property
     def keeps(self) -> bool:
-        """Whether the next frame goes on with the keys of this one."""
+        """True if the next frame goes on with the keys of this one."""
         return bool(self.flags & KEEP)
 
 
@@ -174,7 +174,7 @@ class Parts:
         self._blobs.setdefault(int.from_bytes(body[:4], "little"), []).append(body[4:])
 
     def of(self, what: int) -> list[memoryview]:
-        """Those of rows (0) or of a state (from 1), in order."""
+        """The batches of rows (0) or of a state (from 1), in order."""
         return self._blobs.get(what, [])
 
 
@@ -272,7 +272,7 @@ def encode_query(
 
 @dataclass(frozen=True)
 class KeyedUpdate:
-    """What becomes an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
+    """The content of an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
 
     id: int
     rows: Sequence[pa.RecordBatch]

@@ -21,7 +21,7 @@ from .lru_cache import FunctionKey, LruCache
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .keyed_batches import BatchRunner
+    from .keyed_arrow import ArrowRunner
     from .watched_loop import WatchedLoop
 
 _KEPT = 16
@@ -51,21 +51,21 @@ class OpenedFunction:
                 reason=message_of(problem).rstrip("."),
             ) from problem
 
-    def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | BatchRunner:
-        """What runs the frames of a task."""
-        if self.command.form == "batch":
-            from .keyed_batches import BatchRunner
+    def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
+        """The runner of a task's frames."""
+        if self.command.form == "arrow":
+            from .keyed_arrow import ArrowRunner
 
-            return BatchRunner(self.runtime, self.command, init, schemas)
+            return ArrowRunner(self.runtime, self.command, init, schemas)
         return RowRunner(self.runtime, self.command, init, schemas, query)
 
     def begin_task(self, loop: WatchedLoop, resource: Any, call_context: Any) -> None:
-        """From now on calls of an asynchronous function run on ``loop``."""
+        """Calls of an asynchronous function run on ``loop`` until the task ends."""
         if isinstance(self.runtime, AsyncKeyedRuntime):
             self.runtime.begin_task(loop.run, resource, call_context)
 
     def end_task(self) -> bool:
-        """Whether nothing of the task goes on."""
+        """True if nothing of the task goes on."""
         return not isinstance(self.runtime, AsyncKeyedRuntime) or self.runtime.end_task()
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class FunctionCache:
 
     @property
     def bytes(self) -> int:
-        """What all functions have, as pickled."""
+        """The size of all functions, as pickled."""
         return self._open.bytes
 
     def get(
@@ -117,7 +117,7 @@ class FunctionCache:
 
 
 def _spec_key(spec: dict[str, Any]) -> Hashable:
-    """What of a spec an opened function depends on."""
+    """The part of a spec that an opened function depends on."""
     return spec["name"], spec["event_time"], spec["time_sorted"]
 
 
@@ -127,7 +127,7 @@ def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
         "event_time": spec["event_time"],
         "sorted_input": spec["time_sorted"],
         "tags": tags,
-        "state_kinds": ("value",) if command.form == "batch" else None,
+        "state_kinds": ("value",) if command.form == "arrow" else None,
     }
     name, calls = spec["name"], command.calls
     if calls is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._arrow.lists import struct_reader
 from .._arrow.pieces import FrameSize, TooLarge
+from .._arrow.readers import struct_reader
 from .._arrow.results import too_large
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
@@ -156,7 +156,7 @@ class RowRunner:
 
 
 def _hint(problem: BaseException) -> str:
-    """For one who computes with the time of a row that has none."""
+    """The remedy where a function computes with the time of a row that has none."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (
             " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "

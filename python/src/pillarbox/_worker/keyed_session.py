@@ -42,7 +42,7 @@ class FrameChannel:
         return frame
 
     def parts(self) -> keyed_frames.Parts:
-        """What has come ahead of the frame that was read last."""
+        """The parts that have come ahead of the frame that was read last."""
         parts, self._parts = self._parts, keyed_frames.Parts()
         return parts
 

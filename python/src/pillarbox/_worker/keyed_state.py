@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from .._arrow.lists import list_reader, list_writer, struct_reader
 from .._arrow.pieces import FrameSize, TooLarge, cut
+from .._arrow.readers import column_reader, struct_reader
+from .._arrow.writers import list_writer
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
@@ -35,7 +36,7 @@ class _Structs:
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
-        self._read = list_reader(data_type)
+        self._read = column_reader(data_type)
         inner = arrow.field(0).type if self._plain else arrow
         self._write = list_writer(data_type, inner, type.place)
 
@@ -71,7 +72,7 @@ class StateWire:
             self.state.extend(count, lambda: self._load(parts, last, count))
 
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
-        """What the function changed, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
+        """The changes that the function made, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
         if 1 not in self.state.changed:
             return []
         count, build = self._changes()
@@ -81,7 +82,7 @@ class StateWire:
             raise state_too_large(self.state.declaration.name, problem, size) from None
 
     def _changes(self) -> tuple[int, Build]:
-        """How many rows of changes there are, and what lays out those from one to another."""
+        """The number of rows of changes, and a function that lays out a range of them."""
         slots = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
         positions = slots.tolist()
@@ -239,9 +240,9 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 
 
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
-    """From the key columns of a batch to keys: bare values for one column, Rows for more."""
+    """A function from a batch's key columns to keys: bare values for one column, Rows for more."""
     if len(keys.fields) == 1:
-        read = list_reader(keys.fields[0].dataType)
+        read = column_reader(keys.fields[0].dataType)
         return lambda batch: read(batch.column(0))
     read_rows = struct_reader(keys)
     return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))

@@ -1,4 +1,4 @@
-"""What a worker keeps for its next tasks: functions and resources, within bounds."""
+"""A worker keeps functions and resources for its next tasks, within bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FunctionKey:
         return sum(_size_of(path) for _, path in self.broadcasts if path is not None)
 
     def is_alive(self) -> bool:
-        """Whether a task may still come with these broadcasts: those of a destroyed one have gone.
+        """True if a task may still come with these broadcasts: those of a destroyed one have gone.
 
         Of one without a file nothing can be told: it lives as long as the present task has it.
         """
@@ -76,7 +76,7 @@ class LruCache(Generic[T]):
 
     @property
     def bytes(self) -> int:
-        """What the functions of all things have, as pickled."""
+        """The size of all functions, as pickled."""
         return self._bytes
 
     def get(self, key: Hashable) -> T | None:

@@ -1,4 +1,4 @@
-"""What lives as long as the worker process: the event loop, loaded functions, open resources."""
+"""The worker process keeps as long as it lives: its event loop, functions, open resources."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ResourceCache:
 
     @property
     def bytes(self) -> int:
-        """What the functions of all resources have, as pickled."""
+        """The size of the functions of all resources, as pickled."""
         return self._open.bytes
 
     async def get(

@@ -19,7 +19,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 def file_of(folder: str, pid: int) -> str:
-    """Where the process ``pid`` keeps its stderr; the JVM knows the same name."""
+    """The file with the stderr of the process ``pid``; the JVM knows the same name."""
     return os.path.join(folder, f"pillarbox-stderr-{pid}")
 
 

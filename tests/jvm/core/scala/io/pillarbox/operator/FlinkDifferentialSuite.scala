@@ -8,9 +8,11 @@ import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock, TestState}
+import io.pillarbox.testing.FewAndMany
 import io.pillarbox.timer.TimerQueues
 import org.apache.flink.api.common.state.{StateTtlConfig => FlinkTtl}
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
@@ -20,8 +22,12 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  * Compared key by key: the timers of one time but different keys fire in a fixed order here and in any order
  * there.
  */
-class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
-  private implicit val config: PropertyCheckConfiguration = PropertyCheckConfiguration(minSuccessful = 150)
+@Slow
+class FlinkDifferentialSuite
+    extends AnyFunSuite
+    with ScalaCheckPropertyChecks
+    with FewAndMany
+    with RocksDBFixture {
 
   private def compare(steps: List[Step], ours: ScriptSide, flink: ScriptSide): Unit = {
     var (watermark, clock) = (0L, 0L)
@@ -58,8 +64,10 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
   )
 
   for ((name, queues) <- stores)
-    test(s"without TTL, $name: the same firings and values as Flink") {
-      forAll(Script.steps)(steps => compare(steps, new OurSide(None, queues), new FlinkSide(None)))
+    random(s"without TTL, $name: the same firings and values as Flink", 25, 150) { scripts =>
+      forAll(Script.steps, minSuccessful(scripts))(steps =>
+        compare(steps, new OurSide(None, queues), new FlinkSide(None))
+      )
     }
 
   private val flinkUpdates = Map[Update, FlinkTtl.UpdateType](
@@ -83,23 +91,26 @@ class FlinkDifferentialSuite extends AnyFunSuite with ScalaCheckPropertyChecks w
   )
 
   for (update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)) {
-    test(s"with TTL, $update: the same firings and values as Flink") {
+    random(s"with TTL, $update: the same firings and values as Flink", 25, 150) { scripts =>
       val (ours, flink) = configs(update, Visibility.NEVER_RETURN_EXPIRED)
-      forAll(Script.steps)(steps => compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink))))
-    }
-
-    test(s"with TTL, $update, expired values shown once: the same as Flink, lists apart") {
-      val (ours, flink) = configs(update, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
-      forAll(Script.stepsWithoutListReads) { steps =>
+      forAll(Script.steps, minSuccessful(scripts)) { steps =>
         compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink)))
       }
     }
+
+    random(s"with TTL, $update, expired values shown once: the same as Flink, lists apart", 25, 150) {
+      scripts =>
+        val (ours, flink) = configs(update, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
+        forAll(Script.stepsWithoutListReads, minSuccessful(scripts)) { steps =>
+          compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink)))
+        }
+    }
   }
 
-  for (ttl <- Seq(false, true))
-    test(s"state in RocksDB, ${if (ttl) "with" else "without"} TTL: the same firings and values as Flink") {
+  for ((name, ttl) <- Seq("without TTL" -> false, "with TTL" -> true))
+    random(s"state in RocksDB, $name: the same firings and values as Flink", 5, 25) { scripts =>
       val (ours, flink) = configs(Update.ON_READ_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED)
-      forAll(Script.steps, minSuccessful(25)) { steps =>
+      forAll(Script.steps, minSuccessful(scripts)) { steps =>
         val side = new OurSide(Some(ours).filter(_ => ttl), newBackend = onRocksDB)
         compare(steps, side, new FlinkSide(Some(flink).filter(_ => ttl)))
       }

@@ -1,12 +1,19 @@
 package io.pillarbox.queue
 
+import io.pillarbox.testing.FewAndMany
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** Writes wait and change places on their way to RocksDB; nobody may see that. */
-class RocksDBOrderedByteStoreSuite extends AnyFunSuite with ScalaCheckPropertyChecks with BeforeAndAfterAll {
+@Slow
+class RocksDBOrderedByteStoreSuite
+    extends AnyFunSuite
+    with ScalaCheckPropertyChecks
+    with FewAndMany
+    with BeforeAndAfterAll {
   import RocksDBOrderedByteStoreSuite._
 
   private lazy val database = new RocksDBFixture
@@ -20,19 +27,20 @@ class RocksDBOrderedByteStoreSuite extends AnyFunSuite with ScalaCheckPropertyCh
   }
 
   for (width <- Seq(1, 2))
-    test(s"every scan sees what a sorted set in memory has, with key groups of $width bytes") {
-      forAll(Gen.listOf(step), minSuccessful(100)) { steps =>
-        val store = database.newStoreOfItsOwn(limitBytes = 600, keyGroupWidth = width)
-        val model = new MemoryOrderedByteStore
-        steps.foreach {
-          case Put(key) => Seq(store, model).foreach(_.put(key))
-          case Delete(key) => Seq(store, model).foreach(_.delete(key))
-          case DeleteRange(from, until) => Seq(store, model).foreach(_.deleteRange(from, until))
-          case Scan(from, until) => assert(contentOf(store, from, until) == contentOf(model, from, until))
+    random(s"every scan sees what a sorted set in memory has, with key groups of $width bytes", 15, 100) {
+      count =>
+        forAll(Gen.listOf(step), minSuccessful(count)) { steps =>
+          val store = database.newStoreOfItsOwn(limitBytes = 600, keyGroupWidth = width)
+          val model = new MemoryOrderedByteStore
+          steps.foreach {
+            case Put(key) => Seq(store, model).foreach(_.put(key))
+            case Delete(key) => Seq(store, model).foreach(_.delete(key))
+            case DeleteRange(from, until) => Seq(store, model).foreach(_.deleteRange(from, until))
+            case Scan(from, until) => assert(contentOf(store, from, until) == contentOf(model, from, until))
+          }
+          store.flush()
+          assert(contentOf(store, First, Last) == contentOf(model, First, Last))
         }
-        store.flush()
-        assert(contentOf(store, First, Last) == contentOf(model, First, Last))
-      }
     }
 }
 

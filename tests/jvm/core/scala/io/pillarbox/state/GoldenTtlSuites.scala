@@ -54,7 +54,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     if (node.has("update")) Update.ON_READ_AND_WRITE else Update.ON_CREATE_AND_WRITE,
     if (node.has("visibility")) Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     else Visibility.NEVER_RETURN_EXPIRED,
-    if (node.has("time")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
+    if (node.has("time_domain")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
     Cleanup.NONE
   )
 }

@@ -19,16 +19,22 @@ import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
-import io.pillarbox.testing.TestDisk
+import io.pillarbox.testing.{FewAndMany, TestDisk}
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
  * Random operations, commits, snapshots and crashes; after each crash another backend, of either kind, goes
  * on from the last snapshot and the logs after it. Every read must be that of the plain model.
  */
-class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks with StateFixture {
+@Slow
+class StateReplayProperties
+    extends AnyFunSuite
+    with ScalaCheckPropertyChecks
+    with FewAndMany
+    with StateFixture {
   import StateReplayProperties._
 
   override def openBackend[K](
@@ -45,12 +51,12 @@ class StateReplayProperties extends AnyFunSuite with ScalaCheckPropertyChecks wi
   ))
 
   for ((name, ttl) <- ttls) {
-    test(s"snapshot and logs give the same state as the model, heap to heap ($name)") {
-      forAll(scripts(rocksDB = false), minSuccessful(100))(script => new Run(ttl).run(script))
+    random(s"snapshot and logs give the same state as the model, heap to heap ($name)", 20, 100) { count =>
+      forAll(scripts(rocksDB = false), minSuccessful(count))(script => new Run(ttl).run(script))
     }
 
-    test(s"snapshot and logs give the same state as the model, heap to RocksDB and back ($name)") {
-      forAll(scripts(rocksDB = true), minSuccessful(12))(script => new Run(ttl).run(script))
+    random(s"snapshot and logs give the same state, heap to RocksDB and back ($name)", 3, 12) { count =>
+      forAll(scripts(rocksDB = true), minSuccessful(count))(script => new Run(ttl).run(script))
     }
   }
 

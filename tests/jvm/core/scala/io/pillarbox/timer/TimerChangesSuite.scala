@@ -8,8 +8,10 @@ import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 
 /** Changes of timers that wait for a commit, more than memory may take for them. */
+@Slow
 class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
   private lazy val root: Path = TestDisk.newDirectory("pillarbox-timer-changes")
   private lazy val databases: Seq[RocksDBStore] =

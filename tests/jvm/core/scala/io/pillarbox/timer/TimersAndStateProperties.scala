@@ -13,12 +13,14 @@ import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
  * Timers and state of one database, in random turns, with walks, commits, checkpoints and crashes, beside a
  * plain model. Memory is so small that writes and changes leave it all the time.
  */
+@Slow
 class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
   import TimersAndStateProperties._
 

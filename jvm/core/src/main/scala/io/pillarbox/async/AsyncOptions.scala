@@ -95,8 +95,12 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
       s"$attemptTimeoutMs ms"
   )
 
-  /** Elements that may be taken in and not yet emitted. */
+  /** Elements that may be taken in and not yet emitted, beside `roomForKeys`. */
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
+
+  /** Elements that may wait until a call of their key may begin. */
+  def roomForKeys: Int =
+    if (keyed.exists(_.callsPerKey > 0)) math.max(capacity, AsyncOptions.LeastRoomForKeys) else 0
 }
 
 /**
@@ -105,14 +109,17 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
  * @param keyOf
  *   of an input; equal keys are equal objects. Mailbox thread
  * @param callsPerKey
- *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. What an element waits
- *   for before its first call counts into no deadline
+ *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. Others wait outside of
+ *   the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
  */
 private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")
 }
 
 private[pillarbox] object AsyncOptions {
+
+  /** So that a few keys with many elements each don't keep others from being called. */
+  private final val LeastRoomForKeys = 4096
 
   /** Without deadlines, retries or a gate; a failure fails the task. */
   def apply[IN, OUT](ordered: Boolean, capacity: Int): AsyncOptions[IN, OUT] = AsyncOptions(

@@ -10,9 +10,9 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
  * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
- * record; never more than the capacity and the look-ahead is taken in, back-pressure instead; every record
- * leaves once, is answered by the failure policy, or fails the task; until then it is part of the snapshot. A
- * call is made at least once.
+ * record; never more than the capacity and the look-ahead is taken in, beside what waits for others of its
+ * key, back-pressure instead; every record leaves once, is answered by the failure policy, or fails the task;
+ * until then it is part of the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
@@ -34,27 +34,23 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   import AsyncWaitOperator._
 
   private val room = options.room
+  private val most = room + options.roomForKeys
   private val queue: StreamElementQueue[IN, OUT] =
-    if (!options.ordered) new UnorderedStreamElementQueue(room)
+    if (!options.ordered) new UnorderedStreamElementQueue(most)
     else
-      options.keyed.fold[StreamElementQueue[IN, OUT]](new OrderedStreamElementQueue(room)) { keyed =>
-        new KeyOrderedStreamElementQueue(room, keyed.keyOf)
+      options.keyed.fold[StreamElementQueue[IN, OUT]](new OrderedStreamElementQueue(most)) { keyed =>
+        new KeyOrderedStreamElementQueue(most, keyed.keyOf)
       }
-  private val calls = new CallDriver[IN, OUT](
+  private val calls = new CallWay[IN, OUT](
     function,
     options,
     executor,
     time,
     metrics,
-    onFinished(_),
+    queue.complete(_),
     () => onCompleted()
   )
 
-  /** Null if calls of a key are not limited. */
-  private val keys: KeyLines[IN, OUT] = options.keyed
-    .filter(_.callsPerKey > 0)
-    .map(keyed => new KeyLines[IN, OUT](keyed.callsPerKey, keyed.keyOf, calls.admit(_)))
-    .orNull
   private val restored = new util.ArrayDeque[StreamElement[IN, OUT]]
   private var elementIds = firstElementId
   private var onCapacity: Runnable = NoHook
@@ -83,7 +79,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /** Whether a record or watermark would be taken in now. Restored elements come first. */
   def hasCapacity: Boolean = restored.isEmpty && hasRoom
 
-  private def hasRoom: Boolean = queue.size < room && calls.hasPlace
+  private def hasRoom: Boolean = queue.size - calls.waitingForKey < room && calls.hasRoom
 
   /** Elements taken in and not yet emitted, without those restored that wait for room. */
   def size: Int = queue.size
@@ -155,12 +151,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   private def admit(elementId: Long, input: IN, timestampMs: Long): Unit = {
     val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
     enqueue(element)
-    if (keys eq null) calls.admit(element) else keys.enter(element)
-  }
-
-  private def onFinished(element: InFlightElement[IN, OUT]): Unit = {
-    queue.complete(element)
-    if (keys ne null) keys.leave(element)
+    calls.admit(element)
   }
 
   /**
@@ -177,7 +168,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
   private def onCompleted(): Unit = if (!closed)
     try settleAndEmit()
-    finally calls.inbox.handled(queue.hasCompletedElements)
+    finally calls.inbox.handled(queue.hasCompletedElements || calls.hasCompleted)
 
   /** Answers that come while it emits are taken along, instead of sending a mail each. */
   private def settleAndEmit(): Unit = {
@@ -185,7 +176,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     do {
       calls.settleCompleted()
       budget -= math.max(1, emitSome(budget))
-    } while (budget > 0 && calls.inbox.hasCompleted)
+    } while (budget > 0 && calls.hasCompleted)
   }
 
   private def emitCompleted(): Unit = {
@@ -199,7 +190,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       queue.emitCompletedElement(output)
       emitted += 1
     }
-    if (emitted > 0 || options.maxWaiting > 0) onRoom()
+    onRoom()
     emitted
   }
 
@@ -239,7 +230,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /** Everything not yet emitted, in the order in which it came. */
   def snapshotState(): util.List[StreamElement[IN, OUT]] = {
     val elements = new util.ArrayList[StreamElement[IN, OUT]](queue.size + restored.size)
-    queue.foreach(entry => CallDriver.ignore(elements.add(snapshotOf(entry))))
+    queue.foreach(entry => elements.add(snapshotOf(entry)): Unit)
     elements.addAll(restored)
     elements
   }
@@ -282,7 +273,9 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     while (!restored.isEmpty && hasRoom) restored.pollFirst() match {
       case StreamElement.Record(id, input, timestampMs) => admit(id, input, timestampMs)
       case StreamElement.Answered(id, input, timestampMs, results) =>
-        enqueue(InFlightElement.answered(calls, id, input, timestampMs, results))
+        val element = new InFlightElement(calls, id, input, timestampMs)
+        element.setResults(results)
+        enqueue(element)
       case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     if (inputEnded && restored.isEmpty) calls.noMoreInput()

@@ -28,7 +28,9 @@ private[async] final class CallAttempt[IN, OUT](
   private var kind: Int = _
 
   /** When it began. Mailbox thread. */
-  var startNanos: Long = _
+  var startNanos: Long = NotBegun
+
+  def hasBegun: Boolean = startNanos != NotBegun
 
   /** Whether its answer is what the function puts in the place of one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
@@ -88,13 +90,19 @@ private[async] final class CallAttempt[IN, OUT](
    *   what the attempt has failed with; null if it was cancelled
    */
   def abandon(reason: Throwable = null): Boolean = {
-    val won = compareAndSet(null, Abandoned)
-    if (won && (permit ne null)) {
-      if (reason ne null) permit.observe(startNanos, reason)
-      permit.release()
+    val won = compareAndSet(null, if (reason eq null) Abandoned else reason)
+    if (won) {
+      kind = Failure
+      if (permit ne null) {
+        if (reason ne null) permit.observe(startNanos, reason)
+        permit.release()
+      }
     }
     won
   }
+
+  /** Mailbox thread: it has failed, and with this. */
+  def fail(error: Throwable): Unit = set(error)
 
   def belongsTo(other: CompletionInbox): Boolean = inbox eq other
 
@@ -102,13 +110,19 @@ private[async] final class CallAttempt[IN, OUT](
 
   def isFailure: Boolean = kind == Failure
 
-  def isOneRow: Boolean = kind == OneRow
+  /** Whether it was answered by what it called. */
+  def isAnswer: Boolean = !isStandIn && (kind == Rows || kind == OneRow)
 
   def error: Throwable = get.asInstanceOf[Throwable]
 
-  def row: OUT = get.asInstanceOf[OUT]
+  /** Of one that did not fail. */
+  def rows: util.Collection[OUT] =
+    if (kind == OneRow) util.Collections.singletonList(get.asInstanceOf[OUT])
+    else get.asInstanceOf[util.Collection[OUT]]
 
-  def rows: util.Collection[OUT] = get.asInstanceOf[util.Collection[OUT]]
+  /** Gives its rows to an element, if it did not fail. */
+  def answer(to: InFlightElement[IN, OUT]): Unit =
+    if (kind == OneRow) to.setResult(get.asInstanceOf[OUT]) else to.setResults(rows)
 
   override def elementId: Long = element.elementId
 
@@ -120,6 +134,16 @@ private[async] final class CallAttempt[IN, OUT](
 }
 
 private[async] object CallAttempt {
+
+  /** The future for what stands in for the answer of a call, which has no attempt under way. */
+  def standIn[IN, OUT](inbox: CompletionInbox, call: InFlightElement[IN, OUT]): CallAttempt[IN, OUT] = {
+    val attempt = new CallAttempt[IN, OUT](inbox, call, call.attempts, null)
+    attempt.isStandIn = true
+    call.current = attempt
+    attempt
+  }
+
+  private final val NotBegun = Long.MinValue
   private final val Rows = 1
   private final val OneRow = 2
   private final val Failure = 3

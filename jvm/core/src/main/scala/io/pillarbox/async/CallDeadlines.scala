@@ -13,10 +13,6 @@ private[async] final class CallDeadlines[IN, OUT](
 ) {
   private val hasAny = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
-  /** Whether no attempt may begin any more. */
-  def isOver(element: InFlightElement[IN, OUT]): Boolean =
-    element.totalDeadlineMs != Never && time.currentProcessingTime >= element.totalDeadlineMs
-
   /** The element waits for something that has no time. */
   def waits(element: InFlightElement[IN, OUT]): Unit = {
     element.setPhaseEnd(Never)
@@ -33,10 +29,16 @@ private[async] final class CallDeadlines[IN, OUT](
   private def saturatedSum(now: Long, delayMs: Long): Long =
     if (delayMs >= Never - 1 - now) Never - 1 else now + delayMs
 
-  /** An attempt of it begins. With its first one its time begins too, if it is called for itself. */
-  def begins(element: InFlightElement[IN, OUT], nowNanos: Long, isForItself: Boolean): Unit = if (hasAny) {
-    val now = time.roundedUp(nowNanos)
-    if (element.attempts == 1 && isForItself) setTotal(element, now)
+  /** An attempt of it begins. With its first one its time begins too, or that of those that share it. */
+  def begins(element: InFlightElement[IN, OUT], nowNanos: Long): Unit = {
+    val isFirst = element.attempts == 0
+    element.started(nowNanos)
+    if (isFirst && element.isCarrier) element.share.sharers.forEach(joins(_))
+    if (hasAny) setDeadlines(element, time.roundedUp(nowNanos), isFirst && !element.isCarrier)
+  }
+
+  private def setDeadlines(element: InFlightElement[IN, OUT], now: Long, isFirst: Boolean): Unit = {
+    if (isFirst) setTotal(element, now)
     element.setPhaseEnd(if (options.attemptTimeoutMs > 0) now + options.attemptTimeoutMs else Never)
     schedule(element)
   }
@@ -63,6 +65,6 @@ private[async] final class CallDeadlines[IN, OUT](
 
   def cancel(element: InFlightElement[IN, OUT]): Unit = {
     val timer = element.timerOrNull
-    if ((timer ne null) && timer.isScheduled) CallDriver.ignore(time.cancel(timer))
+    if ((timer ne null) && timer.isScheduled) time.cancel(timer): Unit
   }
 }

@@ -1,21 +1,24 @@
 package io.pillarbox.async
 
-import io.pillarbox.async.queue.StreamElementQueueEntry
+import io.pillarbox.async.gate.Permit
+import io.pillarbox.async.journal.CallKey
+import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueueEntry}
 import io.pillarbox.mailbox.ProcessingTimer
 
 /**
  * A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs` and
  * `callId`.
  */
-private[async] final class InFlightElement[IN, OUT](
-    calls: CallDriver[IN, OUT],
+private[async] sealed class InFlightElement[IN, OUT](
+    way: CallWay[IN, OUT],
     val elementId: Long,
     input: IN,
     timestampMs: Long
 ) extends StreamElementQueueEntry[IN, OUT](input, timestampMs, false) {
   import InFlightElement._
 
-  var phase: Int = Waiting
+  /** The last stage that it has come to; null before its way and after it. */
+  var at: Stage[IN, OUT] = _
 
   /** Attempts made so far. */
   var attempts: Int = 0
@@ -23,11 +26,23 @@ private[async] final class InFlightElement[IN, OUT](
   /** The attempt whose answer counts, if there is one. */
   var current: CallAttempt[IN, OUT] = _
 
-  /** The call that it is part of; null where calls have no keys. */
-  var keyed: KeyedCall[IN, OUT] = _
+  /**
+   * What it holds of stages, or null: the name of what it asks, the call that it shares with others, the
+   * turns of its key, and a permit until an attempt takes that over.
+   */
+  var key: CallKey = _
+  var share: SharedCall[IN, OUT] = _
+  var line: KeyLine[IN, OUT] = _
+  var permit: Permit = _
 
-  /** Whether the call is made for it, and not for another that it shares with others. */
-  def isCalled: Boolean = (keyed eq null) || (keyed.carrier eq null) || (keyed.carrier eq this)
+  /** Whether it is called in place of those that share the call, and no element of the queue. */
+  def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
+
+  /** Whether no attempt may begin any more, since the total deadline has passed. */
+  def isOverdue: Boolean = totalDeadlineMs != Never && way.time.currentProcessingTime >= totalDeadlineMs
+
+  /** Whether an attempt is wanted, of one that waits for it. */
+  def isWanted: Boolean = (at ne null) && (current eq null) && !isOverdue
 
   /** Written once, before the first future is handed out unless it was handed out ahead. */
   private var firstStartNanos: Long = 0L
@@ -36,9 +51,9 @@ private[async] final class InFlightElement[IN, OUT](
   private var deadlines: Deadlines = _
 
   /** Any thread. */
-  def callId: String = calls.callIdOf(input, elementId)
+  def callId: String = way.options.callId(input, elementId)
 
-  def elapsedMs: Long = if (attempts == 0) 0L else (calls.nanoTime - firstStartNanos) / 1000000L
+  def elapsedMs: Long = if (attempts == 0) 0L else (way.time.nanoTime - firstStartNanos) / 1000000L
 
   def started(nanos: Long): Unit = {
     if (attempts == 0) firstStartNanos = nanos
@@ -71,43 +86,25 @@ private[async] final class InFlightElement[IN, OUT](
     var totalMs: Long = Never
     var phaseEndMs: Long = Never
 
-    override def onProcessingTime(timestampMs: Long): Unit = calls.onDeadline(InFlightElement.this)
+    override def onProcessingTime(timestampMs: Long): Unit = way.onDeadline(InFlightElement.this)
   }
 }
 
 private[async] object InFlightElement {
-
-  /** One that is restored with its rows. */
-  def answered[IN, OUT](
-      calls: CallDriver[IN, OUT],
-      elementId: Long,
-      input: IN,
-      timestampMs: Long,
-      results: java.util.Collection[OUT]
-  ): InFlightElement[IN, OUT] = {
-    val element = new InFlightElement[IN, OUT](calls, elementId, input, timestampMs)
-    element.phase = Finished
-    element.setResults(results)
-    element
-  }
-
-  /** For a permit. */
-  final val Waiting = 0
-
-  /** An attempt is under way. */
-  final val Running = 1
-
-  /** For the time of the next attempt. */
-  final val BackingOff = 2
-
-  /** The rows are known. */
-  final val Finished = 3
-
-  /** Handed to the function ahead of its turn, or waits for others of its key. */
-  final val InLine = 4
-
-  /** For the answer of a call that it shares. */
-  final val Sharing = 5
-
   final val Never = Long.MaxValue
+}
+
+/**
+ * Elements that are called together: beyond the stage that gathers them, they are one call. Mailbox thread
+ * only.
+ */
+private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
+    extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
+  val members = new java.util.ArrayList[InFlightElement[IN, OUT]]
+
+  /** Drops the members that need no attempt any more; whether any is left. */
+  override def isWanted: Boolean = {
+    members.removeIf(!_.isWanted): Unit
+    !members.isEmpty
+  }
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.mailbox
 
-/** What an input says after it was asked for its next row. */
+/** An input's answer when it is asked for its next row. */
 private[pillarbox] sealed abstract class InputStatus
 
 private[pillarbox] object InputStatus {

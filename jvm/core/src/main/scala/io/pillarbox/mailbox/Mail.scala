@@ -23,7 +23,7 @@ private[pillarbox] final class Mail(
 ) {
   private[mailbox] var next: Mail = _
 
-  /** How many mails lie in the inbox from this one down. Lets `size` answer without a walk. */
+  /** The number of mails in the inbox from this one down. Lets `size` answer without a walk. */
   private[mailbox] var depth: Int = 0
 
   /** When it was put, by `System.nanoTime`, if this mail was picked to measure latency; otherwise 0. */

@@ -1,6 +1,6 @@
 package io.pillarbox.mailbox
 
-/** What a task does when no mail is due; for an operator in Spark: take the next input row. */
+/** A task does this when no mail is due; for an operator in Spark: take the next input row. */
 private[pillarbox] trait MailboxDefaultAction {
 
   /**

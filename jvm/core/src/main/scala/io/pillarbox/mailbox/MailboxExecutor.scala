@@ -53,7 +53,7 @@ private[pillarbox] trait MailboxExecutor extends Executor {
    */
   def finish(): Unit
 
-  /** Whether a long action should pause, since mail waits. */
+  /** True if a long action should pause, since mail waits. */
   def shouldInterrupt: Boolean
 
   /**

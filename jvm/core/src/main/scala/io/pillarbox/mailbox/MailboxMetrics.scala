@@ -2,7 +2,7 @@ package io.pillarbox.mailbox
 
 import com.codahale.metrics.{Histogram, UniformReservoir}
 
-/** What a mailbox measures. Written by the mailbox thread; any thread may read, and gets recent values. */
+/** The measurements of a mailbox. The mailbox thread writes; any thread reads recent values. */
 private[pillarbox] final class MailboxMetrics {
   private var mails = 0L
 

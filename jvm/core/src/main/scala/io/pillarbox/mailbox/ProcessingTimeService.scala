@@ -49,7 +49,7 @@ private[pillarbox] trait ProcessingTimeService {
   def close(): Unit
 }
 
-/** What a timer of `registerTimer` calls, on the mailbox thread. */
+/** A timer of `registerTimer` calls it on the mailbox thread. */
 private[pillarbox] trait ProcessingTimeCallback {
   @throws[Exception]
   def onProcessingTime(timestampMs: Long): Unit

@@ -19,7 +19,7 @@ private[pillarbox] abstract class ProcessingTimer {
   @throws[Exception]
   def onProcessingTime(timestampMs: Long): Unit
 
-  /** Whether it waits for its time. */
+  /** True if it waits for its time. */
   final def isScheduled: Boolean = heapIndex != ProcessingTimer.NotScheduled
 }
 

@@ -47,7 +47,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   private var overtakes = 0
   private var urgentInARow = 0
 
-  /** What this mailbox measured so far. */
+  /** The measurements of this mailbox so far. */
   val metrics: MailboxMetrics = new MailboxMetrics
 
   /** Volatile for threads that only ask whether they are the one. */
@@ -73,7 +73,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   /** Mails that wait. Exact when nothing moves, a recent value otherwise. */
   def size: Int = batch.size + urgent.size + ordinary.size + inbox.size
 
-  /** Whether there is any mail: one volatile read at most. */
+  /** True if there is any mail: one volatile read at most. */
   def hasMail: Boolean = {
     checkThread()
     !batch.isEmpty || hasQueued || inbox.hasMail
@@ -347,7 +347,7 @@ private[pillarbox] object TaskMailbox {
   /** The priority of control mail: every taker takes it. */
   final val MaxPriority = Int.MaxValue
 
-  /** How many urgent mails may run in a row while ordinary mail waits. */
+  /** The most urgent mails that run in a row while ordinary mail waits. */
   final val UrgentBurst = 64
 
   /** One mail in so many is measured for latency. */

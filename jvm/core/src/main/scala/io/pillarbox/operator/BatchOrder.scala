@@ -37,7 +37,7 @@ private[pillarbox] final class BatchOrder[K, R](
   private var hasKey = false
   private var isEnding = false
 
-  /** Whether the current row is still to be processed. */
+  /** True if the current row is still to be processed. */
   private var hasRow = false
 
   /** Rows of the key that have one time, and that time. */
@@ -45,7 +45,7 @@ private[pillarbox] final class BatchOrder[K, R](
   private var time = Long.MinValue
   private var refused: Timer[K] = _
 
-  /** Whether a row has come that the target has not taken. */
+  /** True if a row has come that the target has not taken. */
   private[operator] def holdsRow: Boolean = hasRow
 
   override def step(): Step =

@@ -9,7 +9,7 @@ import io.pillarbox.api.{TimeDomain, TimerService}
 import io.pillarbox.state.{KeyedStateBackend, Namespace, StateClock}
 import io.pillarbox.timer.InternalTimerService
 
-/** What a function sees of the clocks and timers: those of the void namespace. */
+/** The clocks and timers that a function sees: those of the void namespace. */
 private[operator] final class FunctionTimers(
     internal: InternalTimerService[_],
     clock: StateClock,

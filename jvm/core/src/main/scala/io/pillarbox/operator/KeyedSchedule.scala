@@ -24,7 +24,7 @@ private[pillarbox] trait KeyedSchedule {
 
 private[pillarbox] object KeyedSchedule {
 
-  /** What came of a step. */
+  /** The outcome of a step. */
   sealed trait Step
 
   /** An event was given to the target, or the order moved on: step again. */

@@ -55,6 +55,6 @@ private[pillarbox] trait KeyedTarget[K, R] {
    */
   def settle(horizon: Long): Unit
 
-  /** Whether all that was taken is done with. */
+  /** True if all that was taken is done with. */
   def isSettled: Boolean
 }

@@ -3,7 +3,7 @@ package io.pillarbox.operator
 import io.pillarbox.api.{OutputTag, TimeDomain}
 import io.pillarbox.state.StateClock
 
-/** Where an operator's rows and watermarks go. Called on the mailbox thread. */
+/** Takes an operator's rows and watermarks. Called on the mailbox thread. */
 private[pillarbox] trait Output[OUT] {
 
   /** @param timestamp in milliseconds since 1970, [[Output.NoTimestamp]] if the row has none */

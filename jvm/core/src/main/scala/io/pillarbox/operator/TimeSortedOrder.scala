@@ -72,7 +72,7 @@ private[pillarbox] final class TimeSortedOrder[K, R](
     } else Refused
   }
 
-  /** Whether the rows of the timer's key and time have been taken out. */
+  /** True if the rows of the timer's key and time have been taken out. */
   private def isHere(timer: Timer[K]): Boolean =
     head != null && head.timestamp == timer.timestamp && timer.isOfKeyOf(head)
 }

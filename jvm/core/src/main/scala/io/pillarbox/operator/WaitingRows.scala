@@ -50,7 +50,7 @@ private[pillarbox] object WaitingRows {
 
   private val RowTimers = Namespace.of("rows".getBytes(UTF_8))
 
-  /** Whether the timer stands for rows, and is none of the function's. */
+  /** True if the timer stands for rows, and is none of the function's. */
   private[pillarbox] def standsForRows(timer: Timer[_]): Boolean = timer.namespace == RowTimers
 
   /** The time of the rows that are kept in a namespace of these bytes. */

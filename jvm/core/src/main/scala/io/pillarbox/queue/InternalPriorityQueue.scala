@@ -29,7 +29,7 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
 
   def isEmpty: Boolean
 
-  /** How many elements there are. A queue over a byte store may have to count them. */
+  /** The number of elements. A queue over a byte store may have to count them. */
   def size: Int
 
   /**

@@ -27,6 +27,15 @@ private[pillarbox] final class StateRestoreException(
     cause: Throwable = null
 ) extends StateException(condition, message, cause)
 
+private[pillarbox] object StateRestoreException {
+
+  /** @param what has the format, with the name of its file */
+  def otherFormat(what: String, found: Int, read: Int): StateRestoreException = new StateRestoreException(
+    "STATE_FORMAT_UNKNOWN",
+    s"$what has format version $found, this Pillarbox reads $read: use the release that wrote it"
+  )
+}
+
 /** The store under a backend failed; the message names its directory. The backend must be closed. */
 private[pillarbox] final class StateBackendException(condition: String, message: String, cause: Throwable)
     extends StateException(condition, message, cause)

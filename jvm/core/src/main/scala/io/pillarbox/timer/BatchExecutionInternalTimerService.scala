@@ -53,7 +53,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
     processingTime.start(key)
   }
 
-  /** What is registered from now on is dropped. */
+  /** Drops all that is registered from now on. */
   def endKey(): Unit = isEnding = true
 
   /** The key has no timers any more. */
@@ -64,7 +64,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
     processingTime.queue.clear()
   }
 
-  /** Whether timers wait for a key that has not started. */
+  /** True if timers wait for a key that has not started. */
   def hasKeysToCome: Boolean = !eventTime.early.isEmpty || !processingTime.early.isEmpty
 
   /** A key for which timers wait. */

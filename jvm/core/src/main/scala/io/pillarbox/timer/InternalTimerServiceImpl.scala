@@ -55,7 +55,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   /** When the next timer of the kind is due; `Long.MaxValue` if there is none. */
   def nextTimestamp(kind: TimeDomain): Long = storeOf(kind).nextTimestamp
 
-  /** How many timers of the kind there are; may have to count them in the store. */
+  /** The number of timers of the kind; may have to count them in the store. */
   def numTimers(kind: TimeDomain): Int = storeOf(kind).size
 
   /** Calls `action` with a copy of every timer of the kind, in no order, its key being the current one. */

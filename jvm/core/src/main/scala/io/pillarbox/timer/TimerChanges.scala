@@ -31,7 +31,7 @@ private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends A
 
 private[timer] trait TimerChange {
 
-  /** What the timer's bytes are, and whether it is registered now. */
+  /** The timer's bytes, and whether it is registered now. */
   def apply(bytes: Array[Byte], offset: Int, length: Int, isAdded: Boolean): Unit
 }
 
@@ -78,7 +78,7 @@ private[timer] final class StoredTimerChanges[K](
 
   override def close(): Unit = entries.close()
 
-  /** What waits in memory, in bytes. */
+  /** The bytes that wait in memory. */
   private[timer] def used: Long = entries.used
 
   private[timer] def isSpilled: Boolean = entries.isSpilled

@@ -93,11 +93,8 @@ private[timer] final class TimerLog[K](
     val magic = data.readInt()
     if (magic != Magic) throw corrupt(source, f"it begins with $magic%08x, not with $Magic%08x", null)
     val version = data.readShort().toInt
-    if (version > FormatVersion)
-      throw restoreError(
-        "TIMERS_NEWER_FORMAT",
-        s"$source has format $version of timers, this version reads up to $FormatVersion: use a newer one"
-      )
+    if (version != FormatVersion)
+      throw StateRestoreException.otherFormat(s"The timers of $source", version, FormatVersion)
     val groups = data.readInt()
     if (groups != maxKeyGroups)
       throw restoreError(
@@ -184,7 +181,7 @@ private object TimerLog {
   /** Bounds the memory of a restore into RocksDB; a heap builds its order once for so many. */
   private final val BulkSize = 1 << 16
 
-  /** What can't be read at once is damaged: no timer has a key of this size. */
+  /** A longer one is damaged: no timer has a key of this size. */
   private final val MaxTimerBytes = 1 << 28
 
   private def readBytes(data: DataInputStream): Array[Byte] = {

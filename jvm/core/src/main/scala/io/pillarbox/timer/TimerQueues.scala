@@ -9,7 +9,7 @@ import io.pillarbox.state.rocksdb.store.RocksDBStore
 private[pillarbox] trait TimerQueues {
   def newQueue[K](timerType: TimerType[K], range: KeyGroupRange): KeyGroupedInternalPriorityQueue[Timer[K]]
 
-  /** Whether the timers of one key are better found by an index in memory than by reading its key group. */
+  /** True if an index in memory finds a key's timers sooner than reading its key group. */
   private[timer] def isInMemory: Boolean
 
   /** Keeps in mind what a commit must tell of. */

@@ -16,7 +16,7 @@ private[timer] final class TimerStore[K](
   private val queue: KeyGroupedInternalPriorityQueue[Timer[K]] = queues.newQueue(timerType, range)
   private var byKey: TimersByKey[K] = _
 
-  /** What changed since [[forgetChanges]]; null if nobody wants to know. */
+  /** The changes since [[forgetChanges]]; null if nobody wants to know. */
   val changes: TimerChanges[K] = if (trackChanges) queues.newChanges(timerType) else null
 
   def size: Int = queue.size

@@ -70,11 +70,11 @@ private[pillarbox] object PythonBridge {
       case "jvm" =>
         val name = className(spec.name, spec.className)
         planner.dataFrame(JvmKeyedOperator.Factory(name, spec.options))
-      case "row" | "batch" =>
+      case "row" | "arrow" =>
         planner.dataFrame(PythonKeyedOperator.Factory(spec.form, UserFunction.of(function)))
       case other =>
         throw new IllegalArgumentException(
-          s"${spec.name}: the form of a keyed function is row, batch, jvm or scan, found \"$other\""
+          s"${spec.name}: the form of a keyed function is row, arrow, jvm or scan, found \"$other\""
         )
     }
   }

@@ -19,6 +19,8 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 200)
 
+  private val asked = new JournalOperator("""{"name":"asked"}""")
+
   private final class Fixture(val files: JournalFiles, limits: JournalLimits = JournalLimits()) {
     var now = 1000L
     @volatile var nanos = 0L
@@ -26,7 +28,11 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     /** Another process. */
     def process(): Journals = new Journals(() => nanos, () => now, limits)
 
-    def hold(journals: Journals, ttlMs: Long = 0L): HeldJournal = journals.hold("here", ttlMs, files)
+    def hold(
+        journals: Journals,
+        ttlMs: Long = 0L,
+        operator: JournalOperator = asked
+    ): HeldJournal = journals.hold("here", ttlMs, operator, files)
   }
 
   private def memory(persists: Boolean = true) = new MemoryJournalFiles(persists)
@@ -97,7 +103,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   test("of a segment that was cut anywhere, the whole records count, and new ones go elsewhere") {
     val f = new Fixture(memory())
     val writer = f.hold(f.process())
-    val sizes = mutable.Buffer(SegmentFormat.HeaderSize)
+    val sizes = mutable.Buffer(SegmentFormat.HeaderSize + SegmentFormat.entryOf(asked).length)
     (1 to 4).foreach { n =>
       put(writer, n, s"answer $n" * n)
       sizes += f.files.list().head.length.toInt
@@ -135,11 +141,71 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     }
   }
 
-  test("a segment of a newer format is refused, as its answers would be paid for again") {
+  test("a segment of another format is refused, as its answers would be paid for again") {
+    for (version <- Seq[Byte](1, 3)) {
+      val files = memory()
+      files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, version))
+      val f = new Fixture(files)
+      val told = intercept[IOException](f.hold(f.process())).getMessage
+      assert(told.contains(s"format version $version, this Pillarbox reads 2"))
+    }
+  }
+
+  test("the bytes of a segment: whose answers they are, their calls, when, their keys, and themselves") {
     val files = memory()
-    files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, 2))
     val f = new Fixture(files)
-    assert(intercept[IOException](f.hold(f.process())).getMessage.contains("version 2"))
+    val (first, second) = {
+      val process = f.process()
+      (f.hold(process), f.hold(process, operator = new JournalOperator("{}")))
+    }
+    first.open()
+    first.add(CallKey(1, 2, Array[Byte](5, 6)), "yes".getBytes(UTF_8), 3)
+    first.flush()
+    put(second, 3, "")
+    put(first, 4, "again")
+    val segment = files.contents.values.head
+    val idOfAsked = "44d6fa8247003e5e565816d7e6edc811"
+    val expected = "50425843414c4c53 00000002" +
+      "00000011 06b25ccc 01 7b226e616d65223a2261736b6564227d" +
+      s"00000032 3fed918b 02 $idOfAsked 00000000000000010000000000000002 00000000000003e8 00000002 0506 796573"
+    val bytes = java.util.HexFormat.of.formatHex(segment)
+    assert(bytes.startsWith(expected.filterNot(_ == ' ')))
+    assert(kinds(segment) == Seq(1, 2, 1, 2, 2), "each operator is told once")
+  }
+
+  private def kinds(segment: Array[Byte]): Seq[Int] = {
+    val bytes = java.nio.ByteBuffer.wrap(segment)
+    Iterator
+      .iterate(SegmentFormat.HeaderSize)(at => at + SegmentFormat.FrameSize + bytes.getInt(at))
+      .takeWhile(_ < segment.length)
+      .map(at => bytes.get(at + SegmentFormat.FrameSize).toInt)
+      .toSeq
+  }
+
+  test("an entry of a kind that is not known is passed over") {
+    val files = memory()
+    val f = new Fixture(files)
+    put(f.hold(f.process()), 1, "one")
+    val (name, bytes) = files.contents.head
+    val other = SegmentFormat.entryOf(asked)
+    other(SegmentFormat.FrameSize) = 9
+    val content = other.length - SegmentFormat.FrameSize
+    java.nio.ByteBuffer.wrap(other).putInt(4, SegmentFormat.checksum(other, SegmentFormat.FrameSize, content))
+    files.put(name, bytes.take(SegmentFormat.HeaderSize) ++ other ++ bytes.drop(SegmentFormat.HeaderSize))
+    assert(found(f.hold(f.process()), 1).contains("one"))
+  }
+
+  test("an operator finds its own answers only, and theirs are no less there for its own to the same call") {
+    val f = new Fixture(memory())
+    val process = f.process()
+    val others = Seq("a", "b").map(text => text -> new JournalOperator(text)).toMap
+    others.foreach { case (text, operator) => put(f.hold(process, operator = operator), 1, text) }
+    for (where <- Seq(process, f.process())) {
+      others.foreach { case (text, operator) =>
+        assert(found(f.hold(where, operator = operator), 1).contains(text))
+      }
+      assert(found(f.hold(where), 1).isEmpty)
+    }
   }
 
   test("a file of somebody else in the folder is left alone") {
@@ -213,7 +279,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     val process = f.process()
     val held = f.hold(process)
     put(held, 1, "one")
-    files.room = 20
+    files.room = 20 // less than an answer
     assert(intercept[IOException](put(held, 2, "two")).getMessage == "no room")
     assert(found(held, 2).isEmpty)
     intercept[IOException](held.open())
@@ -299,7 +365,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     put(held, 1, "one")
     held.close()
     f.nanos += TimeUnit.MINUTES.toNanos(11)
-    process.hold("elsewhere", 0L, memory()).close()
+    process.hold("elsewhere", 0L, asked, memory()).close()
     val again = f.hold(process)
     assert(found(again, 1).contains("one"))
     put(again, 2, "two")

@@ -13,11 +13,13 @@ import io.pillarbox.api.{ScalaSerializers, Serializers}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
-import io.pillarbox.tags.Soak
+import io.pillarbox.tags.{Soak, Whole}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 
 /** Memory, measured in JVMs of their own: each test has a small form for every run and a long one. */
+@Slow
 class RocksDBSoakSuite extends AnyFunSuite {
 
   private def jvm(heap: String, arguments: String*): Seq[String] = {
@@ -68,7 +70,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
    */
   private def growth(backends: Int): Long = run("256m", "backends", backends.toString).toLong
 
-  test("hundreds of backends opened and closed leave no native memory behind") {
+  test("hundreds of backends opened and closed leave no native memory behind", Whole) {
     if (Files.exists(SoakMain.Status)) assert(growth(500) < 48 * 1024) else cancel("no /proc on this system")
   }
 

@@ -9,12 +9,15 @@ import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk, ListChunkBuilder}
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
+import io.pillarbox.tags.Whole
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tags.Slow
 
 /**
  * Lists that are added to while neither the cache nor the reader of the log knows what is in them, among
  * everything else that can happen to them, with a cache that has room for few.
  */
+@Slow
 class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
   override protected def cacheBytes: Int = 16 << 10
 
@@ -28,12 +31,14 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
     "renewed by reads" -> Some(TestState.ttl(1000L, StateTtl.Update.ON_READ_AND_WRITE))
   )
 
-  for ((name, ttl) <- ttls; seed <- 1 to 3)
-    test(s"what is added unseen is read, told, checkpointed and restored, $name ($seed)") {
+  for ((name, ttl) <- ttls; seed <- 1 to 5) {
+    val tags = if (seed == 1) Nil else Seq(Whole)
+    test(s"what is added unseen is read, told, checkpointed and restored, $name ($seed)", tags: _*) {
       val run = new Run(new Random(seed.toLong), TestState.list("list", ScalaSerializers.long, ttl))
       try run.all()
       finally run.close()
     }
+  }
 
   private final class Run(random: Random, descriptor: StateDescriptor[ListState[Long]]) {
     private val clock = new ManualClock(0L)

@@ -1,11 +1,16 @@
 package io.pillarbox.spark.async
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
+import java.security.MessageDigest
+import java.util.HexFormat
 
 import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.async.journal.{CallKey, JournalOperator}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat}
 import io.pillarbox.spark.{LocalSpark, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
+import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.unsafe.types.UTF8String
@@ -95,13 +100,118 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
     new CallKeys(spec, columns, columns.indices)(new GenericInternalRow(values.toArray[Any]))
   }
 
-  test("a key is the same for ever: the answers that are on file depend on it") {
-    val key =
-      keyOf("a long, b string", spec => { spec.put("name", "weather"); () })(7L, UTF8String.fromString("é"))
-    assert(key.toString == "7fdb767542d87469c5937a25cbd7198d")
+  private def named(name: String, version: String = null)(spec: ObjectNode): Unit =
+    spec.put("name", name).put("journal_version", version): Unit
+
+  test("a key is the same for ever: the answers that are on file depend on it, and so do services") {
+    val text = UTF8String.fromString("é")
+    val weather = keyOf("a long, b string", named("weather"))(7L, text)
+    assert(weather.toString == "91f39a9821a45965ecbfbcae0c8a32be")
+    // Made by hand: the bytes of the format, with an implementation of SHA-256 that isn't ours.
+    val head = "16:pillarbox call 1" + "7:weather" + "0:" + "1:a" + "6:bigint" + "1:b" + "6:string"
+    val values = "0000000000000000" + "0700000000000000" + "0200000018000000" + "c3a9000000000000"
+    assert(weather.values.toSeq == HexFormat.of.parseHex(values).toSeq)
+    def sha256(bytes: Array[Byte]) = MessageDigest.getInstance("SHA-256").digest(bytes)
+    val hash = sha256(sha256(head.getBytes(UTF_8)) ++ weather.values)
+    assert(weather.toString == HexFormat.of.formatHex(hash, 0, 16))
+    assert(
+      keyOf("a long, b string", named("weather", "é"))(
+        7L,
+        text
+      ).toString == "13b10155e0fe4ff40e0c7069b78318c4"
+    )
+    assert(allTypes.toString == "314cefdc87dac0c6f709676fbde668c4")
   }
 
-  test("keys differ in the operator, what it returns, and names, types and values of columns") {
+  /** Of all types that have equality. */
+  private def allTypes: CallKey = keyOf(
+    "a boolean, b byte, c short, d int, e long, f float, g double, h decimal(10,2), i decimal(38,10), " +
+      "j string, k binary, l date, m timestamp, n timestamp_ntz, o interval day to second, " +
+      "p interval year to month, q array<int>, r struct<x: int, y: string>, s string",
+    named("types")
+  )(
+    true,
+    1.toByte,
+    (-2).toShort,
+    3,
+    -4L,
+    0.5f,
+    -0.25,
+    Decimal("12345.67"),
+    Decimal(BigDecimal("-1.5"), 38, 10),
+    UTF8String.fromString("text"),
+    Array[Byte](0, -1),
+    19000,
+    1700000000000000L,
+    -1L,
+    86400000000L,
+    14,
+    new GenericArrayData(Array[Any](1, null, 3)),
+    new GenericInternalRow(Array[Any](null, UTF8String.fromString("in it"))),
+    null
+  )
+
+  test("nothing that isn't asked is in a key: what is returned, comments, nullability, collations, journal") {
+    val text = UTF8String.fromString("a")
+    val plain = keyOf("a struct<x: string>, b string")(new GenericInternalRow(Array[Any](text)), text)
+    val columns = "a struct<x: string not null comment 'x'> comment 'y', b string collate UTF8_LCASE not null"
+    val returnsOther = (spec: ObjectNode) => {
+      spec.put("returns", StructType.fromDDL("y int").json).put("explode", true)
+      ()
+    }
+    assert(keyOf(columns, returnsOther)(new GenericInternalRow(Array[Any](text)), text) == plain)
+  }
+
+  test("an operator is described for readers of its answers, and comments are no difference") {
+    def describe(returns: String, key: String, change: ObjectNode => Unit) =
+      JournalOperators.of(
+        AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", returns, change)),
+        StructType.fromDDL(key)
+      )
+    val long = """{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}"""
+    val int = """{"type":"struct","fields":[{"name":"x","type":"integer","nullable":false,"metadata":{}}]}"""
+    def ids(operator: JournalOperator) = (operator.high, operator.low)
+    val json =
+      s"""{"name":"weather","version":"v2","key":$long,"returns":$int,"explode":false}"""
+    val found = describe("x int not null comment 'c'", "a long not null", named("weather", "v2"))
+    assert(ids(found) == ids(new JournalOperator(json)))
+    val others = Seq(
+      describe("x int", "a long", named("weather", "v2")),
+      describe("y int not null", "a long", named("weather", "v2")),
+      describe("x long not null", "a long", named("weather", "v2")),
+      describe("x int not null", "b long", named("weather", "v2")),
+      describe("x int not null", "a long", named("weather")),
+      describe("x int not null", "a long", named("other", "v2")),
+      describe(
+        "x int not null",
+        "a long",
+        spec => { named("weather", "v2")(spec); spec.put("explode", true); () }
+      )
+    )
+    assert((found +: others).map(ids).distinct.size == 8)
+  }
+
+  test("an answer that doesn't fit what the operator returns now is asked for again, and both stay") {
+    withFolder("") { (_, journal) =>
+      Held.reset(below = 1000)
+      def run(change: ObjectNode => Unit) = calls(ids(0, 5), classOf[Held], journal)(change).count()
+      val changes = Seq[ObjectNode => Unit](
+        _ => (),
+        _.put("returns", StructType.fromDDL("x long not null").json): Unit,
+        _.put("returns", StructType.fromDDL("y long").json): Unit,
+        _.put("explode", true): Unit,
+        _.put("journal_version", "2"): Unit
+      )
+      changes.zipWithIndex.foreach { case (change, i) =>
+        run(change)
+        assert(Held.started.get == 5 * (i + 1))
+      }
+      changes.foreach(run)
+      assert(Held.started.get == 5 * changes.size)
+    }
+  }
+
+  test("keys differ in the operator's name and version, and in names, types and values of columns") {
     val text = UTF8String.fromString("a")
     val keys = Seq(
       keyOf("a long")(1L),
@@ -109,7 +219,10 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
       keyOf("a int")(1),
       keyOf("b long")(1L),
       keyOf("a long")(null),
-      keyOf("a long", spec => { spec.put("name", "other"); () })(1L),
+      keyOf("a long", named("other"))(1L),
+      keyOf("a long", named("other", "1"))(1L),
+      keyOf("a long", named("other", "2"))(1L),
+      keyOf("a long", named("other1"))(1L),
       keyOf("a string")(text),
       keyOf("a binary")(text.getBytes),
       keyOf("a string, b string")(text, null),
@@ -126,7 +239,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
     assert(keyOf("a double")(Double.NaN) == keyOf("a double")(nan))
     assert(keyOf("a double")(0.0) != keyOf("a double")(null))
     def nested(value: Double) = {
-      val array = new org.apache.spark.sql.catalyst.util.GenericArrayData(Array[Any](value, null))
+      val array = new GenericArrayData(Array[Any](value, null))
       keyOf("a struct<x: array<double>>")(new GenericInternalRow(Array[Any](array)))
     }
     assert(nested(0.0) == nested(-0.0) && nested(0.0) != nested(1.0))

@@ -25,7 +25,7 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
     def option(field: String) = Option(node.get(field))
     FailureReport(
       node.path("type").asText,
-      node.path("name").asText,
+      node.path("condition").asText,
       node.path("text").asText,
       node.path("operator").asText,
       node.path("kind").asText,

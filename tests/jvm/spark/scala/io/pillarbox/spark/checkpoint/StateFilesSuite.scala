@@ -67,12 +67,9 @@ class StateFilesSuite extends AnyFunSuite {
   }
 
   test("names of files are read back; those of others are not ours") {
-    val files = for {
-      kind <- Seq(StateFileKind.Delta, StateFileKind.Snapshot)
-      id <- Seq(None, Some("0b1f-22"))
-    } yield StateFile(kind, 12, id)
+    val files = Seq(StateFileKind.Delta, StateFileKind.Snapshot).map(StateFile(_, 12, Some("0b1f-22")))
     files.foreach(file => assert(StateFile.parse(file.name).contains(file)))
-    Seq("12.tmp", ".12.delta.crc", "x.delta", "_metadata").foreach(name =>
+    Seq("12.tmp", "12.delta", ".12_a.delta.crc", "x.delta", "_metadata").foreach(name =>
       assert(StateFile.parse(name).isEmpty)
     )
   }
@@ -169,35 +166,24 @@ class StateFilesSuite extends AnyFunSuite {
       val conf = new Configuration
       conf.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)
       val folder = new StateFolder(new Path(s"keeping:$local"), conf)
-      val file = StateFile(StateFileKind.Delta, 1, None)
+      val file = StateFile(StateFileKind.Delta, 1, Some("a"))
       Seq("cut sh", "later", "last").foreach(content => folder.write(file)(_.write(content.getBytes)))
       assert(folder.read(file)(in => new String(in.readAllBytes())) == "last")
-      assert(folder.listNames() == Seq("1.delta"))
+      assert(folder.listNames() == Seq("1_a.delta"))
     } finally FileUtils.deleteDirectory(local.toFile)
   }
 
-  test(
-    "format 1 without ids: a delta that was made from another attempt's state than the one that is there is refused"
-  ) {
-    withPartition(FileNames.Plain) { partition =>
+  test("a delta that was made from another attempt's state than the one that is there is refused") {
+    withPartition(FileNames.Ids) { partition =>
       val first = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
-      partition.commit(partition.loader.load(StateVersion.Empty), "id-1-replaced", 1L, 99L)
+      partition.commit(partition.loader.load(StateVersion.Empty), "id-1-other", 1L, 99L)
       partition.commit(first, "id-2", 2L, 2L)
-      val error = intercept[StateException](partition.load(2, ""))
+      assert(partition.read(partition.load(2, "id-2"), 1L).contains(1L))
+      partition.folder.delete(partition.file(StateFileKind.Delta, 1, "id-1"))
+      val error = intercept[StateException](partition.load(2, "id-2"))
       assert(error.condition == "STATE_FILE_REPLACED")
-      assert(error.getMessage.contains("2.delta") && error.getMessage.contains("attempt id-1 of a task"))
-      assert(error.getMessage.contains("attempt id-1-replaced"))
-      assert(partition.read(partition.load(1, ""), 1L).contains(99L))
-    }
-  }
-
-  test("format 1 without ids: a snapshot of an attempt whose delta was replaced is not used") {
-    withPartition(FileNames.Plain) { partition =>
-      val one = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
-      val lost = partition.commit(partition.load(1, ""), "id-2-lost", 1L, 99L)
-      partition.snapshot(lost)
-      partition.commit(one, "id-2", 1L, 2L)
-      assert(partition.read(partition.load(2, ""), 1L).contains(2L))
+      assert(error.getMessage.contains("2_id-2.delta") && error.getMessage.contains("attempt id-1 of a task"))
+      assert(error.getMessage.contains("attempt id-1-other"))
     }
   }
 }

@@ -46,7 +46,7 @@ class ScanSuite extends AnyFunSuite with ScanFixture {
   test("state lives as long as its TTL of event time") {
     withFolder { folder =>
       val stream = new Stream(folder)
-      val spec = scan(Seq(("n", "0L", "n + 1")), Seq("v", "n"), """{"ms":50,"time":"event"}""")
+      val spec = scan(Seq(("n", "0L", "n + 1")), Seq("v", "n"), """{"ms":50,"time_domain":"event_time"}""")
       stream.running(process(stream.watermarked, spec)) { query =>
         // Rows are processed under the watermark that late rows were dropped by: two micro-batches behind.
         val times = Seq("a" -> 1000L, "a" -> 1040L, "b" -> 1200L, "b" -> 1300L, "a" -> 1350L)

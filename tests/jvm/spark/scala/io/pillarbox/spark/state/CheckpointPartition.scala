@@ -1,7 +1,7 @@
 package io.pillarbox.spark.state
 
 import java.io.OutputStream
-import java.nio.file.{Files, Path => LocalPath, StandardCopyOption}
+import java.nio.file.{Files, Path => LocalPath}
 
 import scala.jdk.CollectionConverters._
 
@@ -68,18 +68,12 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
     val scratch = Files.createTempDirectory("snapshot")
     try open.tables = SnapshotWriter.take(open, scratch).upload(folder, tables)
     finally FileUtils.deleteDirectory(scratch.toFile)
-    // As earlier releases named it.
-    StateFileKind.full.map(StateFile(_, open.version.number, open.version.id)).foreach { written =>
-      val path = local.resolve(written.name)
-      val named = local.resolve(written.copy(id = names.inName(written.id.get)).name)
-      if (Files.exists(path)) Files.move(path, named, StandardCopyOption.REPLACE_EXISTING)
-    }
   }
 
   def cleanUp(open: VersionedState, oldest: Long): Unit =
     new StateHistory(folder).deleteBefore(
       oldest,
-      StateVersion(open.version.number, names.inName(open.version.id.get)),
+      open.version,
       tables
     )
 
@@ -92,7 +86,7 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
   ): Unit
 
   def file(kind: StateFileKind, version: Long, id: String): StateFile =
-    StateFile(kind, version, names.inName(id))
+    StateFile(kind, version, Some(id))
 
   /** As Spark asks for it. */
   def named(version: Long, id: String): StateVersion = StateVersion(version, names.asked(id))
@@ -128,16 +122,12 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
 }
 
 /**
- * How files of state are named.
+ * Spark's format of checkpoints.
  *
- * @param hasIds
- *   whether names have the ids of attempts
  * @param areKnown
  *   whether Spark tells whose files count
  */
-sealed abstract class FileNames(text: String, hasIds: Boolean, areKnown: Boolean) {
-  def inName(id: String): Option[String] = Option.when(hasIds)(id)
-
+sealed abstract class FileNames(text: String, areKnown: Boolean) {
   def asked(id: String): Option[String] = Option.when(areKnown)(id)
 
   override def toString: String = text
@@ -145,14 +135,11 @@ sealed abstract class FileNames(text: String, hasIds: Boolean, areKnown: Boolean
 
 object FileNames {
 
-  /** Format 1 as earlier releases wrote it. */
-  case object Plain extends FileNames("1 without ids", hasIds = false, areKnown = false)
+  case object Attempts extends FileNames("1", areKnown = false)
 
-  case object Attempts extends FileNames("1", hasIds = true, areKnown = false)
+  case object Ids extends FileNames("2", areKnown = true)
 
-  case object Ids extends FileNames("2", hasIds = true, areKnown = true)
-
-  val all: Seq[FileNames] = Seq(Plain, Attempts, Ids)
+  val all: Seq[FileNames] = Seq(Attempts, Ids)
 }
 
 object CheckpointPartition {

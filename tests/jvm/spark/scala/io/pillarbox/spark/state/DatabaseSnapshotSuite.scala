@@ -82,10 +82,9 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       s"format $names: clean-up deletes what crashes left half written, but for versions that are needed"
     ) {
       CheckpointPartition.use(names, RocksDB) { partition =>
-        val id = names.inName("id").fold("")("_" + _)
         val left = for {
           (folder, names) <- Seq(
-            "" -> Seq(s"%d$id.delta", s"%d$id.database", s"%d$id.snapshot"),
+            "" -> Seq("%d_id.delta", "%d_id.database", "%d_id.snapshot"),
             "tables/" -> Seq("%d-00.sst")
           )
           name <- names

@@ -29,17 +29,17 @@ private[pillarbox] final class Journals(
   private val open = mutable.HashMap.empty[(String, Long), Shared]
 
   /**
-   * The journal at `path`, with all that was written to it up to now.
+   * The answers to `operator` in the journal at `path`, with all that was written to it up to now.
    *
    * @param ttlMs
    *   records that are as old, or older, or that come from a future as far away, don't count; 0 for none
    */
   @throws[IOException]
-  def hold(path: String, ttlMs: Long, files: => JournalFiles): HeldJournal = {
+  def hold(path: String, ttlMs: Long, operator: JournalOperator, files: => JournalFiles): HeldJournal = {
     val shared = take(path, ttlMs, files)
     try {
       shared.journal.refresh()
-      new HeldJournal(shared.journal, timeMs, () => release(shared))
+      new HeldJournal(shared.journal, operator, timeMs, () => release(shared))
     } catch {
       case e: Throwable =>
         release(shared)
@@ -86,14 +86,15 @@ private[pillarbox] object Journals {
   }
 }
 
-/** A task's hold on a journal. One thread at a time. */
+/** A task's hold on an operator's answers in a journal. One thread at a time. */
 private[pillarbox] final class HeldJournal private[journal] (
     journal: Journal,
+    operator: JournalOperator,
     timeMs: () => Long,
     release: () => Unit
 ) extends AutoCloseable {
   private val reader = journal.newReader()
-  private val records = new RecordBuffer
+  private val records = new RecordBuffer(operator)
   private val unsettled = new java.util.LinkedHashSet[Unsettled]
   private var isHeld = true
 
@@ -103,7 +104,7 @@ private[pillarbox] final class HeldJournal private[journal] (
    */
   def find(key: CallKey): Array[Byte] = {
     val unwritten = if (records.isEmpty) null else records.payload(key)
-    if (unwritten != null) unwritten else findWritten(key)
+    if (unwritten != null) unwritten else findWritten(key.of(operator))
   }
 
   private def findWritten(key: CallKey): Array[Byte] = {

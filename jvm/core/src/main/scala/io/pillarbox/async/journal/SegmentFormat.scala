@@ -7,25 +7,34 @@ import java.util.zip.CRC32C
  * The bytes of a segment. All numbers are big-endian.
  *
  * {{{
- * segment = "PBXCALLS" version:int record*
- * record  = length:int crc32c:int content          the checksum is over the content, length is the content's
- * content = key:16 bytes  time:long, ms since 1970  payload
+ * segment  = "PBXCALLS" version:int entry*
+ * entry    = length:int crc32c:int content     the checksum is over the content, length is the content's
+ * content  = 1:byte operator | 2:byte answer
+ * operator = a JSON object; the operator's id is the first 16 bytes of its SHA-256
+ * answer   = operator's id:16 bytes  call:16 bytes  time:long, ms since 1970  length:int key  payload
  * }}}
  *
- * What follows the last whole record was cut short when its writer died, and is ignored.
+ * An operator stands before the first of its answers in a segment. A content of another kind is passed over.
+ * What follows the last whole entry was cut short when its writer died, and is ignored.
  */
 private[journal] object SegmentFormat {
   val Magic: Array[Byte] = "PBXCALLS".getBytes("US-ASCII")
-  final val Version = 1
+  final val Version = 2
   final val HeaderSize = 12
 
   /** Before the content. */
   final val FrameSize = 8
+  final val OperatorKind: Byte = 1
+  final val AnswerKind: Byte = 2
 
-  /** Before the payload. */
-  final val ContentHead = 24
+  /** Before the key of an answer's content. */
+  final val AnswerHead = 45
+  private final val OperatorAt = 1
+  private final val CallAt = 17
+  private final val TimeAt = 33
+  private final val KeyLengthAt = 41
 
-  /** Of a content; what says to be larger is no record. */
+  /** Of a content; what says to be larger is no entry. */
   final val LargestContent: Int = 1 << 30
 
   private final val Suffix = ".calls"
@@ -43,18 +52,44 @@ private[journal] object SegmentFormat {
     crc.getValue.toInt
   }
 
-  /** Whether a whole record is at `at`, which `length` bytes of content follow. */
-  def isRecord(bytes: ByteBuffer, at: Int, length: Int): Boolean =
+  /** Whether a whole entry is at `at`, which `length` bytes of content follow. */
+  def isEntry(bytes: ByteBuffer, at: Int, length: Int): Boolean =
     bytes.getInt(at) == length && bytes.getInt(at + 4) == checksum(bytes.array, at + FrameSize, length)
 
-  def keyAt(bytes: ByteBuffer, record: Int): CallKey =
-    CallKey(bytes.getLong(record + FrameSize), bytes.getLong(record + FrameSize + 8))
+  /** Whether the whole entry at `at` is an answer. */
+  def isAnswer(bytes: ByteBuffer, at: Int): Boolean = {
+    val length = bytes.getInt(at)
+    bytes.get(at + FrameSize) == AnswerKind && length >= AnswerHead && {
+      val keyLength = bytes.getInt(at + FrameSize + KeyLengthAt)
+      keyLength >= 0 && keyLength <= length - AnswerHead
+    }
+  }
 
-  def timeAt(bytes: ByteBuffer, record: Int): Long = bytes.getLong(record + FrameSize + 16)
+  /** The call of an answer, as of its operator. */
+  def keyAt(bytes: ByteBuffer, answer: Int): CallKey = {
+    def long(at: Int) = bytes.getLong(answer + FrameSize + at)
+    CallKey(long(CallAt) ^ long(OperatorAt), long(CallAt + 8) ^ long(OperatorAt + 8))
+  }
+
+  def timeAt(bytes: ByteBuffer, answer: Int): Long = bytes.getLong(answer + FrameSize + TimeAt)
+
+  def payloadAt(bytes: ByteBuffer, answer: Int): Array[Byte] = {
+    val content = answer + FrameSize
+    val start = content + AnswerHead + bytes.getInt(content + KeyLengthAt)
+    java.util.Arrays.copyOfRange(bytes.array, start, content + bytes.getInt(answer))
+  }
+
+  /** The entry that says who an operator is. */
+  def entryOf(operator: JournalOperator): Array[Byte] = {
+    val length = 1 + operator.json.length
+    val entry = ByteBuffer.allocate(FrameSize + length).putInt(length).putInt(0)
+    entry.put(OperatorKind).put(operator.json)
+    entry.putInt(4, checksum(entry.array, FrameSize, length)).array
+  }
 }
 
-/** Records on their way to a segment. One thread at a time. */
-private[journal] final class RecordBuffer {
+/** Answers of one operator on their way to a segment. One thread at a time. */
+private[journal] final class RecordBuffer(val operator: JournalOperator) {
   import SegmentFormat._
 
   private var buffer = ByteBuffer.allocate(RecordBuffer.FirstSize)
@@ -69,32 +104,30 @@ private[journal] final class RecordBuffer {
   /** The payload that was added last for the key, or null. */
   def payload(key: CallKey): Array[Byte] = {
     val start = newest.get(key)
-    if (start == null) null
-    else {
-      val content = start + FrameSize
-      java.util.Arrays.copyOfRange(buffer.array, content + ContentHead, content + buffer.getInt(start))
-    }
+    if (start == null) null else payloadAt(buffer, start)
   }
 
   def size: Int = buffer.position()
 
   def bytes: Array[Byte] = buffer.array
 
-  /** @throws IllegalArgumentException if the payload is too large for a record */
+  /** @throws IllegalArgumentException if key and payload are too large for a record */
   def add(key: CallKey, timeMs: Long, payload: Array[Byte], length: Int): Unit = {
-    require(length <= LargestContent - ContentHead, s"An answer of $length bytes is too large for a journal")
+    val content = AnswerHead.toLong + key.values.length + length
+    require(content <= LargestContent, s"A key and an answer of $content bytes are too large for a journal")
     val start = buffer.position()
-    ensure(FrameSize + ContentHead + length)
-    buffer.putInt(ContentHead + length).putInt(0).putLong(key.high).putLong(key.low).putLong(timeMs)
-    buffer.put(payload, 0, length)
-    buffer.putInt(start + 4, checksum(buffer.array, start + FrameSize, ContentHead + length))
-    keys += key
+    ensure(FrameSize + content.toInt)
+    buffer.putInt(content.toInt).putInt(0)
+    buffer.put(AnswerKind).putLong(operator.high).putLong(operator.low).putLong(key.high).putLong(key.low)
+    buffer.putLong(timeMs).putInt(key.values.length).put(key.values).put(payload, 0, length)
+    buffer.putInt(start + 4, checksum(buffer.array, start + FrameSize, content.toInt))
+    keys += key.of(operator)
     times += timeMs
     starts += start
     newest.put(key, start): Unit
   }
 
-  /** Each record: its key, its time and where it begins. */
+  /** Each record: its key as of the operator, its time and where it begins. */
   def foreach(visit: (CallKey, Long, Int) => Unit): Unit = {
     var i = 0
     while (i < keys.size) {

@@ -50,16 +50,16 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
     private var wanted = Smallest
 
     def record(offset: Long, key: CallKey): Array[Byte] =
-      if (!has(offset, FrameSize + ContentHead)) null
+      if (!has(offset, FrameSize)) null
       else {
         val length = buffer.getInt((offset - start).toInt)
-        if (length < ContentHead || length > LargestContent || !has(offset, FrameSize + length)) null
+        if (length <= 0 || length > LargestContent || !has(offset, FrameSize + length)) null
         else payloadOf((offset - start).toInt, length, key)
       }
 
     private def payloadOf(at: Int, length: Int, key: CallKey): Array[Byte] =
-      if (!isRecord(buffer, at, length) || keyAt(buffer, at) != key) null
-      else util.Arrays.copyOfRange(buffer.array, at + FrameSize + ContentHead, at + FrameSize + length)
+      if (!isEntry(buffer, at, length) || !isAnswer(buffer, at) || keyAt(buffer, at) != key) null
+      else payloadAt(buffer, at)
 
     private def has(offset: Long, size: Int): Boolean = isThere(offset, size) || {
       fill(offset, size)

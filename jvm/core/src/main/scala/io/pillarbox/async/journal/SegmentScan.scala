@@ -4,7 +4,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util
 
-/** Reads the records of a segment in their order. One thread. */
+/** Reads the answers of a segment in their order. One thread. */
 private[journal] final class SegmentScan(in: JournalInput, name: String) {
   import SegmentFormat._
 
@@ -13,12 +13,12 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
   private var filled = 0
 
   /**
-   * Visits the whole records from `from` on, each with its key, time and place.
+   * Visits the whole answers from `from` on, each with its key, time and place.
    *
    * @param from
    *   what an earlier scan of the same segment returned, or 0
    * @return
-   *   where the last whole record ends
+   *   where the last whole entry ends
    */
   @throws[IOException]
   def run(from: Long)(visit: (CallKey, Long, Long) => Unit): Long = {
@@ -27,9 +27,9 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
     var end = from
     if (from == 0 && hasHeader) end = HeaderSize.toLong
     if (end > 0)
-      while (hasRecordAt(end)) {
+      while (hasEntryAt(end)) {
         val at = (end - start).toInt
-        visit(keyAt(buffer, at), timeAt(buffer, at), end)
+        if (isAnswer(buffer, at)) visit(keyAt(buffer, at), timeAt(buffer, at), end)
         end += FrameSize + buffer.getInt(at)
       }
     end
@@ -38,18 +38,18 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
   private def hasHeader: Boolean = has(0L, HeaderSize) && {
     val isOurs = util.Arrays.equals(buffer.array, 0, Magic.length, Magic, 0, Magic.length)
     val version = buffer.getInt(Magic.length)
-    if (isOurs && version > Version)
+    if (isOurs && version != Version)
       throw new IOException(
-        s"$name has format version $version, this Pillarbox reads up to $Version: use the release that wrote " +
-          "it, or newer"
+        s"$name has format version $version, this Pillarbox reads $Version: use the release that wrote it, or " +
+          "another folder"
       )
     isOurs
   }
 
-  private def hasRecordAt(place: Long): Boolean = has(place, FrameSize) && {
+  private def hasEntryAt(place: Long): Boolean = has(place, FrameSize) && {
     val length = buffer.getInt((place - start).toInt)
-    length >= ContentHead && length <= LargestContent && has(place, FrameSize + length) &&
-    isRecord(buffer, (place - start).toInt, length)
+    length > 0 && length <= LargestContent && has(place, FrameSize + length) &&
+    isEntry(buffer, (place - start).toInt, length)
   }
 
   /** Whether the file has so many bytes there; then they are in the buffer. */

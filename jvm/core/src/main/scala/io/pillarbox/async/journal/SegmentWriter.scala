@@ -3,6 +3,7 @@ package io.pillarbox.async.journal
 import java.io.IOException
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
@@ -56,6 +57,7 @@ private[journal] final class SegmentWriter(
     open()
     val segment = current
     try {
+      segment.declare(records.operator)
       segment.out.write(records.bytes, 0, records.size)
       if (segment.persists) segment.out.persist(): Unit
       records.foreach { (key, timeMs, start) => segment.add(key, timeMs, start) }
@@ -128,9 +130,17 @@ private[journal] final class SegmentWriter(
   private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean)
       extends Unsettled {
     private val number = onSegment(name)
-    private val untold = scala.collection.mutable.ArrayBuffer.empty[(CallKey, Long, Long)]
+    private val untold = mutable.ArrayBuffer.empty[(CallKey, Long, Long)]
+    private val declared = mutable.HashSet.empty[(Long, Long)]
     var size: Long = SegmentFormat.HeaderSize.toLong
     var willRoll = false
+
+    /** Says who the operator is, before its first answer here. */
+    def declare(operator: JournalOperator): Unit = if (declared.add((operator.high, operator.low))) {
+      val entry = SegmentFormat.entryOf(operator)
+      out.write(entry, 0, entry.length)
+      size += entry.length
+    }
 
     def add(key: CallKey, timeMs: Long, start: Int): Unit = untold += ((key, timeMs, size + start))
 

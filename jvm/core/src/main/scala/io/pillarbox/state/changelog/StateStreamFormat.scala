@@ -3,8 +3,7 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
- * The bytes of a snapshot or log, version 2. All numbers are big-endian. In version 1 the header had no first
- * watermark.
+ * The bytes of a snapshot or log, version 2. All numbers are big-endian.
  *
  * {{{
  * stream  = "PILLARBX" version:int block(header) block(records)* block(end)
@@ -37,12 +36,6 @@ private[state] object StateStreamFormat {
       s"$source is damaged: $what. Restore from another snapshot; this one can't be trusted",
       cause
     )
-
-  def newer(source: String, version: Int): StateException = new StateRestoreException(
-    "STATE_FORMAT_NEWER",
-    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that " +
-      "wrote it, or newer"
-  )
 
   def doesNotFollow(source: String, found: Long, at: Long): StateException = new StateRestoreException(
     "STATE_LOG_OUT_OF_ORDER",

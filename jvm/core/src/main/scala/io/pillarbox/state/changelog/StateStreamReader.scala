@@ -6,7 +6,7 @@ import java.util.zip.CRC32C
 
 import io.pillarbox.api.{InputView, OutputView, TypeSerializer}
 import io.pillarbox.state.changelog.StateStreamFormat._
-import io.pillarbox.state.{KeyGroupRange, StateException}
+import io.pillarbox.state.{KeyGroupRange, StateException, StateRestoreException}
 
 /**
  * Reads a snapshot or log. Every block is checked before anything of it is handed out.
@@ -22,7 +22,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   /**
    * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
    *
-   * @throws StateRestoreException if the stream is damaged, cut off or of a newer version
+   * @throws StateRestoreException if the stream is damaged, cut off or of another version
    */
   def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
     checked(open(onHeader).filter(b => b.lowest <= range.end && b.highest >= range.start).foreach(onBlock))
@@ -30,8 +30,8 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   /** The same, block by block: reads the header at once, and a block whenever one is asked for. */
   def open(onHeader: StreamHeader => Unit): Iterator[RecordBlock] = {
     checked {
-      val version = readPrelude()
-      onHeader(readHeader(version))
+      readPrelude()
+      onHeader(readHeader())
     }
     Iterator.continually(checked(nextBlock())).takeWhile(_ != null)
   }
@@ -45,21 +45,19 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
         throw corrupt(source, s"it has a malformed block (${e.getMessage})", e)
     }
 
-  private def readPrelude(): Int = {
+  private def readPrelude(): Unit = {
     val prelude = readFully(Magic.length + 4)
     if (!util.Arrays.equals(Magic, util.Arrays.copyOf(prelude, Magic.length)))
       throw corrupt(source, "it doesn't begin as a Pillarbox state file does")
     val version = new InputView(prelude.drop(Magic.length)).readInt()
-    if (version > Version) throw newer(source, version)
-    if (version < 1) throw corrupt(source, s"there is no format version $version")
-    version
+    if (version != Version) throw StateRestoreException.otherFormat(source, version, Version)
   }
 
-  private def readHeader(version: Int): StreamHeader = {
+  private def readHeader(): StreamHeader = {
     val block = readBlock()
     view.wrap(block, 0, block.length)
     if (view.readByte() != Header) throw corrupt(source, "its header is missing")
-    StreamHeader.readFrom(view, hasWatermark = version >= 2)
+    StreamHeader.readFrom(view)
   }
 
   /** Null after the last one, whose counts are compared. */

@@ -34,14 +34,13 @@ private[state] final case class StreamHeader(
 
 private[state] object StreamHeader {
 
-  /** @param hasWatermark whether the header ends with the first watermark, as it does since it is kept */
-  def readFrom(in: InputView, hasWatermark: Boolean): StreamHeader = StreamHeader(
+  def readFrom(in: InputView): StreamHeader = StreamHeader(
     in.readBoolean(),
     in.readLong(),
     SerializerSnapshot.readFrom(in),
     in.readVarInt(),
     KeyGroupRange(in.readVarInt(), in.readVarInt()),
     Seq.fill(in.readVarInt())(StateMeta.readFrom(in)),
-    if (hasWatermark) in.readLong() else StateClock.Unknown
+    in.readLong()
   )
 }

@@ -128,15 +128,15 @@ private object CarryOverSpec {
  *
  * @param form
  *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
- *   thread pool, `jvm` a class on the executor's class path
- * @param threads
- *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
+ *   threads, `jvm` a class on the executor's class path
  * @param returns
  *   the columns that the function's result adds
  * @param journal
  *   the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs
  *   how old an answer may be
+ * @param journalVersion
+ *   part of the names of calls, beside the operator's name
  * @param callKey
  *   the columns that name a call; none named: those of the function
  * @param shareCalls
@@ -173,13 +173,13 @@ private[pillarbox] final case class AsyncIOSpec(
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
     batch: Option[BatchSpec],
-    @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
     by: Seq[String] = Nil,
     @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
     signature: String = "",
     carryOver: Option[CarryOverSpec],
     journal: Option[String],
     journalTtlMs: Long = 0,
+    journalVersion: Option[String],
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
     operatorId: String,
@@ -195,9 +195,6 @@ private[pillarbox] final case class AsyncIOSpec(
 
   /** Whether it counts which calls ask the same. */
   def isKeyed: Boolean = isNamed || shareCalls
-
-  /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
-  def threadLimit: Option[Int] = threads.filter(_ < capacity)
 
   /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
   def maxWaiting: Int =
@@ -221,7 +218,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
     carryOver.map(c => s"carry_over=(${c.summary})"),
-    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalTtlText"),
+    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)("share_calls=true")
   ).flatten
@@ -231,7 +228,8 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(attemptTimeoutMs > 0)(s"attempt=${attemptTimeoutMs}ms")
   ).flatten.mkString(" ")
 
-  private def journalTtlText: String = if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else ""
+  private def journalText: String =
+    (if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else "") + journalVersion.fold("")(v => s" version=$v")
 }
 
 private[pillarbox] object AsyncIOSpec {

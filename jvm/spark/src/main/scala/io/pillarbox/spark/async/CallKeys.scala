@@ -3,20 +3,29 @@ package io.pillarbox.spark.async
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
+import java.util.Arrays
 
 import io.pillarbox.async.journal.CallKey
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
 /**
- * The key of a row's call: a hash of the operator's name, what it returns, and the names, types and values of
- * the key's columns. The same in every process and run. One thread; rows are not kept.
+ * The key of a row's call, the same in every process and run: a hash of the operator's name, the version of
+ * its answers, and the names, types and values of the key's columns.
+ *
+ * {{{
+ * key    = the first 16 bytes of SHA-256(SHA-256(head) values)
+ * head   = text("pillarbox call 1") text(name) text(version) { text(column) text(type) }
+ * text   = its bytes in UTF-8, behind their number in decimal digits and ":"; empty where there is no version
+ * values = the columns as a row in Spark's binary form, UnsafeRow
+ * }}}
  *
  * Rows with NaN, or with 0.0 and -0.0, have one key; strings are compared by their bytes, whatever their
- * collation. A hash for cryptography, since two rows with one key would get each other's answers.
+ * collation. A hash for cryptography, since two rows with one key would get each other's answers. One thread;
+ * rows are not kept.
  */
 private[async] final class CallKeys(spec: AsyncIOSpec, childSchema: StructType, ordinals: Seq[Int])
     extends (InternalRow => CallKey) {
@@ -25,23 +34,42 @@ private[async] final class CallKeys(spec: AsyncIOSpec, childSchema: StructType, 
     SparkAdapter.normalizeKey(BoundReference(ordinal, column.dataType, nullable = true))
   })
   private val digest = MessageDigest.getInstance("SHA-256")
-  private val operator = digest.digest(CallKeys.textOf(spec, StructType(columns)).getBytes(UTF_8))
+  private val head = digest.digest(CallKeys.head(spec, columns).getBytes(UTF_8))
 
   override def apply(row: InternalRow): CallKey = {
-    val key = project(row)
-    digest.update(operator)
-    val bytes = key.getBaseObject.asInstanceOf[Array[Byte]]
-    digest.update(bytes, (key.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, key.getSizeInBytes)
-    val hash = ByteBuffer.wrap(digest.digest())
-    CallKey(hash.getLong(0), hash.getLong(8))
+    val values = bytesOf(project(row))
+    digest.update(head)
+    val hash = ByteBuffer.wrap(digest.digest(values))
+    CallKey(hash.getLong(0), hash.getLong(8), values)
+  }
+
+  /** A copy: the projection has one buffer for all rows. */
+  private def bytesOf(key: UnsafeRow): Array[Byte] = {
+    val start = (key.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
+    Arrays.copyOfRange(key.getBaseObject.asInstanceOf[Array[Byte]], start, start + key.getSizeInBytes)
   }
 }
 
 private object CallKeys {
 
-  /** Without what says nothing of values, such as metadata. */
-  private def textOf(spec: AsyncIOSpec, key: StructType): String =
-    (spec.name +: Seq(spec.returns, key).flatMap { schema =>
-      schema.length.toString +: schema.flatMap(column => Seq(column.name, column.dataType.json))
-    }).map(text => s"${text.length}:$text").mkString
+  /** Another one names all calls anew. */
+  private final val Format = "pillarbox call 1"
+
+  private def head(spec: AsyncIOSpec, columns: Seq[StructField]): String = {
+    val ofColumns = columns.flatMap(column => Seq(column.name, typeName(column.dataType)))
+    (Seq(Format, spec.name, spec.journalVersion.getOrElse("")) ++ ofColumns).map(text).mkString
+  }
+
+  private def text(part: String): String = s"${part.getBytes(UTF_8).length}:$part"
+
+  /** As in DDL, without what says nothing of values: comments, nullability and collations. */
+  private def typeName(dataType: DataType): String = dataType match {
+    case struct: StructType =>
+      struct.map(field => s"${quoted(field.name)}:${typeName(field.dataType)}").mkString("struct<", ",", ">")
+    case array: ArrayType => s"array<${typeName(array.elementType)}>"
+    case _: StringType => "string"
+    case other => other.catalogString
+  }
+
+  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
 }

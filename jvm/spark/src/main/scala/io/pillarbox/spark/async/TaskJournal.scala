@@ -43,6 +43,7 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
     Journals.ofProcess.hold(
       folder.path,
       task.spec.journalTtlMs,
+      JournalOperators.of(task),
       HadoopJournalFiles.in(new Path(folder.path), folder.configuration.value.value)
     )
   }

@@ -9,10 +9,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode
  *
  * @param errorType
  *   the Python class of the error
- * @param name
- *   of the error, which is the condition of Spark's exception
+ * @param condition
+ *   a key of `errors.json`, which is the condition of Spark's exception too
  * @param text
- *   what was wrong and what to do, without the name
+ *   what was wrong and what to do, without the condition
  * @param operator
  *   as messages call it; empty where none is known
  * @param kind
@@ -24,7 +24,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
  */
 private[pillarbox] final case class FailureReport(
     errorType: String,
-    name: String,
+    condition: String,
     text: String,
     operator: String,
     kind: String,
@@ -50,7 +50,7 @@ private[pillarbox] final case class FailureReport(
       "traceback" -> traceback.replaceAll("\n+\\z", "")
     )
     val place = shownOperator
-    val prefix = if (place.isEmpty) s"[$name] " else s"[$name] $place: "
+    val prefix = if (place.isEmpty) s"[$condition] " else s"[$condition] $place: "
     val line = json(place, shortMessage)
     val sizes = line.putArray("texts")
     texts.foreach { case (_, part) => sizes.add(part.codePointCount(0, part.length)) }
@@ -61,7 +61,8 @@ private[pillarbox] final case class FailureReport(
   private def shownOperator: String = cut(oneLine(operator), LongestName)
 
   private def json(place: String, shortMessage: String): ObjectNode = {
-    val line = mapper.createObjectNode().put("type", errorType).put("name", name).put("operator", place)
+    val line =
+      mapper.createObjectNode().put("type", errorType).put("condition", condition).put("operator", place)
     Seq("key" -> key, "row" -> row, "timer" -> timer).foreach { case (field, value) =>
       value.foreach(shown => line.put(field, cut(shown, LongestValue)))
     }
@@ -86,12 +87,12 @@ private[pillarbox] object FailureReport {
   def keyed(name: String): String = s"process_keyed($name)"
 
   /** An error of `errors.json` that has no other reason. */
-  def of(name: String, operator: String, parameters: (String, Any)*): FailureReport =
-    titled(name, ErrorCatalogue.text(name, parameters: _*), operator)
+  def of(condition: String, operator: String, parameters: (String, Any)*): FailureReport =
+    titled(condition, ErrorCatalogue.text(condition, parameters: _*), operator)
 
   /** An error with a given text. */
-  def titled(name: String, text: String, operator: String): FailureReport =
-    FailureReport(ErrorCatalogue.typeOf(name), name, text, operator, name, text)
+  def titled(condition: String, text: String, operator: String): FailureReport =
+    FailureReport(ErrorCatalogue.typeOf(condition), condition, text, operator, condition, text)
 
   private def oneLine(text: String): String = text.replace('\r', ' ').replace('\n', ' ')
 

@@ -32,10 +32,10 @@ private[pillarbox] object Attempt {
     case _ => None
   }
 
-  /** The run that wrote a file with an id in its name; -1 where that is not known. */
+  /** The run that wrote a file with this id in its name; -1 where that is not known. */
   def runOf(id: Option[String]): Long = id.flatMap(of).fold(-1L)(_.run)
 
-  /** Ids in names of files: at first none, as files of format 1 had in earlier releases. */
+  /** Of ids in names of files. */
   val oldestFirst: Ordering[Option[String]] = Ordering.by { id: Option[String] =>
     (runOf(id), id.flatMap(of).fold(-1L)(_.task), id.getOrElse(""))
   }

@@ -33,8 +33,7 @@ private[pillarbox] object StateFileKind {
 }
 
 /**
- * A file of a partition's folder, as its name tells: `12_<id>.delta`, or `12.delta` as earlier releases named
- * it under checkpoint format 1.
+ * A file of a partition's folder, as its name tells: `12_<id>.delta`.
  *
  * @param version
  *   that the state has with this file
@@ -44,7 +43,7 @@ private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long
 }
 
 private[pillarbox] object StateFile {
-  private val Name = """(\d+)(?:_([0-9a-zA-Z-]+))?\.(delta|snapshot|database|carried)""".r
+  private val Name = """(\d+)_([0-9a-zA-Z-]+)\.(delta|snapshot|database|carried)""".r
 
   /** None for files of others. */
   def parse(name: String): Option[StateFile] = name match {
@@ -52,7 +51,7 @@ private[pillarbox] object StateFile {
       for {
         kind <- StateFileKind.all.find(_.suffix == suffix)
         number <- version.toLongOption
-      } yield StateFile(kind, number, Option(id))
+      } yield StateFile(kind, number, Some(id))
     case _ => None
   }
 }

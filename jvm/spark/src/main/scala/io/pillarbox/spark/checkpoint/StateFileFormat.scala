@@ -125,7 +125,7 @@ private[pillarbox] object StateFileFormat {
     try {
       if (data.readLong() != Magic) throw damaged(source, "it is no file of state", null)
       val version = data.readUnsignedShort()
-      if (version > Version) throw newer(source, version)
+      if (version != Version) throw StateRestoreException.otherFormat(source, version, Version)
       Header(
         data.readUTF(),
         Some(data.readUTF()).filter(_.nonEmpty),
@@ -142,12 +142,6 @@ private[pillarbox] object StateFileFormat {
     "STATE_FILE_CORRUPT",
     s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one",
     cause
-  )
-
-  private def newer(source: String, version: Int) = new StateRestoreException(
-    "STATE_FORMAT_NEWER",
-    s"$source has format version $version, this Pillarbox reads up to $Version: use the release that " +
-      "wrote it, or newer"
   )
 
   private final class Chunks(out: DataOutputStream) extends OutputStream {

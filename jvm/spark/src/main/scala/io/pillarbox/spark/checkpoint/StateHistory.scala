@@ -1,7 +1,5 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.IOException
-
 import scala.annotation.tailrec
 import scala.collection.mutable
 
@@ -11,8 +9,7 @@ import io.pillarbox.state.StateException
  * Which files lead to a version, and which no version needs any more.
  *
  * Each attempt of a task writes files of its own, and each delta tells the id of the one that it goes on
- * from. Files of checkpoint format 1 that earlier releases wrote have no ids in their names: there a snapshot
- * counts only if it has the id of the delta of its version, as another attempt may have replaced that.
+ * from.
  */
 private[pillarbox] final class StateHistory(folder: StateFolder) {
   private type Files = Set[StateFile]
@@ -88,23 +85,16 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
     if (idsOf(math.max(version.number, number), there).isEmpty) None
     else if (version.number <= number) Some(version)
-    else if (version.id.isEmpty) ancestor(StateVersion(number, None), number, there)
     else ancestor(before(version, there), number, there)
 
   private def accepted(version: StateVersion, there: Files): StateVersion =
     if (version.number == 0) version
     else
       version.id match {
-        case Some(id) => named(version.number, id, there)
+        case Some(_) => version
         case None =>
-          version.copy(id = baseOfNext(version.number, there).getOrElse(newest(version.number, there)))
+          version.copy(id = baseOfNext(version.number, there).orElse(newest(version.number, there)))
       }
-
-  /** By its name, or without one as an earlier release wrote it. */
-  private def named(number: Long, id: String, there: Files): StateVersion = {
-    val ids = idsOf(number, there)
-    StateVersion(number, Option.when(ids.contains(Some(id)) || !ids.contains(None))(id))
-  }
 
   private def newest(number: Long, there: Files): Option[String] =
     idsOf(number, there).maxOption(Attempt.oldestFirst).flatten
@@ -113,7 +103,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    * None where nobody has tried the next version, or nothing can be learnt from it. A try of a run before the
    * one that wrote `number` last went on from a state behind which the query was taken back since.
    */
-  private def baseOfNext(number: Long, there: Files): Option[Option[String]] = {
+  private def baseOfNext(number: Long, there: Files): Option[String] = {
     val run = Attempt.runOf(newest(number, there))
     val tries = there.filter { file =>
       file.version == number + 1 && file.kind.hasBase && Attempt.runOf(file.id) >= run
@@ -121,9 +111,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     for {
       file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
       base <- baseOf(file)
-      found = named(number, base, there).id
-      if idsOf(number, there).contains(found)
-    } yield found
+      if idsOf(number, there).contains(Some(base))
+    } yield base
   }
 
   private def baseOf(file: StateFile): Option[String] =
@@ -138,22 +127,11 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     val number = version.number - 1
     val ids = idsOf(number, there)
     if (number == 0) StateVersion.Empty
-    else if (version.id.isEmpty) StateVersion(number, None)
-    else if (ids.size == 1) StateVersion(number, ids.head)
-    else header(deltaOf(version)).base.fold(StateVersion(number, None))(named(number, _, there))
+    else StateVersion(number, if (ids.size == 1) ids.head else header(deltaOf(version)).base)
   }
 
-  private def snapshotOf(version: StateVersion, there: Files): Option[StateFile] = {
-    val delta = deltaOf(version)
-    StateFileKind.full
-      .map(StateFile(_, version.number, version.id))
-      .find(file => there(file) && (file.id.isDefined || !there(delta) || isOfOneAttempt(file, delta)))
-  }
-
-  /** True too where that can't be read: the reader of the file then tells of the damage. */
-  private def isOfOneAttempt(snapshot: StateFile, delta: StateFile): Boolean =
-    try header(snapshot).id == header(delta).id
-    catch { case _: StateException | _: IOException => true }
+  private def snapshotOf(version: StateVersion, there: Files): Option[StateFile] =
+    StateFileKind.full.map(StateFile(_, version.number, version.id)).find(there)
 
   private def tablesOf(file: StateFile): Seq[String] = {
     val source = folder.pathOf(file).toString

@@ -125,7 +125,7 @@ private final class WaitingLayout(override val keys: StructType, state: StoredSt
 /** A row a timer of the function. */
 private final class TimerLayout(override val keys: StructType) extends StoredLayout {
   override protected def columns: Seq[StructField] =
-    Seq(field("kind", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
+    Seq(field("time_domain", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 
   /** Timers are small, and gathered in memory: their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {

@@ -118,7 +118,7 @@ private final class InitialLoader(
 
   /** A timer a row. What is beyond Spark's timestamps has its time in milliseconds alone. */
   private final class Timers(column: InitialColumn, found: BoundReference) extends Writer {
-    private val kind = reader(column, field(found, "kind"), StringType)
+    private val domain = reader(column, field(found, "time_domain"), StringType)
     private val time = reader(column, field(found, "timestamp"), TimestampType)
     private val epochMs =
       if (!found.dataType.asInstanceOf[StructType].fieldNames.contains("epoch_ms")) (_: InternalRow) => null
@@ -126,7 +126,7 @@ private final class InitialLoader(
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
-      kindOf(row) match {
+      domainOf(row) match {
         case TimeDomain.EVENT_TIME => context.timers.registerEventTimeTimer(Namespace.Void, at)
         case TimeDomain.PROCESSING_TIME => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
       }
@@ -141,14 +141,14 @@ private final class InitialLoader(
         }
     }
 
-    private def kindOf(row: InternalRow): TimeDomain = {
-      val name = kind(row) match {
+    private def domainOf(row: InternalRow): TimeDomain = {
+      val name = domain(row) match {
         case text: UTF8String => text.toString
         case _ => null
       }
       InitialState
-        .kindOf(name)
-        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the kind $name"))
+        .domainOf(name)
+        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the time_domain $name"))
     }
   }
 

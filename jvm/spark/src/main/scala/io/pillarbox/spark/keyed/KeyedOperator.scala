@@ -39,7 +39,7 @@ private[pillarbox] trait KeyedOperator {
 /** Makes the operator of a task; travels from the driver to the executors. */
 private[pillarbox] trait KeyedOperatorFactory extends Serializable {
 
-  /** How the function is called, for `explain()`: "row", "batch", "jvm" or "scan". */
+  /** How the function is called, for `explain()`: "row", "arrow", "jvm" or "scan". */
   def form: String
 
   /**

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.StructType
  * The options of one keyed operator, as the Python API sends them.
  *
  * @param form
- *   how the function is called: "row", "batch" (Python), "jvm" (a class) or "scan" (SQL expressions)
+ *   how the function is called: "row", "arrow" (Python), "jvm" (a class) or "scan" (SQL expressions)
  * @param by
  *   the key columns
  * @param returns

@@ -1,5 +1,7 @@
 package io.pillarbox.spark.state
 
+import java.util.Locale
+
 import com.fasterxml.jackson.annotation.JsonProperty
 import io.pillarbox.api.{StateDescriptor, TimeDomain}
 import io.pillarbox.state._
@@ -102,15 +104,9 @@ private[pillarbox] object InitialState {
   /** Stands for the timers, where the name of a state is asked for. */
   final val Timers = StateNames.Reserved + "timers"
 
-  /** A kind of timer, in DataFrames of timers. */
-  def nameOf(kind: TimeDomain): String = kind match {
-    case TimeDomain.EVENT_TIME => "event_time"
-    case TimeDomain.PROCESSING_TIME => "processing_time"
-  }
+  /** A clock by the name that it has in DataFrames and in Python. */
+  def nameOf(domain: TimeDomain): String = domain.name.toLowerCase(Locale.ROOT)
 
-  /** The kind of that name, or of the one that Python's timers have. */
-  private[pillarbox] def kindOf(name: String): Option[TimeDomain] =
-    Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).find { kind =>
-      name == nameOf(kind) || name == nameOf(kind).stripSuffix("_time")
-    }
+  private[pillarbox] def domainOf(name: String): Option[TimeDomain] =
+    TimeDomain.values.find(nameOf(_) == name)
 }

@@ -8,7 +8,7 @@ private[pillarbox] final case class TtlSpec(
     ms: Long,
     update: String = "on_create_and_write",
     visibility: String = "never_return_expired",
-    time: String = "processing"
+    timeDomain: String = "processing_time"
 ) {
 
   /** @throws IllegalArgumentException if a field has no meaning */
@@ -27,10 +27,10 @@ private[pillarbox] final case class TtlSpec(
       "return_expired_if_not_cleaned_up" -> StateTtl.Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     ),
     SpecJson.choice(
-      "time of a TTL",
-      time,
-      "processing" -> TimeDomain.PROCESSING_TIME,
-      "event" -> TimeDomain.EVENT_TIME
+      "time_domain of a TTL",
+      timeDomain,
+      "processing_time" -> TimeDomain.PROCESSING_TIME,
+      "event_time" -> TimeDomain.EVENT_TIME
     ),
     StateTtl.Cleanup.DEFAULT
   )

@@ -14,4 +14,4 @@ private[pillarbox] object UserErrors {
 
 /** What fails a task, with the report that its message is made of. */
 private[pillarbox] final class ReportedException(val report: FailureReport, cause: Throwable)
-    extends UserException(report.name, report.layout, cause)
+    extends UserException(report.condition, report.layout, cause)

@@ -46,7 +46,7 @@ private[pillarbox] object PythonWorkerException {
     new PythonWorkerException(
       FailureReport(
         errorType = text("type"),
-        name = text("name"),
+        condition = text("condition"),
         text = text("text"),
         operator = "",
         kind = text("kind"),

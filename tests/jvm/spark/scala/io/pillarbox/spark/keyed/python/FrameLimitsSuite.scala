@@ -31,17 +31,17 @@ class FrameLimitsSuite extends AnyFunSuite {
     assert(holds("row", state("list", expires = true)))
     assert(!holds("row", state("value"), state("reducing")))
     assert(!holds("row"))
-    assert(!holds("batch", state("value")))
+    assert(!holds("arrow", state("value")))
   }
 
   test("a frame has no more rows than the user allows, whatever its form") {
     assert(FrameLimits.of("row", Nil, 100).rows == 100)
     assert(FrameLimits.of("row", Nil, 0).rows == Int.MaxValue)
-    assert(FrameLimits.of("batch", Nil, 100) == FrameLimits(100, 100, 100))
-    assert(FrameLimits.of("batch", Nil, 1 << 30) == FrameLimits.of("batch", Nil, 0))
+    assert(FrameLimits.of("arrow", Nil, 100) == FrameLimits(100, 100, 100))
+    assert(FrameLimits.of("arrow", Nil, 1 << 30) == FrameLimits.of("arrow", Nil, 0))
   }
 
   test("a frame of columns is larger than one of rows") {
-    assert(FrameLimits.of("batch", Nil, 0).events > FrameLimits.of("row", Nil, 0).events)
+    assert(FrameLimits.of("arrow", Nil, 0).events > FrameLimits.of("row", Nil, 0).events)
   }
 }

@@ -21,12 +21,8 @@ import io.pillarbox.state.{StateBackendException, StateRestoreException}
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
-  /**
-   * Of the entries and this file; in 1 each element of a list was an entry, in 2 all had numbers by their
-   * chunk's base, in 3 the header had no first watermark.
-   */
+  /** Of the entries and this file. */
   final val Format = 4
-  private final val OldestFormat = 3
   private final val Magic = 0x50425832
   private final val PreludeBytes = 12
 
@@ -69,26 +65,10 @@ private[rocksdb] object DirectoryHeader {
     val in = new InputView(bytes)
     if (bytes.length < PreludeBytes || in.readInt() != Magic) throw damaged(file)
     val format = in.readInt()
-    checkFormat(format, file)
+    if (format != Format) throw StateRestoreException.otherFormat(s"$file", format, Format)
     if (in.readInt() != checksum(bytes, PreludeBytes, bytes.length - PreludeBytes)) throw damaged(file)
-    StreamHeader.readFrom(in, hasWatermark = format >= 4)
+    StreamHeader.readFrom(in)
   }
-
-  private def checkFormat(format: Int, file: Path): Unit =
-    if (format < OldestFormat)
-      throw new StateRestoreException(
-        "STATE_FORMAT_OLDER",
-        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: make a " +
-          "portable snapshot " +
-          "with the release that wrote it, and restore that"
-      )
-    else if (format > Format)
-      throw new StateRestoreException(
-        "STATE_FORMAT_NEWER",
-        s"${file.getParent} holds a database of format $format, this Pillarbox reads $Format: use the " +
-          "release that " +
-          "wrote it, or newer"
-      )
 
   private def checksum(bytes: Array[Byte], offset: Int, length: Int): Int = {
     val checksum = new CRC32C

@@ -32,7 +32,7 @@ private[pillarbox] object PythonCallException {
     ours(FailureReport.of(NotReadable, "", "reason" -> String.valueOf(problem)))
 
   private def ours(report: FailureReport): PythonCallException =
-    new PythonCallException(report.name, s"[${report.name}] ${report.text}", "", retryable = false)
+    new PythonCallException(report.condition, s"[${report.condition}] ${report.text}", "", retryable = false)
 }
 
 /**

@@ -234,7 +234,7 @@ private object FrameLimits {
   def of(form: String, states: Seq[DeclaredState], maxRows: Int): FrameLimits = {
     val most = if (maxRows > 0) maxRows else Int.MaxValue
     // The column form has no timers, and holds nothing from frame to frame.
-    if (form == "batch") columns(math.min(most, 1 << 19))
+    if (form == "arrow") columns(math.min(most, 1 << 19))
     else if (states.exists(isCollection)) RowsWithCollections.copy(rows = most)
     else Rows.copy(rows = most)
   }

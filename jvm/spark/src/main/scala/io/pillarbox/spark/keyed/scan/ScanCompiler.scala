@@ -26,7 +26,7 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
     val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
     scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(types)
-    val emits = resolve("emit", if (scan.emit.isEmpty) Seq("*") else scan.emit, row ++ state)
+    val emits = resolve("select", if (scan.select.isEmpty) Seq("*") else scan.select, row ++ state)
     val program = ScanProgram(
       state,
       initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },

@@ -12,12 +12,12 @@ private[pillarbox] final case class ScanColumn(name: String, init: String, updat
 /**
  * What a scan does to each row.
  *
- * @param emit
+ * @param select
  *   the columns of the rows that it puts out, over row and new state; empty for all of both
  */
 private[pillarbox] final case class ScanSpec(
     state: Seq[ScanColumn] = Nil,
-    emit: Seq[String] = Nil,
+    select: Seq[String] = Nil,
     ttl: Option[TtlSpec]
 )
 

@@ -1,0 +1,107 @@
+package io.pillarbox.async
+
+import java.util
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.api.{AsyncTimeoutException, ResultFuture}
+import io.pillarbox.async.gate.{Permit, SharedPermit}
+
+/** Calls the function, and is the only stage that knows it: a call's last. Mailbox thread only. */
+private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+  import way.{deadlines, function, inbox, metrics, time}
+
+  private type Attempt = CallAttempt[IN, OUT]
+
+  override def enter(call: Call): Unit = call match {
+    case group: CallGroup[IN, OUT] => beginAll(group)
+    case _ if call.current ne null => begin(call, call.current)
+    case _ => invoke(call, begin(call, new Attempt(inbox, call, call.attempts + 1, taken(call))))
+  }
+
+  /** The function begins by itself, when it has room. */
+  override def ahead(call: Call): Unit = {
+    call.current = new Attempt(inbox, call, 1, null)
+    invoke(call, call.current)
+  }
+
+  private def beginAll(group: CallGroup[IN, OUT]): Unit = {
+    val own = taken(group)
+    val permit = if (own eq null) null else new SharedPermit(own, group.members.size)
+    val inputs = new util.ArrayList[IN](group.members.size)
+    val futures = new util.ArrayList[ResultFuture[OUT]](group.members.size)
+    group.members.forEach { call =>
+      call.at = this
+      inputs.add(call.input)
+      futures.add(begin(call, new Attempt(inbox, call, call.attempts + 1, permit))): Unit
+    }
+    try function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
+    catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }
+  }
+
+  /** The attempt gives back what the call has held. */
+  private def taken(call: Call): Permit = {
+    val permit = call.permit
+    call.permit = null
+    permit
+  }
+
+  private def begin(call: Call, attempt: Attempt): Attempt = {
+    val now = time.nanoTime
+    attempt.startNanos = now
+    call.current = attempt
+    metrics.callCount += 1
+    deadlines.begins(call, now)
+    attempt
+  }
+
+  private def invoke(call: Call, attempt: Attempt): Unit =
+    try function.asyncInvoke(call.input, attempt)
+    catch { case NonFatal(error) => attempt.completeExceptionally(error) }
+
+  /** The time of the attempt is over. */
+  override def due(call: Call): Unit = {
+    val attempt = call.current
+    val elapsedMs = (time.nanoTime - attempt.startNanos) / 1000000L
+    val timeout = AsyncTimeoutException.attempt(attempt.attempt, elapsedMs)
+    // An answer that won is on its way, and decides.
+    if (attempt.abandon(timeout)) {
+      metrics.timeoutCount += 1
+      tellCancelled(call, attempt)
+      way.settle(attempt)
+    }
+  }
+
+  /**
+   * The time of all attempts is over. The function decides what becomes of the call, through the future of
+   * the attempt under way: so an answer that comes first wins, and one that comes later is dropped. Between
+   * attempts there is none, and it gets a fresh one.
+   */
+  def overdue(call: Call): Unit = {
+    val isRunning = call.current ne null
+    val attempt = if (isRunning) call.current else CallAttempt.standIn(inbox, call)
+    if (!attempt.isDone) {
+      metrics.timeoutCount += 1
+      attempt.overdue = AsyncTimeoutException.total(attempt.attempt, call.elapsedMs)
+      try function.timeout(call.input, attempt)
+      catch { case NonFatal(error) => attempt.completeExceptionally(error) }
+      if (attempt.isDone) {
+        attempt.isStandIn = true
+        if (isRunning) tellCancelled(call, attempt)
+      }
+    }
+  }
+
+  /** Cancels the attempt under way, if there is one; false if that is answered. */
+  def stop(call: Call): Boolean = {
+    val attempt = call.current
+    val stopped = (attempt eq null) || attempt.abandon()
+    if (stopped && (attempt ne null)) tellCancelled(call, attempt)
+    stopped
+  }
+
+  /** Cancelling is a courtesy to the function; if that fails, the call is decided all the same. */
+  private def tellCancelled(call: Call, attempt: Attempt): Unit =
+    try function.cancel(call.input, attempt)
+    catch { case NonFatal(error) => CallWay.log.warn("Could not cancel {}", attempt, error) }
+}

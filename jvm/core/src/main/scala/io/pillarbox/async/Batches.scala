@@ -1,0 +1,40 @@
+package io.pillarbox.async
+
+import io.pillarbox.mailbox.ProcessingTimer
+
+/**
+ * Gathers elements that are called together, and sends each group on as one call. The elements stand here
+ * until that call begins. Mailbox thread only.
+ */
+private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Batching)
+    extends Stage[IN, OUT] {
+  private var gathering = new CallGroup(way)
+  private val waited = new ProcessingTimer {
+    override def onProcessingTime(timestampMs: Long): Unit = send()
+  }
+
+  /** Joins the group that gathers; it leaves with its last element, or after the wait of its first one. */
+  override def enter(call: Call): Unit = {
+    val members = gathering.members
+    members.add(call)
+    if (members.size >= batching.size && gathering.isWanted && members.size >= batching.size) send()
+    else if (members.size == 1) way.time.schedule(waited, way.time.currentProcessingTime + batching.waitMs)
+  }
+
+  private def send(): Unit = if (!gathering.members.isEmpty) {
+    way.time.cancel(waited): Unit
+    val group = gathering
+    gathering = new CallGroup(way)
+    if (group.isWanted) goOn(group)
+  }
+
+  /** An element is decided before it is called: its group may need no call either. */
+  override def withdraw(call: Call): Unit = next.withdraw(call)
+
+  override def inputPauses(): Boolean = {
+    send()
+    true
+  }
+
+  override def close(): Unit = way.time.cancel(waited): Unit
+}

@@ -1,0 +1,195 @@
+package io.pillarbox.async
+
+import java.util
+
+import io.pillarbox.api.AsyncFunction
+import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
+import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
+
+/**
+ * The way of a call, as a row of [[Stage]]s: made once, of those stages that the options need.
+ *
+ * A call goes from the first stage to the last. How an attempt ends goes the way back, from the stage that
+ * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then each stage
+ * that the call has passed gets back what it holds, from the last to the first. What may leave the operator,
+ * and when, is not decided here. Mailbox thread only.
+ *
+ * @param finished
+ *   called when an element has its rows
+ * @param handler
+ *   what a mail runs when attempts completed; it is to call `settleCompleted`, then `inbox.handled`
+ */
+private[async] final class CallWay[IN, OUT](
+    val function: AsyncFunction[IN, OUT],
+    val options: AsyncOptions[IN, OUT],
+    val executor: MailboxExecutor,
+    val time: ProcessingTimeService,
+    val metrics: AsyncMetrics,
+    finished: InFlightElement[IN, OUT] => Unit,
+    handler: () => Unit
+) {
+  private type Call = InFlightElement[IN, OUT]
+  private type Attempt = CallAttempt[IN, OUT]
+
+  require(
+    options.batching.isEmpty || function.isInstanceOf[BatchAsyncFunction[_, _]],
+    s"Batches need a function that takes many inputs, which ${function.getClass.getName} does not"
+  )
+
+  val inbox: CompletionInbox = new CompletionInbox(executor, () => handler())
+  val deadlines: CallDeadlines[IN, OUT] = new CallDeadlines(options, time)
+
+  private val callKey = options.callKey.orNull
+  private val journal = options.journal.orNull
+  private val keyTurn =
+    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomForKeys)).orNull
+  private val attempts = new Attempts(this)
+  private val stages: Array[Stage[IN, OUT]] = Array(
+    when(journal ne null)(new Answered(this, journal)),
+    when(options.shareCalls)(new Shared(this)),
+    when(keyTurn ne null)(keyTurn),
+    // An answer may have come while it waited for others of its key.
+    when((journal ne null) && (keyTurn ne null))(new Answered(this, journal)),
+    when(journal ne null)(new Kept(journal)),
+    Some(new Place(this)),
+    when(options.retry ne AsyncRetryStrategies.noRetry[OUT])(new Retries(this)),
+    options.batching.map(new Batches(this, _)),
+    when(options.gate ne CallGate.Unlimited)(new Limits(this)),
+    Some(attempts)
+  ).flatten
+  stages.zip(stages.drop(1)).foreach { case (stage, next) => stage.goesOnTo(next) }
+  private val first = stages.head
+
+  private var inputEnded = false
+  private var unsettled: CallAttempt[_, _] = _
+
+  private def when(isNeeded: Boolean)(stage: => Stage[IN, OUT]) = Option.when(isNeeded)(stage)
+
+  /** Takes a new element. */
+  def admit(call: Call): Unit = {
+    if (callKey ne null) call.key = callKey(call.input)
+    call.at = first
+    first.enter(call)
+  }
+
+  /** Elements that wait for others of their key: they don't count into the capacity. */
+  def waitingForKey: Int = if (keyTurn eq null) 0 else keyTurn.waiting
+
+  /** Whether another element may be taken in. */
+  def hasRoom: Boolean = !stages.exists(_.isFull)
+
+  /** Nothing is admitted for a while: what waits for company, and can't get any, goes on as it is. */
+  def inputPauses(): Unit = stages.forall(_.inputPauses()): Unit
+
+  /** Nothing is admitted any more; retries, and others of a key, may still come. */
+  def noMoreInput(): Unit = {
+    inputEnded = true
+    inputPauses()
+  }
+
+  /** Takes the answers that have come. An attempt that was abandoned is not among them. */
+  def settleCompleted(): Unit =
+    try {
+      settleAll()
+      if (inputEnded) inputPauses()
+    } finally if (journal ne null) journal.flush()
+
+  private def settleAll(): Unit = {
+    // What a failure policy that threw has left comes first.
+    if (unsettled eq null) unsettled = inbox.takeAll()
+    // Once for all: a reading of the clock costs as much as a turn of this loop.
+    val now = time.nanoTime
+    while (unsettled ne null) {
+      val attempt = unsettled.asInstanceOf[Attempt]
+      unsettled = attempt.next
+      attempt.next = null
+      if (!attempt.hasBegun && !attempt.isStandIn) attempt.element.at.due(attempt.element)
+      if (attempt.hasBegun) metrics.answered(math.max(0L, now - attempt.startNanos))
+      settle(attempt)
+    }
+  }
+
+  /** Whether answers have come that are not settled. */
+  def hasCompleted: Boolean = (unsettled ne null) || inbox.hasCompleted
+
+  /** What an attempt has ended with goes the way back. */
+  def settle(attempt: Attempt): Unit = {
+    val call = attempt.element
+    var stage = call.at
+    while ((stage ne null) && stage.ended(call, attempt)) stage = stage.before
+    if (stage eq null) out(call, attempt)
+  }
+
+  /** The element has its rows: those of the attempt, or what the policy puts in the place of its failure. */
+  def out(call: Call, attempt: Attempt): Unit =
+    try
+      if (attempt.isFailure) {
+        metrics.errorCount += 1
+        // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
+        call.setResults(util.Collections.emptyList[OUT]())
+        call.setResults(rowsInstead(call, attempt.error))
+      } else attempt.answer(call)
+    finally {
+      leave(call)
+      finished(call)
+    }
+
+  private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
+    val callId = (if (call.share eq null) call else call.share.carrier).callId
+    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, callId)
+    val rows = options.onFailure.onFailure(failed, error)
+    if (rows eq null)
+      throw new NullPointerException(
+        "The failure policy returned null: return an empty collection to emit nothing."
+      )
+    rows
+  }
+
+  /** The call is over. */
+  def leave(call: Call): Unit = {
+    deadlines.cancel(call)
+    giveBack(call, null)
+    call.current = null
+  }
+
+  /** Gives back what the call holds of the stages behind `stage`, and lets it stand there; null: of all. */
+  def giveBack(call: Call, stage: Stage[IN, OUT]): Unit = {
+    var passed = call.at
+    call.at = stage
+    if (passed ne stage) {
+      passed.withdraw(call)
+      passed = passed.before
+      while (passed ne stage) {
+        passed.left(call)
+        passed = passed.before
+      }
+    }
+  }
+
+  /** Nobody waits for the call any more. An answer that has come all the same is taken, and kept. */
+  def cancel(call: Call): Unit = if (attempts.stop(call)) leave(call)
+
+  /** The operator is closed; the call is over if it was not. */
+  def abandon(call: Call): Unit = if (call.at ne null) {
+    attempts.stop(call): Unit
+    leave(call)
+  }
+
+  /** The timer of the call has fired. What this finishes is emitted by the next mail. */
+  def onDeadline(call: Call): Unit = if (call.at ne null)
+    try {
+      val now = time.currentProcessingTime
+      if (now >= call.totalDeadlineMs) attempts.overdue(call)
+      else if (now < call.phaseEndMs) deadlines.schedule(call)
+      else call.at.due(call)
+      if (inputEnded) inputPauses()
+    } finally if (call.at eq null) inbox.runSoon()
+
+  /** From the last to the first, so that nothing goes on as calls are given up. */
+  def close(): Unit = stages.reverseIterator.foreach(_.close())
+}
+
+private[async] object CallWay {
+  private[async] val log = org.slf4j.LoggerFactory.getLogger(classOf[AsyncWaitOperator[_, _]])
+}

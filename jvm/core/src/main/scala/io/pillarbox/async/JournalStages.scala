@@ -1,0 +1,32 @@
+package io.pillarbox.async
+
+import io.pillarbox.async.journal.CallJournal
+
+/** Answers a call whose rows the journal has. Mailbox thread only; what the journal throws fails the task. */
+private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: CallJournal[OUT])
+    extends Stage[IN, OUT] {
+
+  override def enter(call: Call): Unit = {
+    val known = journal.find(call.key)
+    if (known eq null) goOn(call)
+    else {
+      way.metrics.journalHitCount += 1
+      CallAttempt.standIn(way.inbox, call).complete(known)
+    }
+  }
+}
+
+/** Keeps what the function answers. Mailbox thread only; what the journal throws fails the task. */
+private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stage[IN, OUT] {
+
+  override def enter(call: Call): Unit = {
+    journal.willCall()
+    goOn(call)
+  }
+
+  /** What stands in for an answer, at the end of its time, is none. */
+  override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+    if (attempt.isAnswer) journal.keep(call.key, attempt.attempt, attempt.rows)
+    true
+  }
+}

@@ -1,0 +1,67 @@
+package io.pillarbox.async
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.api.{NotRetryable, RetryAfter}
+import io.pillarbox.async.retry.FutureWrappers
+
+/**
+ * Sends a call on again, after a while, if an attempt of it has failed or its rows won't do. It waits here.
+ * Mailbox thread only.
+ */
+private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+  private val retry = way.options.retry
+  private var waiting = 0
+
+  override def enter(call: Call): Unit = goOn(call)
+
+  /** Once the total deadline has passed there is no further attempt, whatever the last one ends with. */
+  override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+    val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue
+    val again = mayRetry && (if (attempt.isFailure) failed(call, attempt) else disappointed(call, attempt))
+    !again
+  }
+
+  private def disappointed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+    val again = retry.checksResults && retry.retryOnResult(attempt.rows)
+    if (again) backOff(call, retry.backoffMs(call.attempts))
+    again
+  }
+
+  private def failed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+    val cause = FutureWrappers.unwrapped(attempt.error)
+    !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause) && backOffAfter(call, attempt, cause)
+  }
+
+  /** An exception that can't say when to come back fails the call itself. */
+  private def backOffAfter(call: Call, attempt: CallAttempt[IN, OUT], cause: Throwable): Boolean = {
+    var delayMs = -1L
+    try delayMs = delayAfter(call, cause)
+    catch { case NonFatal(problem) => attempt.fail(problem) }
+    if (delayMs >= 0) backOff(call, delayMs)
+    delayMs >= 0
+  }
+
+  private def delayAfter(call: Call, cause: Throwable): Long = cause match {
+    case own: RetryAfter => math.max(0L, own.retryAfterMs)
+    case _ => retry.backoffMs(call.attempts)
+  }
+
+  private def backOff(call: Call, delayMs: Long): Unit = {
+    way.metrics.retryCount += 1
+    waiting += 1
+    way.giveBack(call, this)
+    call.current = null
+    way.deadlines.backsOff(call, delayMs)
+  }
+
+  override def due(call: Call): Unit = {
+    waiting -= 1
+    way.deadlines.waits(call)
+    goOn(call)
+  }
+
+  override def withdraw(call: Call): Unit = waiting -= 1
+
+  override def inputPauses(): Boolean = waiting == 0
+}

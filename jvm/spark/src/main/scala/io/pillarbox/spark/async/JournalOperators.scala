@@ -1,0 +1,39 @@
+package io.pillarbox.spark.async
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import io.pillarbox.async.journal.JournalOperator
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types._
+
+/**
+ * What a journal says of the operator whose answers it keeps: its name, the version of its answers, and the
+ * columns of the key and of the answer, as Spark writes schemas in JSON.
+ *
+ * An answer counts only for an operator of the very same description, so it needs no other check against
+ * `returns` and `explode` when it is read.
+ */
+private[async] object JournalOperators {
+  private val mapper = new ObjectMapper
+
+  def of(task: AsyncIOTaskSpec): JournalOperator = of(task.spec, task.columns.keySchema)
+
+  def of(spec: AsyncIOSpec, key: StructType): JournalOperator = {
+    val description = mapper.createObjectNode
+    description.put("name", spec.name).put("version", spec.journalVersion.orNull)
+    description.set[JsonNode]("key", tree(SparkAdapter.asNullable(key)))
+    description.set[JsonNode]("returns", tree(spec.returns))
+    description.put("explode", spec.explode)
+    new JournalOperator(mapper.writeValueAsString(description))
+  }
+
+  private def tree(schema: StructType) = mapper.readTree(bare(schema).json)
+
+  /** Without what says nothing of values, such as comments. */
+  private def bare(dataType: DataType): DataType = dataType match {
+    case struct: StructType =>
+      StructType(struct.map(field => StructField(field.name, bare(field.dataType), field.nullable)))
+    case array: ArrayType => array.copy(elementType = bare(array.elementType))
+    case map: MapType => map.copy(keyType = bare(map.keyType), valueType = bare(map.valueType))
+    case other => other
+  }
+}
