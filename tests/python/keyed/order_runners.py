@@ -211,7 +211,7 @@ class OnSpark:
         function: Any = {
             "rows": lambda: Plays(self.group.on),
             "columns": FoldsColumns,
-            "jvm": lambda: pb.jvm_function(GOLDEN_FUNCTION, self.group.on),
+            "jvm": lambda: pb.JvmFunction(GOLDEN_FUNCTION, self.group.on),
         }[self.form]()
         return process_of(function)(
             rows, function, returns=RETURNS, initial_state=self._initial(), **options

@@ -64,7 +64,7 @@ def scan(df: DataFrame) -> DataFrame:
 FORMS = {
     "row": keyed(Rows()),
     "arrow": keyed(Columns()),
-    "jvm": keyed(pb.jvm_function(COUNTING)),
+    "jvm": keyed(pb.JvmFunction(COUNTING)),
     "scan": scan,
 }
 
@@ -83,7 +83,7 @@ def test_another_form_is_refused_and_the_first_goes_on(
     state = tmp_path / "stream" / "checkpoint" / "state"
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
     stream.add(("b", 2000))
-    with pytest.raises(Exception, match="KEYED_CHECKPOINT_MISMATCH") as caught:
+    with pytest.raises(Exception, match="CHECKPOINT_MISMATCH") as caught:
         stream.run(FORMS[second])
     assert f"the form {first}, the query now has {second}" in str(caught.value)
     assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before

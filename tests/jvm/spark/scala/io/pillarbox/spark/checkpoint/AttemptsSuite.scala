@@ -7,6 +7,7 @@ import io.pillarbox.spark.state.{CheckpointPartition, FileNames, VersionedState}
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
+import org.apache.spark.sql.types.StructType
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Under checkpoint format 1: whose files count, where several attempts wrote one version. */
@@ -128,22 +129,59 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
-  test("a note of the names is written over the one of an earlier release, which then refuses") {
+  private val noted =
+    OperatorNote("row", "f", 2, 1, Map(OperatorNote.Keys -> StructType.fromDDL("a string, b string")))
+
+  test("a note is written, found, and written anew when the name has changed") {
     withLedgers { (operator, conf) =>
-      def note(withIds: Boolean) = CheckpointNote.of("f", "row", false, Nil, 2, withIds)
-      val old = note(withIds = false).copy(name = "as it began", layout = 1)
-      old.checkAndWrite(operator, conf)
-      assert(CheckpointNote.find(operator, conf).contains(old))
-      note(withIds = false).checkAndWrite(operator, conf)
-      assert(CheckpointNote.find(operator, conf).contains(old.copy(layout = 2)))
-      note(withIds = false).copy(layout = 3).checkAndWrite(operator, conf)
-      val refused = intercept[IllegalStateException](note(withIds = false).checkAndWrite(operator, conf))
-      assert(refused.getMessage.contains("format version") && refused.getMessage.contains("up to 2"))
+      assert(OperatorNote.find(operator, conf).isEmpty)
+      noted.checkAndWrite(operator, conf, 0)(_ => fail("there is none"))
+      assert(OperatorNote.find(operator, conf).contains(noted))
+      val renamed = noted.copy(
+        name = "g",
+        columns = Map(OperatorNote.Keys -> StructType.fromDDL("x string not null, y string comment 'y'"))
+      )
+      assert(renamed.checkAndWrite(operator, conf, 3)(_ => false) == renamed)
+      assert(OperatorNote.find(operator, conf).contains(renamed))
     }
+  }
+
+  test("a note of another form, other keys, or the same ones in another order is refused") {
     withLedgers { (operator, conf) =>
-      val note = CheckpointNote.of("f", "row", false, Nil, 2, withIds = true)
-      note.checkAndWrite(operator, conf)
-      assert(CheckpointNote.find(operator, conf).exists(_.layout == 1))
+      noted.checkAndWrite(operator, conf, 0)(_ => true)
+      def refused(other: OperatorNote): String = {
+        val error = intercept[IllegalStateException](other.checkAndWrite(operator, conf, 3)(_ => false))
+        assert(error.getMessage.startsWith("[CHECKPOINT_MISMATCH]"))
+        error.getMessage
+      }
+      def keys(ddl: String) = noted.copy(columns = Map(OperatorNote.Keys -> StructType.fromDDL(ddl)))
+      assert(refused(noted.copy(form = "scan")).contains("with the form row, the query now has scan"))
+      assert(refused(noted.copy(timeSorted = true)).contains("time_sorted false"))
+      assert(refused(noted.copy(format = 2)).contains("checkpointFormatVersion 1"))
+      assert(refused(noted.copy(partitions = 7)).contains("the number of partitions 2"))
+      assert(refused(keys("a string, b int")).contains("keys of type STRING, STRING"))
+      assert(refused(keys("b string, a string")).contains("by [a, b], the query now has [b, a]"))
+      assert(OperatorNote.find(operator, conf).contains(noted))
+    }
+  }
+
+  test("a note of another version or of an unknown form is refused, and its unknown fields are not read") {
+    withLedgers { (operator, conf) =>
+      val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
+      def written(text: String): Unit = notes.writeNamed("operator.json")(_.write(text.getBytes(UTF_8))): Unit
+      def refused(): String =
+        intercept[IllegalStateException](OperatorNote.find(operator, conf)).getMessage
+      noted.checkAndWrite(operator, conf, 0)(_ => true)
+      val text = notes.readNamed("operator.json", "A test")(in => new String(in.readAllBytes(), UTF_8))
+      written(text.replaceFirst("\\{", "{\"more\":1,"))
+      assert(OperatorNote.find(operator, conf).contains(noted))
+      written(text.replace("\"version\":3", "\"version\":2"))
+      assert(refused().contains("has format 2, and this version of Pillarbox reads 3"))
+      written(text.replace("\"row\"", "\"column\""))
+      assert(refused().startsWith("[CHECKPOINT_FORMAT]"))
+      notes.deleteNamed("operator.json")
+      notes.writeNamed("async_io.json")(_.write(text.getBytes(UTF_8)))
+      assert(refused().contains("format before 3"))
     }
   }
 }

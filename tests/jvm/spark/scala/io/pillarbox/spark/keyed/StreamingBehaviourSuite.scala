@@ -281,25 +281,6 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         assert(rowsOf(stream) == Seq(1, 2, 3))
       }
     }
-
-    test(s"the format of a checkpoint whose note does not tell is read off its files: $first") {
-      withFolder { folder =>
-        val stream = new Stream(folder)
-        def run(format: String): Unit = withSettings(stateSettings(format): _*) {
-          stream.runOnce(process(stream.input, Spec()))
-        }
-        stream.add(Event("a", 1, 1000))
-        run(first)
-        val note = folder.resolve("state/0/_pillarbox/operator.json")
-        val told = Files.readString(note)
-        assert(told.contains(s""","format":$first"""))
-        Files.writeString(note, told.replace(s""","format":$first""", ""))
-        stream.add(Event("a", 2, 1000))
-        assert(causes(intercept[Exception](run(other))).exists(_.contains("checkpointFormatVersion")))
-        run(first)
-        assert(rowsOf(stream) == Seq(1, 2))
-      }
-    }
   }
 
   test("the number of partitions stays that of the first run") {

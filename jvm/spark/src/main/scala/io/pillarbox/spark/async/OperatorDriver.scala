@@ -1,10 +1,7 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.queue.AsyncOutput
-import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
-import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{LaneResource, TaskLane, UserErrors}
-import io.pillarbox.spark.worker.PythonTaskFailure
+import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
@@ -28,36 +25,20 @@ private final class OperatorDriver(
     context: TaskContext,
     progress: Runnable
 ) extends LaneResource {
-  private val processor =
-    new MailboxProcessor(
-      controller => takeInput(controller),
-      lane.mailbox,
-      false,
-      TaskActionExecutor.Immediate
-    )
-  private val executor = processor.mailboxExecutor(priority)
-  private val timers = new SystemProcessingTimeService(executor)
-  private val metrics = new AsyncMetrics
-  private val calls =
-    translating(TaskCalls.of(task, context, error => processor.reportThrowable(named(error))))
-  private val operator =
-    new AsyncWaitOperator(
-      calls.function,
-      task.options(calls.gate, calls.answers),
-      executor,
-      timers,
-      output,
-      metrics,
-      0L
-    )
-  private var pending: InternalRow = _
-  private var suspension: MailboxDefaultAction.Suspension = _
+  private val async: AsyncStep = new AsyncStep(
+    task,
+    context,
+    lane.mailbox,
+    ownsMailbox = false,
+    priority,
+    output,
+    firstElementId = 0L
+  )(() => resume())(() => takeInput())
+  import async.{action, operator}
   private var awaitsInput = false
   private var inputEnded = false
   private var closed = false
 
-  calls.connect(operator)
-  operator.onCapacityAvailable(() => resume())
   input.onProgress(() => if (awaitsInput) resume())
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
@@ -69,68 +50,56 @@ private final class OperatorDriver(
   /** One step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(context)
-    translating(lane.step(processor))
+    translating(lane.step(action.processor))
   }
 
   /** As `step`, but never sleeps; false if there was nothing to do. */
   def stepWithoutWaiting(): Boolean = {
     TaskKills.check(context)
-    translating(lane.stepWithoutWaiting(processor))
+    translating(lane.stepWithoutWaiting(action.processor))
   }
 
   private def resume(): Unit = {
     awaitsInput = false
-    suspension.resume()
+    action.resume()
     progress.run()
   }
 
-  private def takeInput(controller: MailboxDefaultAction.Controller): Unit =
-    if (pending != null) process(pending, controller)
+  private def takeInput(): Unit =
+    if (async.pending != null) process(async.pending)
     else
       input.poll() match {
-        case Polled.Row => process(input.next(), controller)
+        case Polled.Row => process(input.next())
         case Polled.Nothing =>
           awaitsInput = true
-          suspension = controller.suspendDefaultAction()
+          action.suspend()
         case Polled.End =>
           inputEnded = true
           operator.endInputReached()
-          suspension = controller.suspendDefaultAction()
+          action.suspend()
       }
 
-  private def process(row: InternalRow, controller: MailboxDefaultAction.Controller): Unit = {
-    pending = if (operator.tryProcessElement(row, AsyncOutput.NoTimestamp)) null else row
-    if (pending != null) suspension = controller.suspendDefaultAction(lane.mailbox.metrics.backPressuredTime)
-  }
+  private def process(row: InternalRow): Unit = async.process(row, AsyncOutput.NoTimestamp)
 
   /** Shows the user's errors as such, and the end of a killed task as a kill. */
   private def translating[T](body: => T): T =
-    try body
+    try async.naming(body)
     catch {
-      case failure: PythonTaskFailure => throw named(failure)
       case interrupted: InterruptedException =>
         TaskKills.check(context)
         throw interrupted
     }
 
-  /** Operators of one thread run each other's mail, so an error says by itself whose it is. */
-  private def named(error: Throwable): Throwable = error match {
-    case failure: PythonTaskFailure => UserErrors.failure(failure.report(task.spec.operator))
-    case other => other
-  }
-
   /** Cancels what is in flight and gives the worker back. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
-    timers.close()
-    try translating(operator.close())
+    val limit = async.calls.limitShare
+    try translating(async.close())
     finally {
-      val limit = calls.limitShare
-      calls.close()
-      TaskMetrics.publish(task.metrics, metrics, lane.mailbox.metrics): Unit
+      TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics): Unit
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }
   }
 
-  override def abort(): Unit = calls.abort()
+  override def abort(): Unit = async.calls.abort()
 }

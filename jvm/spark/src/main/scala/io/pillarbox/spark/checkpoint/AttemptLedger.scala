@@ -18,11 +18,11 @@ import org.apache.hadoop.fs.Path
  */
 private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
-  private var taken: AttemptIds = _
+  private var taken: PartitionReports[_] = _
 
   /** Greater than that of each run before; written down. */
   lazy val run: Long = {
-    val notes = new StateFolder(new Path(operator, CheckpointNote.Folder), conf)
+    val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
     val before = notes.listNames().flatMap(AttemptLedger.numberOf)
     val next = before.maxOption.getOrElse(0L) + 1
     notes.writeNamed(AttemptLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
@@ -32,7 +32,7 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
 
   /** The state that a micro-batch starts from. Reads files in the first of a run. */
   def basesOf(version: Long, partitions: Int): IndexedSeq[StateVersion] = {
-    val known = if (this.version == version) taken.value else Map.empty[Int, String]
+    val known = if (this.version == version) taken.ids else Map.empty[Int, String]
     val unknown = if (version == 0) Nil else (0 until partitions).filterNot(known.contains)
     val found = unknown.zip(InParallel(unknown.map(partition => () => accepted(partition, version)))).toMap
     (0 until partitions).map(partition =>
@@ -45,10 +45,10 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
     new StateHistory(folder).accepted(StateVersion(version, None))
   }
 
-  /** A micro-batch is about to write `version`, and its tasks to tell in `ids` who they were. */
-  def begins(version: Long, ids: AttemptIds): Unit = {
+  /** A micro-batch is about to write `version`, and its tasks to tell in `reports` who they were. */
+  def begins(version: Long, reports: PartitionReports[_]): Unit = {
     this.version = version
-    taken = ids
+    taken = reports
   }
 }
 

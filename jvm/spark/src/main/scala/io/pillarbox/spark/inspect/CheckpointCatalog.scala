@@ -5,7 +5,6 @@ import io.pillarbox.state.StateRestoreException
 import io.pillarbox.state.changelog.{StateEntries, StoredState}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
 /** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */
@@ -15,14 +14,10 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
   private val batches = new CommittedBatches(session, checkpoint)
 
   /** The keyed operators by their ids; empty if there is no checkpoint. */
-  lazy val operators: Seq[(Long, CheckpointNote)] = {
-    val files = CheckpointFileManager.create(root, conf)
-    val folders = if (files.exists(root)) files.list(root).toSeq.filter(_.isDirectory) else Nil
-    val ids = folders.flatMap(_.getPath.getName.toLongOption).sorted
-    ids.flatMap(id => CheckpointNote.find(new Path(root, id.toString), conf).map(id -> _))
-  }
+  lazy val operators: Seq[(Long, OperatorNote)] =
+    StoredOperators.in(root, conf).filterNot { case (_, note) => note.carriesCalls }
 
-  def note(operator: Long): CheckpointNote = operators.toMap.apply(operator)
+  def note(operator: Long): OperatorNote = operators.toMap.apply(operator)
 
   /**
    * The versions of an operator's state that can be read, in order: version n is the state after n

@@ -1,9 +1,8 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.mailbox.{MailboxDefaultAction, MailboxProcessor, TaskActionExecutor}
 import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
-import io.pillarbox.spark.task.{LaneResource, TaskLane}
+import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}
 import org.apache.spark.TaskContext
@@ -26,8 +25,8 @@ private final class KeyedDriver(
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val processor =
-    new MailboxProcessor(controller => act(controller), lane.mailbox, false, TaskActionExecutor.Immediate)
+  private val action = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act())
+  import action.processor
   private val timers: DueTimers[UnsafeRow] =
     if (task.isBatch) batchTimers else state.timers
   private val context = new DriverContext(
@@ -36,14 +35,13 @@ private final class KeyedDriver(
     timers,
     ready,
     processor.mailboxExecutor(lane.nextPriority()),
-    () => resume(),
+    () => action.resume(),
     error => processor.reportThrowable(error),
     taskContext
   )
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
   private var finished = false
-  private var suspension: MailboxDefaultAction.Suspension = _
   private var closed = false
 
   /** Opens the operator; may block. */
@@ -127,12 +125,11 @@ private final class KeyedDriver(
     order
   }
 
-  private def act(controller: MailboxDefaultAction.Controller): Unit =
+  private def act(): Unit =
     stepSome() match {
       case KeyedSchedule.Taken => ()
       case KeyedSchedule.Done => finished = true
-      case KeyedSchedule.Refused | KeyedSchedule.Settling =>
-        suspension = controller.suspendDefaultAction()
+      case KeyedSchedule.Refused | KeyedSchedule.Settling => action.suspend()
     }
 
   /** Takes steps until rows come out, mail comes in or the task is killed, but no more than some. */
@@ -147,8 +144,6 @@ private final class KeyedDriver(
   }
 
   private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()
-
-  private def resume(): Unit = if (suspension != null) suspension.resume()
 }
 
 private object KeyedDriver {

@@ -49,31 +49,8 @@ private[pillarbox] object KeyedErrors {
     report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
   }
 
-  def sortedWithoutTime(operator: String): IllegalArgumentException =
-    refused("TIME_SORTED_WITHOUT_TIMESTAMP", operator)
-
-  def sortedWithoutWatermark(operator: String, column: String): IllegalArgumentException =
-    refused("TIME_SORTED_WITHOUT_WATERMARK", operator, "column" -> column)
-
-  def sortedByOther(operator: String, column: String, watermark: String): IllegalArgumentException =
-    refused("TIME_SORTED_BY_OTHER_COLUMN", operator, "column" -> column, "watermark" -> watermark)
-
   def rowWithoutTime(operator: String, column: String, row: String): RuntimeException =
     named("TIMESTAMP_MISSING", operator, "column" -> column, "row" -> row)
-
-  def ambiguousColumn(
-      operator: String,
-      option: String,
-      column: String,
-      found: Seq[String]
-  ): IllegalArgumentException = refused(
-    "AMBIGUOUS_COLUMN",
-    operator,
-    "option" -> option,
-    "column" -> column,
-    "count" -> found.size,
-    "found" -> found.mkString(", ")
-  )
 
   def aggregationBefore(operator: String, mode: String): IllegalArgumentException =
     refused("AGGREGATION_BEFORE_KEYED", operator, "mode" -> mode)
@@ -88,9 +65,6 @@ private[pillarbox] object KeyedErrors {
       "column" -> column,
       "watermark" -> java.time.Instant.ofEpochMilli(watermark)
     )
-
-  def keyWithoutEquality(operator: String, column: String, dataType: String): IllegalArgumentException =
-    refused("KEY_WITHOUT_EQUALITY", operator, "column" -> column, "data_type" -> dataType)
 
   def keyCollation(operator: String, column: String, dataType: String): IllegalArgumentException =
     refused("KEY_COLLATION", operator, "column" -> column, "data_type" -> dataType)

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
-import io.pillarbox.spark.task.TaskLanes
+import io.pillarbox.spark.task.{RunToEnd, TaskLanes}
 import io.pillarbox.state.StateException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -56,16 +56,10 @@ private[pillarbox] final class KeyedIterator(
     !ready.isEmpty
   }
 
-  /**
-   * Who takes some rows only, as `isEmpty()` in foreachBatch does, gets a micro-batch that is processed all
-   * the same: the next one goes on from its state. Not registered before rows come, when whatever they are
-   * made of has been started: what is registered last is called first.
-   */
+  /** Not registered before rows come, when whatever they are made of has been started. */
   private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
     isEndEnsured = true
-    taskContext.addTaskCompletionListener[Unit] { context =>
-      if (!context.isFailed() && !context.isInterrupted()) runToEnd()
-    }
+    RunToEnd.of(taskContext)(runToEnd())(())
   }
 
   private def runToEnd(): Unit =

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.api.TimeDomain
-import io.pillarbox.spark.checkpoint.{AttemptIds, StateVersion}
+import io.pillarbox.spark.checkpoint.{DueTimes, PartitionReport, PartitionReports, StateVersion}
 import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
@@ -9,8 +8,7 @@ import org.apache.spark.sql.pillarbox.StatefulExec
  * Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote.
  */
 private[pillarbox] final case class KeyedReport(
-    nextTimers: NextTimers,
-    attempts: AttemptIds,
+    reports: PartitionReports[DueTimes],
     checkpoints: StatefulExec.CheckpointReport
 ) extends StateReport {
 
@@ -20,8 +18,7 @@ private[pillarbox] final case class KeyedReport(
       next: StateVersion,
       state: PartitionState
   ): Unit = {
-    nextTimers.add((state.nextTimer(TimeDomain.EVENT_TIME), state.nextTimer(TimeDomain.PROCESSING_TIME)))
-    next.id.foreach(id => attempts.add(partition -> id))
+    reports.add(partition -> PartitionReport(next.id, state.dueTimes))
     checkpoints.add(partition, next.number, next.id, base.id)
   }
 }

@@ -2,7 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
 import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, CarryOverSpec, LeaseLedgers}
-import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings}
+import io.pillarbox.spark.checkpoint._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
@@ -37,16 +37,25 @@ private[pillarbox] final case class CarryOverExec(
   private def options: CarryOverSpec = spec.carryOver.get
 
   /** What the slots have committed in the last micro-batch that this node ran. */
-  @transient private lazy val reports = SlotReports.register(sparkContext)
+  @transient private lazy val reports =
+    PartitionReports.register[SlotReport](sparkContext, keepsFirst = true)
 
-  /** Whose files those are. */
-  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = true)
+  private def committed: SlotReport = reports.contents.foldLeft(SlotReport.Empty)(_ + _)
 
   override def shortName: String = CarryOverExec.ShortName
 
   override def keyExpressions: Seq[Attribute] = Nil
 
-  override def output: Seq[Attribute] = child.output ++ results
+  override def output: Seq[Attribute] = inputColumns ++ results
+
+  /**
+   * As the query says: what only the plan below knows of nulls, as by a filter, need not be so of rows that
+   * the checkpoint holds.
+   */
+  private def inputColumns: Seq[Attribute] = {
+    val nullable = AttributeSet(node.child.output.filter(_.nullable))
+    child.output.map(column => if (nullable.contains(column)) column.withNullability(true) else column)
+  }
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
@@ -78,7 +87,9 @@ private[pillarbox] final case class CarryOverExec(
 
   /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
   private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
-    CarryNote.find(folderOf(info), hadoopConf).fold(sparkContext.defaultParallelism)(_.slots)
+    ledgerOf(info).note
+      .orElse(OperatorNote.find(folderOf(info), hadoopConf))
+      .fold(sparkContext.defaultParallelism)(_.partitions)
   )
 
   private def folderOf(info: StatefulOperatorStateInfo) =
@@ -86,26 +97,42 @@ private[pillarbox] final case class CarryOverExec(
 
   private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
 
-  private def ledger: CarryLedger = {
-    val info = getStateInfo
+  private def ledger: CarryLedger = ledgerOf(getStateInfo)
+
+  private def ledgerOf(info: StatefulOperatorStateInfo): CarryLedger =
     CarryLedger.of(info.queryRunId.toString, info.operatorId) {
-      new CarryLedger(CarryNote.filesIn(folderOf(info), hadoopConf), session, info.checkpointLocation)
+      val notes = new StateFolder(OperatorNote.notesIn(folderOf(info)), hadoopConf)
+      new CarryLedger(notes, session, info.checkpointLocation)
     }
+
+  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
+    val info = getStateInfo
+    val note = OperatorNote(
+      OperatorNote.AsyncIO,
+      spec.name,
+      info.numPartitions,
+      OperatorNote.formatOf(checkpointReport.withIds),
+      Map(OperatorNote.Input -> inputColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
+        what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
+      },
+      callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
+    )
+    val stored = PartitionVersions.ofLast(info, checkpointReport.withIds)
+    ledger.note = Some(note.checkAndWrite(folder, conf, info.storeVersion) { found =>
+      (0 until found.partitions).forall { slot =>
+        !CarriedCalls.holds(found, new StateFolder(new Path(folder, slot.toString), conf), stored(slot))
+      }
+    })
   }
 
-  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = CarryNote(
-    spec.operator,
-    getStateInfo.numPartitions,
-    if (checkpointReport.withIds) 2 else 1,
-    DataTypeUtils.fromAttributes(child.output),
-    DataTypeUtils.fromAttributes(results)
-  ).checkAndWrite(folder, conf)
+  /** It was checked when the run began. */
+  private def note: OperatorNote = ledger.note.get
 
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
-    val committed = getStateInfo.storeVersion + 1
-    reports.results > 0 ||
-    ledger.isDue(committed, reports.inFlight) ||
-    (reports.inFlight > 0 && isAwaited && {
+    val report = committed
+    report.results > 0 ||
+    ledger.isDue(getStateInfo.storeVersion + 1, report.inFlight > 0) ||
+    (report.inFlight > 0 && isAwaited && {
       ledger.askToDrain()
       true
     }) ||
@@ -128,7 +155,7 @@ private[pillarbox] final case class CarryOverExec(
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = Some {
     val version = getStateInfo.storeVersion
     eventTimeWatermarkForEviction match {
-      case Some(input) => ledger.advance(version + 1, input, reports.holdMicros)
+      case Some(input) => ledger.advance(version + 1, input, committed.holdMicros)
       case None => ledger.restart(version)
     }
   }
@@ -142,25 +169,25 @@ private[pillarbox] final case class CarryOverExec(
     val info = getStateInfo
     DriverMessages.serve(sparkContext, CarryLedger, LeaseLedgers)
     val drain = ledger.batchStarts()
-    if (feedsStateful && eventTime.isDefined) ledger.write(info.storeVersion, conf.minBatchesToRetain)
+    if (feedsStateful && eventTimes.nonEmpty) ledger.write(info.storeVersion, conf.minBatchesToRetain)
     new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
   }
 
   private def task(drain: CarryLedger.Drain): CarryTaskSpec = {
     val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
     CarryTaskSpec(
       calls,
       options.maxLagMs,
-      eventTime,
+      eventTimes,
       eventTimeWatermarkForLateEvents.getOrElse(0L),
+      note.since,
       drain,
       StateSettings.of(session, conf, versions.run),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,
       metrics,
       reports,
-      attempts,
       checkpointReport
     )
   }
@@ -168,13 +195,12 @@ private[pillarbox] final case class CarryOverExec(
   /** The tasks put their metrics in. */
   private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
-    val scope = CallIdentity.scopeOfQuery(spec, operatorId, batch)
-    AsyncIOTasks.of(node, child.output, session, batch, scope, Map.empty)
+    AsyncIOTasks.of(node, inputColumns, session, batch, note.callScope, Map.empty)
   }
 
   /** In µs, bound to the input; for a column of windows their end. */
-  private def eventTime: Option[Expression] =
-    child.output.find(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
+  private def eventTimes: Seq[Expression] =
+    child.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
       val time = column.dataType match {
         case _: StructType => GetStructField(column, 1)
         case _ => column

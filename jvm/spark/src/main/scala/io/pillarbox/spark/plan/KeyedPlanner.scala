@@ -11,28 +11,31 @@ import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
 /**
- * Checks the options of a keyed operator against its input, and makes the DataFrame that runs it. On the
- * driver.
+ * Makes the DataFrame that runs a keyed operator, whose options were checked against the input before. On
+ * the driver.
  */
 private[pillarbox] final class KeyedPlanner(
     df: DataFrame,
     spec: KeyedSpec,
     initial: Option[DataFrame] = None
 ) {
-  private val keys = spec.by.map(column("by", _))
-  private val orderBy = spec.orderBy.map(column("order_by", _))
+  private val keys = spec.by.map(SparkAdapter.resolve(df, _))
+  private val orderBy = spec.orderBy.map(SparkAdapter.resolve(df, _))
   private val analyzed = SparkAdapter.analyzedPlan(df)
   private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
   private val timestamp =
-    spec.timestamp.map(column("timestamp", _)).orElse(analyzed.output.find(isEventTime))
+    spec.timestamp.map(SparkAdapter.resolve(df, _)).orElse(analyzed.output.find(isEventTime))
 
-  check()
+  // The rest of what an input can't have is refused in Python, which does not know all collations.
+  keys.filterNot(key => SparkAdapter.isBinaryStable(key.dataType)).foreach { key =>
+    throw KeyedErrors.keyCollation(spec.name, key.name, key.dataType.sql)
+  }
 
   /** Rows that the function is given: all columns, or those it asks for with key, time and order. */
   val input: LogicalPlan =
     if (spec.inputs.isEmpty) analyzed
     else {
-      val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ spec.inputs.map(column("inputs", _)))
+      val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ spec.inputs.map(SparkAdapter.resolve(df, _)))
       // The watermark's column decides which rows are late.
       Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)
     }
@@ -107,37 +110,6 @@ private[pillarbox] final class KeyedPlanner(
     AttributeReference(field.name, field.dataType, field.nullable, metadata)()
   }
 
-  private def check(): Unit = {
-    if (keys.isEmpty)
-      throw new IllegalArgumentException(s"${spec.name}: at least one key column is needed (by=...)")
-    keys.foreach(checkKey)
-    timestamp.foreach(checkTimestamp)
-    if (spec.timeSorted) {
-      val time = timestamp.getOrElse(throw KeyedErrors.sortedWithoutTime(spec.name))
-      if (analyzed.isStreaming && !hasWatermark)
-        throw KeyedErrors.sortedWithoutWatermark(spec.name, time.name)
-      if (analyzed.isStreaming && !isWatermarked(time)) {
-        val watermark = analyzed.output.find(isWatermarked).fold("another column")(_.name)
-        throw KeyedErrors.sortedByOther(spec.name, time.name, watermark)
-      }
-    }
-  }
-
-  private def checkKey(key: Attribute): Unit = {
-    def has(wanted: DataType => Boolean) = SparkAdapter.contains(key.dataType)(wanted)
-    if (has(_.isInstanceOf[MapType]) || has(_.isInstanceOf[VariantType]))
-      throw KeyedErrors.keyWithoutEquality(spec.name, key.name, key.dataType.sql)
-    if (!SparkAdapter.isBinaryStable(key.dataType))
-      throw KeyedErrors.keyCollation(spec.name, key.name, key.dataType.sql)
-  }
-
-  private def checkTimestamp(column: Attribute): Unit =
-    if (!isTimestamp(column))
-      throw new IllegalArgumentException(
-        s"${spec.name}: the event time must be a timestamp, but ${column.name} is ${column.dataType.sql}: " +
-          "convert it, for instance with timestamp_millis, and name the new column"
-      )
-
   private def isWatermarked(column: Attribute): Boolean =
     column.metadata.contains(EventTimeWatermark.delayKey)
 
@@ -146,15 +118,4 @@ private[pillarbox] final class KeyedPlanner(
 
   private def isTimestamp(column: Attribute): Boolean =
     column.dataType == TimestampType || column.dataType == TimestampNTZType
-
-  private def column(option: String, name: String): Attribute =
-    SparkAdapter.columnsNamed(df, name) match {
-      case Seq(only) => only
-      case Seq() =>
-        throw new IllegalArgumentException(
-          s"${spec.name}: $option names the column '$name', which the DataFrame does not have. It has " +
-            df.columns.mkString(", ")
-        )
-      case several => throw KeyedErrors.ambiguousColumn(spec.name, option, name, several.map(_.name))
-    }
 }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.Spark41._
@@ -29,11 +30,12 @@ private[pillarbox] final case class KeyedProcessExec(
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
 
-  /** When the next timers are due, over all partitions, as of the last micro-batch that this node ran. */
-  @transient private lazy val nextTimers = NextTimers.register(sparkContext)
-
-  /** Whose state counts; of two jobs that run the same micro-batch the last one's is still open. */
-  @transient private lazy val attempts = AttemptIds.register(sparkContext, keepsFirst = false)
+  /**
+   * When the next timers are due, and whose state counts; of two jobs that run the same micro-batch the last
+   * one's is still open.
+   */
+  @transient private lazy val reports =
+    PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
   override def shortName: String = KeyedProcessExec.ShortName
 
@@ -65,7 +67,9 @@ private[pillarbox] final case class KeyedProcessExec(
    * by the clock that the next micro-batch will be stamped with.
    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
-    nextTimers.areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
+    reports.contents
+      .foldLeft(DueTimes.Never)(_ min _)
+      .areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
 
   override protected def withState(
       stateInfo: Option[StatefulOperatorStateInfo],
@@ -79,9 +83,15 @@ private[pillarbox] final case class KeyedProcessExec(
 
   override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach(mode => throw KeyedErrors.aggregationBefore(spec.name, mode))
-    CheckpointNote
-      .of(spec.name, spec.form, spec.timeSorted, keys, getStateInfo.numPartitions, checkpointReport.withIds)
-      .checkAndWrite(folder, conf)
+    val (info, version) = (getStateInfo, getStateInfo.storeVersion)
+    OperatorNote(
+      spec.form,
+      spec.name,
+      info.numPartitions,
+      OperatorNote.formatOf(checkpointReport.withIds),
+      Map(OperatorNote.Keys -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(keys))),
+      spec.timeSorted
+    ).checkAndWrite(folder, conf, version)(_ => version == 0): Unit
   }
 
   override protected def stringArgs: Iterator[Any] =
@@ -93,7 +103,7 @@ private[pillarbox] final case class KeyedProcessExec(
     // Spark's classes make metrics lazily; here is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, attempts, hadoopConf)
+    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val task = KeyedTaskSpec(
@@ -122,7 +132,7 @@ private[pillarbox] final case class KeyedProcessExec(
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,
-      KeyedReport(nextTimers, attempts, checkpointReport),
+      KeyedReport(reports, checkpointReport),
       StatePartition.locator(session)
     )
   }

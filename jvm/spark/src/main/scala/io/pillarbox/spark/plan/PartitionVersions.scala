@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.checkpoint.{AttemptIds, AttemptLedger, StateVersion}
+import io.pillarbox.spark.checkpoint.{AttemptLedger, PartitionReports, StateVersion}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
@@ -17,28 +17,34 @@ private[plan] final case class PartitionVersions(run: Option[Long], bases: Int =
 
 private[plan] object PartitionVersions {
 
+  /** The versions that the last micro-batch has left, as far as Spark tells. */
+  def ofLast(info: StatefulOperatorStateInfo, withIds: Boolean): Int => StateVersion = {
+    // There may have been fewer partitions.
+    val ids =
+      if (withIds) info.stateStoreCkptIds.fold(IndexedSeq.empty[String])(_.map(_.head).toIndexedSeq) else Nil
+    partition => StateVersion(info.storeVersion, ids.lift(partition))
+  }
+
   /**
    * On the driver, before a micro-batch runs.
    *
    * @param withIds
    *   whether Spark names the attempts
-   * @param attempts
+   * @param reports
    *   where the tasks will tell who they are
    */
   def of(
       info: StatefulOperatorStateInfo,
       withIds: Boolean,
-      attempts: AttemptIds,
+      reports: PartitionReports[_],
       conf: Configuration
   ): PartitionVersions =
-    if (withIds) {
-      val ids = (0 until info.numPartitions).map(info.getStateStoreCkptId(_).map(_.head))
-      PartitionVersions(None, partition => StateVersion(info.storeVersion, ids(partition)))
-    } else {
+    if (withIds) PartitionVersions(None, ofLast(info, withIds))
+    else {
       val folder = new Path(info.checkpointLocation, info.operatorId.toString)
       val ledger = AttemptLedger.of(info.queryRunId.toString, folder, conf)
       val bases = ledger.basesOf(info.storeVersion, info.numPartitions)
-      ledger.begins(info.storeVersion + 1, attempts)
+      ledger.begins(info.storeVersion + 1, reports)
       PartitionVersions(Some(ledger.run), bases)
     }
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.carry.CarryErrors
 import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec}
+import io.pillarbox.spark.checkpoint.OperatorNote
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
@@ -13,7 +13,7 @@ private object RealTimeCalls {
 
   /** On the driver, when a micro-batch of a query in real-time mode is planned. */
   def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
-    if (node.by.nonEmpty) throw CarryErrors.refused("REAL_TIME_BY", node.spec.operator)
+    if (node.by.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node.spec, node.operatorId, batch)

@@ -2,8 +2,8 @@ package io.pillarbox.spark.plan
 
 import java.util.UUID
 
-import io.pillarbox.spark.async.carry.{CarriedCalls, CarryErrors, CarryLedger}
-import io.pillarbox.spark.checkpoint.{AttemptLedger, StoredTimers}
+import io.pillarbox.spark.async.carry.{CarriedCalls, CarryLedger}
+import io.pillarbox.spark.checkpoint._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -42,12 +42,12 @@ private[plan] object StreamHooks extends QueryHooks {
   /** Spark would refuse these too, in words that name no option. */
   private def checkAgainstCheckpoint(query: StartingQuery, carrying: Seq[AsyncIO]): Unit =
     if (query.nextBatch > 0) {
-      val stored = CarriedCalls.operators(query.state, query.hadoopConf)
+      val stored = StoredOperators.in(query.state, query.hadoopConf).filter(_._2.carriesCalls)
       if (stored.isEmpty) carrying.foreach { node =>
-        throw CarryErrors.refused("CARRY_OVER_ADDED", node.spec.operator)
+        throw OperatorNote.refused("CARRY_OVER_ADDED", node.spec.operator)
       }
       else if (carrying.size < stored.size)
-        throw CarryErrors.refused("CARRY_OVER_REMOVED", stored.head._2.operator)
+        throw OperatorNote.refused("CARRY_OVER_REMOVED", stored.head._2.operator)
     }
 
   private def checkTrigger(node: AsyncIO, trigger: Trigger): Unit = {
@@ -104,11 +104,11 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   private def unfit(node: AsyncIO, what: String, advice: String) =
-    CarryErrors.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
+    OperatorNote.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
 
   override val state: QueryState = new QueryState {
     override def isOurs(operator: Path, conf: Configuration): Boolean =
-      StoredTimers.isOurs(operator, conf) || CarriedCalls.isOurs(operator, conf)
+      OperatorNote.find(operator, conf).isDefined
 
     override def due(
         state: Path,
@@ -116,9 +116,9 @@ private[plan] object StreamHooks extends QueryHooks {
         ids: (Long, Int) => Option[String],
         conf: Configuration
     ): QueryState.Due = {
-      val carried = CarriedCalls.due(state, version, ids, conf)
-      val timers = StoredTimers.due(state, version, ids, conf)
-      (watermark, time) => carried(watermark, time) || timers(watermark, time)
+      val stored = new StoredOperators(state, version, ids, conf)
+      val (carried, timers) = (CarriedCalls.areIn(stored), stored.timers)
+      (watermark, time) => carried || timers.areDue(DueTimes.watermark(watermark), time)
     }
   }
 }

@@ -1,21 +1,15 @@
 package io.pillarbox.spark.state
 
-import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
-
-import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint.{SharedFile, StateVersion}
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /**
- * The state that this executor keeps open between micro-batches. Thread-safe.
- *
- * The task that checks state out has it alone, and checks it in again once its changes are committed; if that
- * fails it closes it instead, so what is in here is always exactly some committed version.
+ * The state that this executor keeps open between micro-batches. A task whose commit fails closes it, so what
+ * is in here is always exactly some committed version. Thread-safe.
  */
-private[pillarbox] object OpenStates extends OpenPartitions {
-  private val idle = new ConcurrentHashMap[StatePartition, VersionedState]
+private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   /**
    * The state of `partition` at `version`, if it is open and idle. State of any other version is closed.
@@ -33,24 +27,17 @@ private[pillarbox] object OpenStates extends OpenPartitions {
     }
 
   /** Waits until no snapshot is being taken, before the state leaves: an interrupt must not lose it. */
-  private def take(partition: StatePartition): Option[VersionedState] =
+  override protected def take(partition: StatePartition): Option[VersionedState] =
     Option(idle.get(partition)).flatMap { state =>
       state.awaitReserve()
       try Option.when(idle.remove(partition, state))(state)
       finally state.release()
     }
 
-  /** State that has just been committed; replaces, and closes, what another attempt left. */
-  def checkIn(partition: StatePartition, state: VersionedState): Unit = {
-    val other = idle.put(partition, state)
-    if (other != null) StateMaintenance.close(other)
-  }
+  override protected def replaced(old: VersionedState, state: VersionedState): Unit =
+    StateMaintenance.close(old)
 
-  /** The partitions whose state is open and idle. */
-  override def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
-
-  /** Closes the state of a partition that this executor has no use for any more. */
-  override def unload(partition: StatePartition): Unit = take(partition).foreach(_.close())
+  override protected def discard(state: VersionedState): Unit = state.close()
 
   /**
    * Runs `action` on idle state; a task that wants to check it out meanwhile waits. False if it isn't idle.

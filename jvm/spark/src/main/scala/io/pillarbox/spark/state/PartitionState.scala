@@ -2,6 +2,7 @@ package io.pillarbox.spark.state
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.EventClock
+import io.pillarbox.spark.checkpoint.DueTimes
 import io.pillarbox.state.{KeyedStateBackend, StateClock}
 import io.pillarbox.timer._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -42,8 +43,8 @@ private[pillarbox] final class PartitionState(
   /** Makes the calling thread the one that uses it. */
   def takeOver(): Unit = backend.takeOwnership()
 
-  /** When the next timer of a kind is due; `Long.MaxValue` if there is none. */
-  def nextTimer(kind: TimeDomain): Long = timers.nextTimestamp(kind)
+  def dueTimes: DueTimes =
+    DueTimes(timers.nextTimestamp(TimeDomain.EVENT_TIME), timers.nextTimestamp(TimeDomain.PROCESSING_TIME))
 
   override def close(): Unit =
     try if (kept != null) kept.close()

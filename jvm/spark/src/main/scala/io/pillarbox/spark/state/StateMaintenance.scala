@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory
 private[pillarbox] object StateMaintenance {
   private val log = LoggerFactory.getLogger(getClass)
   private val started = new AtomicBoolean
-  private val watched = new CopyOnWriteArraySet[OpenPartitions](java.util.List.of(OpenStates))
+  private val watched = new CopyOnWriteArraySet[OpenPartitions[_]](java.util.List.of(OpenStates))
 
   private val threads: ThreadFactory = { action =>
     val thread = new Thread(action, "pillarbox state maintenance")
@@ -33,7 +33,7 @@ private[pillarbox] object StateMaintenance {
       executor.scheduleWithFixedDelay(() => unloadInactive(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
 
   /** Looks for what of `pool` is to be closed too. */
-  def watch(pool: OpenPartitions, intervalMs: Long): Unit = {
+  def watch(pool: OpenPartitions[_], intervalMs: Long): Unit = {
     watched.add(pool)
     start(intervalMs)
   }

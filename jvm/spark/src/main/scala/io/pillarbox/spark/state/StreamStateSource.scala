@@ -1,6 +1,5 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
 import org.apache.spark.TaskContext
@@ -67,10 +66,7 @@ private[pillarbox] final class StreamStateSource(
   private def header(id: String) = StateFileFormat.Header(
     id,
     versioned.version.id,
-    DueTimes(
-      versioned.state.nextTimer(TimeDomain.EVENT_TIME),
-      versioned.state.nextTimer(TimeDomain.PROCESSING_TIME)
-    ),
+    versioned.state.dueTimes,
     versioned.state.backend.entryCount
   )
 

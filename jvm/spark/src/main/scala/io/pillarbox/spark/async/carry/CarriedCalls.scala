@@ -1,48 +1,19 @@
 package io.pillarbox.spark.async.carry
 
-import io.pillarbox.spark.checkpoint.{StateFolder, StateHistory, StateVersion}
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import io.pillarbox.spark.checkpoint._
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.pillarbox.QueryState
 
-/**
- * Finds out whether a checkpoint has calls in flight or results that wait, so that a restarted query goes on
- * with them without input. On the driver.
- */
-private[pillarbox] object CarriedCalls extends QueryState {
+/** Reads what slots hold in a checkpoint, in figures. On the driver. */
+private[pillarbox] object CarriedCalls {
 
-  override def isOurs(operator: Path, conf: Configuration): Boolean =
-    CarryNote.find(operator, conf).isDefined
+  /** Whether there are calls in flight, or results that wait. */
+  def areIn(stored: StoredOperators): Boolean = stored.parts(_.carriesCalls)(holds).exists(identity)
 
-  override def due(
-      state: Path,
-      version: Long,
-      ids: (Long, Int) => Option[String],
-      conf: Configuration
-  ): QueryState.Due = {
-    val any = operators(state, conf).exists { case (operator, note) =>
-      (0 until note.slots).exists { slot =>
-        val folder = new StateFolder(new Path(state, s"$operator/$slot"), conf)
-        val format =
-          new SlotStateFormat(note.input.length, note.answers.length, UnsafeProjection.create(note.answers))
-        val committed = new StateHistory(folder).accepted(StateVersion(version, ids(operator, slot)))
-        val report = new SlotStore(folder, format).state(committed).report
-        report.results > 0 || report.inFlight > 0
-      }
-    }
-    (_, _) => any
-  }
-
-  /** The operators with carry-over in a query's folder of state. */
-  def operators(state: Path, conf: Configuration): Seq[(Long, CarryNote)] = {
-    val files = state.getFileSystem(conf)
-    val folders =
-      if (files.exists(state)) files.listStatus(state).toSeq.filter(_.isDirectory).map(_.getPath) else Nil
-    for {
-      folder <- folders
-      operator <- folder.getName.toLongOption
-      note <- CarryNote.find(folder, conf)
-    } yield operator -> note
+  /** Whether a version of a slot has anything. */
+  def holds(note: OperatorNote, slot: StateFolder, version: StateVersion): Boolean = {
+    val (input, answers) = (note.columns(OperatorNote.Input), note.columns(OperatorNote.Returns))
+    val format = new SlotStateFormat(input.length, answers.length, UnsafeProjection.create(answers))
+    val committed = new StateHistory(slot).accepted(version)
+    !new SlotStore(slot, format, note.since).state(committed).report.isEmpty
   }
 }

@@ -4,6 +4,7 @@ import java.io.{DataOutputStream, OutputStream}
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
+import io.pillarbox.spark.task.RunToEnd
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -35,7 +36,8 @@ private[carry] final class CarryIterator(
       calls.columns.child.length,
       calls.columns.results.length,
       UnsafeProjection.create(calls.columns.results)
-    )
+    ),
+    task.since
   )
   private val runId = partition.runId.toString
   private val outputRows = task.metrics("numOutputRows")
@@ -50,7 +52,10 @@ private[carry] final class CarryIterator(
   @volatile private var aborted = false
 
   // Also for who takes no row at all.
-  context.addTaskCompletionListener[Unit](_ => atTaskEnd())
+  RunToEnd.of(context)(runToEnd()) {
+    abort()
+    results.close()
+  }
 
   override def hasNext: Boolean = synchronized {
     if (!started) begin()
@@ -185,22 +190,20 @@ private[carry] final class CarryIterator(
     }
   }
 
-  private def holdOf(): UnsafeRow => Long = task.eventTime match {
-    case None => _ => Long.MaxValue
-    case Some(expression) =>
-      val late = math.max(0L, task.lateWatermark) * MicrosPerMs
-      row =>
+  /** The earliest of the times that are not late already: each may be what an operator after this one sees. */
+  private def holdOf(): UnsafeRow => Long = {
+    val late = math.max(0L, task.lateWatermark) * MicrosPerMs
+    row =>
+      task.eventTimes.foldLeft(Long.MaxValue) { (least, expression) =>
         expression.eval(row) match {
-          case null => Long.MaxValue
-          case time =>
-            val micros = time.asInstanceOf[Long]
-            if (micros <= late) Long.MaxValue else micros
+          case time: Long if time > late => math.min(least, time)
+          case _ => least
         }
+      }
   }
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
-    task.reports.add(slotNumber -> report)
-    version.id.foreach(id => task.attempts.add(slotNumber -> id))
+    task.reports.add(slotNumber -> PartitionReport(version.id, report))
     task.checkpoints.add(slotNumber, version.number, version.id, base.id)
     task.metrics("numTotalStateRows") += report.inFlight + report.results
     task.metrics("numStateStoreInstances") += 1
@@ -224,17 +227,10 @@ private[carry] final class CarryIterator(
         throw error
     }
 
-  private def atTaskEnd(): Unit = {
-    if (!context.isFailed() && !context.isInterrupted()) {
-      while (hasNext) next()
-      if (!committed)
-        throw new IllegalStateException(
-          s"Micro-batch ${base.number} of ${partition.folder} was not committed"
-        )
-    } else {
-      abort()
-      results.close()
-    }
+  private def runToEnd(): Unit = {
+    while (hasNext) next()
+    if (!committed)
+      throw new IllegalStateException(s"Micro-batch ${base.number} of ${partition.folder} was not committed")
   }
 
   /** Any thread: a micro-batch that does not come to its commit leaves no slot behind. */

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.StateFolder
+import io.pillarbox.spark.checkpoint.{OperatorNote, StateFolder}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 
@@ -29,6 +29,9 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   private var asked = 0
   private var hasWritten = false
 
+  /** What the checkpoint says of the operator, once that was compared with what it is now. */
+  var note: Option[OperatorNote] = None
+
   /** An executor has said that a version has results. */
   def wake(version: Long): Unit = due = math.max(due, version)
 
@@ -43,8 +46,8 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   def executorLost(): Unit = lostExecutor = true
 
   /** Whether there is something to emit, or to call again, since `version` was committed. */
-  def isDue(version: Long, inFlight: Long): Boolean =
-    due >= version || !failed.isEmpty || (lostExecutor && inFlight > 0)
+  def isDue(version: Long, hasCalls: Boolean): Boolean =
+    due >= version || !failed.isEmpty || (lostExecutor && hasCalls)
 
   /** Somebody waits for all calls: the next micro-batch is to wait for them, if it has no rows. */
   def askToDrain(): Unit = toDrain = true

@@ -8,11 +8,8 @@ import java.util.{Collection => JCollection}
 import scala.util.control.NonFatal
 
 import io.pillarbox.async.queue.AsyncOutput
-import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.async.{AsyncIOTaskSpec, CallCounts, TaskCalls, TaskMetrics}
-import io.pillarbox.spark.task.UserErrors
-import io.pillarbox.spark.worker.PythonTaskFailure
+import io.pillarbox.spark.async.{AsyncIOTaskSpec, AsyncStep, CallCounts, TaskMetrics}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
@@ -41,28 +38,19 @@ private[carry] final class CarrySlot(
 ) extends AsyncOutput[InternalRow, InternalRow]
     with AutoCloseable {
   private val thread = new Thread(() => run(), s"pillarbox ${task.spec.operator} ${task.site.scope}")
-  private val processor = new MailboxProcessor(
-    controller => takeInput(controller),
+  private val async: AsyncStep = new AsyncStep(
+    task,
+    context,
     new TaskMailbox(thread),
-    true,
-    TaskActionExecutor.Immediate
-  )
-  private val executor = processor.mailboxExecutor(0)
-  private val timers = new SystemProcessingTimeService(executor)
-  private val clock = SlotClock.ofMachine
-  private val metrics = new AsyncMetrics
-  private val exchange =
-    new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => resume())
-  private val calls = TaskCalls.of(task, context, error => processor.reportThrowable(error))
-  private val operator = new AsyncWaitOperator(
-    calls.function,
-    task.options(calls.gate, calls.answers),
-    executor,
-    timers,
+    ownsMailbox = true,
+    priority = 0,
     this,
-    metrics,
     start.nextElementId
-  )
+  )(() => async.action.resume())(() => takeInput())
+  import async.{action, calls, executor, operator}
+  private val clock = SlotClock.ofMachine
+  private val exchange =
+    new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => action.resume())
   private val opened = new CompletableFuture[Void]
   private val closing = new AtomicBoolean
   private var published = CallCounts.None
@@ -73,15 +61,10 @@ private[carry] final class CarrySlot(
   private val joined = new JoinedRow
   private lazy val toUnsafe = UnsafeProjection.create(task.columns.output)
   private val sink = new ResultSink
-  private var pending: CarriedRow = _
-  private var suspension: MailboxDefaultAction.Suspension = _
   private var ending: CarrySlot.Ending = _
   private var isCheckDue = false
   private var hasWoken = true
   private var version = 0L
-
-  calls.connect(operator)
-  operator.onCapacityAvailable(() => resume())
 
   /**
    * Task thread: opens the function, and calls again what the state holds. Blocks while the function opens.
@@ -127,7 +110,7 @@ private[carry] final class CarrySlot(
   /** Task thread: hands what the calls have cost since the last time to Spark's UI; how many there were. */
   def publish(sql: Map[String, SQLMetric]): Long = {
     val before = published
-    published = TaskMetrics.publish(sql, metrics, processor.mailbox.metrics, before)
+    published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     published.calls - before.calls
   }
 
@@ -170,8 +153,8 @@ private[carry] final class CarrySlot(
       operator.open()
       operator.restore(start.notAfter(clock.nowMs).elements)
       opened.complete(null)
-      processor.runMailboxLoop()
-    } catch { case error: Throwable => fail(named(error)) }
+      action.processor.runMailboxLoop()
+    } catch { case error: Throwable => fail(async.named(error)) }
     try closeAll()
     catch { case NonFatal(error) => CarrySlot.log.warn(s"Could not close slot ${task.site.scope}", error) }
     finally fail(endedBy(null))
@@ -188,20 +171,9 @@ private[carry] final class CarrySlot(
     if (isFirst && !closing.get) driver.fail()
   }
 
-  private def named(error: Throwable): Throwable = error match {
-    case python: PythonTaskFailure => UserErrors.failure(python.report(task.spec.operator))
-    case other => other
-  }
-
-  private def resume(): Unit = if (suspension != null) suspension.resume()
-
-  private def takeInput(controller: MailboxDefaultAction.Controller): Unit = {
-    if (pending == null) pending = exchange.poll()
-    if (pending != null && operator.tryProcessElement(pending, clock.nowMs)) pending = null
-    else
-      suspension =
-        if (pending == null) controller.suspendDefaultAction()
-        else controller.suspendDefaultAction(processor.mailbox.metrics.backPressuredTime)
+  private def takeInput(): Unit = {
+    val row = if (async.pending == null) exchange.poll() else async.pending
+    if (row == null) action.suspend() else async.process(row, clock.nowMs)
     endIfDone()
   }
 
@@ -236,7 +208,7 @@ private[carry] final class CarrySlot(
 
   private def endIfDone(): Unit = {
     isCheckDue = false
-    if (ending != null && pending == null && exchange.isEmpty && mayEnd) {
+    if (ending != null && async.pending == null && exchange.isEmpty && mayEnd) {
       val (results, hold) = sink.close()
       val state = SlotState("", operator.snapshotState(), operator.nextElementId, results, hold)
       hasWoken = false
@@ -251,18 +223,13 @@ private[carry] final class CarrySlot(
     if (ending.drain) operator.isDrained
     else !ending.hadRows || clock.nowMs - operator.oldestTimestampMs <= maxLagMs
 
-  private def closeAll(): Unit = {
-    timers.close()
-    try operator.close()
-    finally {
-      calls.close()
-      processor.close()
-    }
-  }
+  private def closeAll(): Unit =
+    try async.close()
+    finally action.processor.close()
 
   /** Cancels what is in flight and gives the worker back, on the slot's thread; does not wait. Idempotent. */
   override def close(): Unit = if (closing.compareAndSet(false, true)) {
-    processor.allActionsCompleted()
+    action.processor.allActionsCompleted()
     exchange.close()
     if (!opened.isDone) calls.abort()
   }

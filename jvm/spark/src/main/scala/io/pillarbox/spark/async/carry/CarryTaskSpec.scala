@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.carry
 
 import io.pillarbox.spark.async.AsyncIOTaskSpec
-import io.pillarbox.spark.checkpoint.{AttemptIds, StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.{PartitionReports, StateSettings, StateVersion}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
@@ -11,24 +11,26 @@ import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
  *
  * @param calls
  *   how the calls are made; its scope is that of the operator
- * @param eventTime
- *   of an input row, in µs, bound to the input's columns; None if the input has no watermark
+ * @param eventTimes
+ *   of an input row, in µs, bound to the input's columns: one for each column that has a watermark
  * @param lateWatermark
  *   rows with a time up to it were late when they came, in ms
+ * @param since
+ *   up to this version a slot without a file holds nothing
  * @param drain
  *   which slots wait until nothing is in flight
  */
 private[pillarbox] final case class CarryTaskSpec(
     calls: AsyncIOTaskSpec,
     maxLagMs: Long,
-    eventTime: Option[Expression],
+    eventTimes: Seq[Expression],
     lateWatermark: Long,
+    since: Long,
     drain: CarryLedger.Drain,
     settings: StateSettings,
     partitionOf: Int => StatePartition,
     versionOf: Int => StateVersion,
     metrics: Map[String, SQLMetric],
-    reports: SlotReports,
-    attempts: AttemptIds,
+    reports: PartitionReports[SlotReport],
     checkpoints: StatefulExec.CheckpointReport
 )

@@ -75,7 +75,21 @@ private[carry] object SlotState {
  * @param holdMicros
  *   the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
  */
-private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long)
+private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long) {
+  def isEmpty: Boolean = results == 0 && inFlight == 0
+
+  /** Of both slots. */
+  def +(that: SlotReport): SlotReport = SlotReport(
+    results + that.results,
+    inFlight + that.inFlight,
+    calls + that.calls,
+    math.min(holdMicros, that.holdMicros)
+  )
+}
+
+private[pillarbox] object SlotReport {
+  val Empty: SlotReport = SlotReport(0, 0, 0, Long.MaxValue)
+}
 
 /**
  * The two parts of a slot's file: results as they came, each behind its length; then the rest of the state.

@@ -9,12 +9,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /**
  * The versions of one slot on the checkpoint file system. Each is one file, and whole: no version needs
  * another one's. Each attempt of a task writes a file of its own.
+ *
+ * @param since
+ *   up to this version a slot without a file holds nothing: there were fewer slots
  */
-private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat) {
+private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, since: Long = 0) {
 
   /** The results of a version, to be closed. */
   def results(version: StateVersion): SlotStore.Results =
-    if (version == StateVersion.Empty) SlotStore.Results.None
+    if (isEmpty(version)) SlotStore.Results.None
     else {
       val file = fileOf(version)
       val source = folder.pathOf(file).toString
@@ -26,7 +29,9 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
 
   /** A version without its results. */
   def state(version: StateVersion): SlotState =
-    if (version == StateVersion.Empty) SlotState.Empty else read(fileOf(version))
+    if (isEmpty(version)) SlotState.Empty else read(fileOf(version))
+
+  private def isEmpty(version: StateVersion) = version.id.isEmpty && version.number <= since
 
   /**
    * What an attempt of this run of the query has written of a version already, with its id: the earliest

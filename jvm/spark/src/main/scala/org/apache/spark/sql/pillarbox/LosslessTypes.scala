@@ -25,6 +25,9 @@ object LosslessTypes {
     case _ => Cast.canUpCast(from, to)
   }
 
+  /** Whether every value of `from` is one of `to` as it is: nulls may be allowed in more places, or comments differ. */
+  def isWider(from: DataType, to: DataType): Boolean = DataType.equalsIgnoreCompatibleNullability(from, to)
+
   /** The same type, all parts of which may be null. */
   private def either(left: DataType, right: DataType): Option[DataType] = (left, right) match {
     case _ if left == right => Some(left)

@@ -50,14 +50,8 @@ object SparkAdapter {
   def resolve(df: DataFrame, name: String): Attribute =
     classicOf(df).resolve(QuotingUtils.quoteIdentifier(name)) match {
       case attribute: Attribute => attribute
-      case other => throw new IllegalArgumentException(s"inputs takes columns, found ${other.sql}")
+      case other => throw new IllegalArgumentException(s"$name is no column but ${other.sql}")
     }
-
-  /** The columns called `name`, by the session's rules of case. */
-  def columnsNamed(df: DataFrame, name: String): Seq[Attribute] = {
-    val same = sqlConf(df.sparkSession).resolver
-    analyzedPlan(df).output.filter(column => same(column.name, name))
-  }
 
   /** @throws UnsupportedOperationException for a Spark Connect DataFrame, which has no plan here */
   def classicOf(df: DataFrame): classic.DataFrame = df match {

@@ -1,0 +1,87 @@
+package io.pillarbox.spark.async
+
+import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
+import io.pillarbox.mailbox._
+import io.pillarbox.spark.task.{MailboxStep, UserErrors}
+import io.pillarbox.spark.worker.PythonTaskFailure
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * An async operator at work on a mailbox: answers, deadlines and retries come as mail, and its default action
+ * takes rows in. Mailbox thread only.
+ *
+ * @param context
+ *   of the task that makes it; not used once it is open
+ * @param onRoom
+ *   runs when there is room for a row again
+ * @param takeInput
+ *   the default action
+ */
+private[async] final class AsyncStep(
+    task: AsyncIOTaskSpec,
+    context: TaskContext,
+    mailbox: TaskMailbox,
+    ownsMailbox: Boolean,
+    priority: Int,
+    output: AsyncOutput[InternalRow, InternalRow],
+    firstElementId: Long
+)(onRoom: Runnable)(takeInput: () => Unit) {
+  val action = new MailboxStep(mailbox, ownsMailbox)(takeInput)
+  val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
+  val metrics = new AsyncMetrics
+  private val timers = new SystemProcessingTimeService(executor)
+  val calls: TaskCalls =
+    AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
+  val operator = new AsyncWaitOperator(
+    calls.function,
+    task.options(calls.gate, calls.answers),
+    executor,
+    timers,
+    output,
+    metrics,
+    firstElementId
+  )
+
+  /** The row that there is no room for. */
+  var pending: InternalRow = _
+
+  calls.connect(operator)
+  operator.onCapacityAvailable(onRoom)
+
+  /** From within the default action: takes a row in, or keeps it until there is room. */
+  def process(row: InternalRow, timestampMs: Long): Unit = {
+    pending = if (operator.tryProcessElement(row, timestampMs)) null else row
+    if (pending != null) action.suspendForRoom()
+  }
+
+  /** Operators of one thread run each other's mail, so an error says by itself whose it is. */
+  def named(error: Throwable): Throwable = AsyncStep.named(task, error)
+
+  /** Shows the user's errors as such. */
+  def naming[A](body: => A): A = AsyncStep.naming(task)(body)
+
+  /** Cancels what is in flight and gives the worker back. */
+  def close(): Unit = {
+    timers.close()
+    try naming(operator.close())
+    finally calls.close()
+  }
+}
+
+private object AsyncStep {
+
+  private def named(task: AsyncIOTaskSpec, error: Throwable): Throwable = error match {
+    case failure: PythonTaskFailure => UserErrors.failure(failure.report(task.spec.operator))
+    case other => other
+  }
+
+  private def naming[A](task: AsyncIOTaskSpec)(body: => A): A =
+    try body
+    catch { case failure: PythonTaskFailure => throw named(task, failure) }
+
+  /** Apart, so that the step does not keep the context. */
+  private def callsOf(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
+    naming(task)(TaskCalls.of(task, context, fatal))
+}

@@ -1,0 +1,230 @@
+package io.pillarbox.spark.checkpoint
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import io.pillarbox.spark.base.FailureReport
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.pillarbox.LosslessTypes
+import org.apache.spark.sql.types.{DataType, Metadata, StructType}
+
+/**
+ * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any
+ * data. The types of states are beside the state itself.
+ *
+ * The name may always change; partitions and columns while nothing is stored, and a column may take nulls
+ * from now on; the rest never, nor may slots become more under Spark's format 2. The note is written anew when something in it did change.
+ *
+ * @param form
+ *   of a keyed function, since state of SQL expressions is not state of a function; or that of calls that
+ *   are carried over
+ * @param name
+ *   of the operator in the last run
+ * @param partitions
+ *   of the state, or slots
+ * @param format
+ *   Spark's format of checkpoints of state, which decides how files are named
+ * @param columns
+ *   that state was written with, by what they are
+ * @param callScope
+ *   what the ids of carried calls begin with
+ * @param since
+ *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
+ */
+private[pillarbox] final case class OperatorNote(
+    form: String,
+    name: String,
+    partitions: Int,
+    format: Int,
+    columns: Map[String, StructType],
+    timeSorted: Boolean = false,
+    callScope: String = "",
+    since: Long = 0
+) {
+  import OperatorNote._
+
+  /** Whether it is of async I/O, and else of a keyed function. */
+  def carriesCalls: Boolean = form == AsyncIO
+
+  /** What messages call the operator. */
+  def operator: String = if (carriesCalls) s"async_io($name)" else FailureReport.keyed(name)
+
+  /** The key columns of a keyed function. */
+  def keys: StructType = columns(Keys)
+
+  /**
+   * Compares with what is there, and writes it down where it is new.
+   *
+   * @param version
+   *   that the operator is about to go on from
+   * @param isEmpty
+   *   whether nothing is stored in that version of an operator with the given note
+   * @return
+   *   what is there now
+   * @throws IllegalStateException
+   *   if something else is there
+   */
+  def checkAndWrite(folder: Path, conf: Configuration, version: Long)(
+      isEmpty: OperatorNote => Boolean
+  ): OperatorNote = {
+    val found = find(folder, conf)
+    val now = found.fold(this)(goOn(folder, _, version)(isEmpty))
+    if (!found.contains(now)) filesIn(folder, conf).write(File)(_.write(now.json.getBytes(UTF_8))): Unit
+    now
+  }
+
+  private def goOn(folder: Path, found: OperatorNote, version: Long)(
+      isEmpty: OperatorNote => Boolean
+  ): OperatorNote = {
+    changedForGood(found).headOption.foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
+    val changed = changedLayout(found) ++ Change.of("a layout since version", found.since, version)(_ <= _)
+    val now = copy(callScope = found.callScope, since = found.since)
+    if (changed.isEmpty) now
+    else if (!isEmpty(found)) {
+      val condition = if (carriesCalls) "CARRY_OVER_MISMATCH" else "CHECKPOINT_MISMATCH"
+      throw mismatch(condition, folder, changed.head)
+    } else if (partitions == found.partitions) now.copy(since = version)
+    // Elements of a slot that is new may get numbers that others have had.
+    else now.copy(callScope = s"${found.callScope}-$version", since = version)
+  }
+
+  private def changedForGood(found: OperatorNote): Seq[Change] =
+    Change.of("the form", found.form, form)(_ == _) ++
+      Change.of("time_sorted", found.timeSorted, timeSorted)(_ == _) ++
+      Change.of(FormatVersion, found.format, format)(_ == _) ++
+      // Spark compares each partition's id with the one that it knows.
+      Change.of("slots", found.partitions, partitions)((there, now) =>
+        format == 1 || !carriesCalls || now <= there
+      )
+
+  private def changedLayout(found: OperatorNote): Seq[Change] = {
+    val parts = if (carriesCalls) "slots" else "the number of partitions"
+    Change.of(parts, found.partitions, partitions)(_ == _) ++ columns.toSeq.flatMap { case (what, now) =>
+      val there = found.columns.getOrElse(what, new StructType)
+      if (what == Keys) changedKeys(there, now)
+      else if (LosslessTypes.isWider(there, now)) None
+      else Some(Change(what, there.toDDL, now.toDDL))
+    }
+  }
+
+  /** Keys may get other names, unless those are names of each other. */
+  private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
+    def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
+    def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
+    Change.of("keys of type", types(there), types(now))(_ == _) ++
+      Change.of("by", names(there), names(now)) { (_, _) =>
+        there.names.toSet != now.names.toSet || there.names.sameElements(now.names)
+      }
+  }
+
+  private def mismatch(condition: String, folder: Path, change: Change): IllegalStateException =
+    refused(
+      condition,
+      operator,
+      "path" -> folder,
+      "what" -> change.what,
+      "found" -> change.found,
+      "wanted" -> change.wanted
+    )
+
+  private def json: String = {
+    val node = mapper.createObjectNode
+      .put("version", Version)
+      .put("form", form)
+      .put("name", name)
+      .put("partitions", partitions)
+      .put("format", format)
+      .put("time_sorted", timeSorted)
+      .put("call_scope", callScope)
+      .put("since", since)
+    val schemas = node.putObject("columns")
+    columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
+    node.toString
+  }
+}
+
+private[pillarbox] object OperatorNote {
+
+  /** The form of async I/O whose calls are carried over. */
+  final val AsyncIO = "async_io"
+  private val Forms = Set("row", "arrow", "jvm", "scan", AsyncIO)
+
+  /** Columns: those of the key, of rows in flight, and those that calls add, as messages call them. */
+  final val Keys = "keys"
+  final val Input = "the input columns"
+  final val Returns = "returns"
+
+  private[checkpoint] final val Folder = "_pillarbox"
+  private final val File = "operator.json"
+
+  /** Of the note and of what it stands for. Lower ones were never released. */
+  private final val Version = 3
+
+  /** Spark's setting of the format. */
+  private final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private val mapper = new ObjectMapper
+
+  /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */
+  def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
+
+  /** Columns without what is said of them in words, or to Spark. */
+  def columnsOf(schema: StructType): StructType =
+    StructType(schema.map(_.copy(metadata = Metadata.empty)))
+
+  /**
+   * What is written down in an operator's folder of state; None if it is no folder of ours.
+   *
+   * @throws IllegalStateException
+   *   (CHECKPOINT_FORMAT) if it is of another version than this one
+   */
+  def find(folder: Path, conf: Configuration): Option[OperatorNote] = {
+    val files = filesIn(folder, conf)
+    if (files.exists(File)) {
+      val in = files.open(File)
+      try Some(parse(mapper.readTree(in.readAllBytes()), folder))
+      finally in.close()
+    } else if (files.list().isEmpty) None
+    else throw unreadable(folder, "", "before 3")
+  }
+
+  private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
+
+  /** The folder beside an operator's partitions. */
+  def notesIn(folder: Path): Path = new Path(folder, Folder)
+
+  private def parse(node: JsonNode, folder: Path): OperatorNote = {
+    val (version, form, name) =
+      (node.path("version").asInt, node.path("form").asText, node.path("name").asText)
+    if (version != Version) throw unreadable(folder, name, version.toString)
+    if (!Forms(form)) throw unreadable(folder, name, s"$version with the form '$form'")
+    OperatorNote(
+      form,
+      name,
+      node.path("partitions").asInt,
+      node.path("format").asInt,
+      node.path("columns").properties.asScala.map(entry => entry.getKey -> schema(entry.getValue)).toMap,
+      node.path("time_sorted").asBoolean,
+      node.path("call_scope").asText,
+      node.path("since").asLong
+    )
+  }
+
+  private def schema(node: JsonNode): StructType = DataType.fromJson(node.toString).asInstanceOf[StructType]
+
+  private def unreadable(folder: Path, name: String, found: String): IllegalStateException =
+    refused("CHECKPOINT_FORMAT", name, "path" -> folder, "found" -> found, "expected" -> Version)
+
+  /** An error that Python shows by its name. */
+  def refused(condition: String, operator: String, parameters: (String, Any)*): IllegalStateException =
+    new IllegalStateException(FailureReport.of(condition, operator, parameters: _*).layout)
+
+  private final case class Change(what: String, found: String, wanted: String)
+
+  private object Change {
+    def of[A](what: String, found: A, wanted: A)(fits: (A, A) => Boolean): Seq[Change] =
+      if (fits(found, wanted)) Nil else Seq(Change(what, found.toString, wanted.toString))
+  }
+}

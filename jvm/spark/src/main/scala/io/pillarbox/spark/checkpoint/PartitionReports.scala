@@ -1,0 +1,59 @@
+package io.pillarbox.spark.checkpoint
+
+import org.apache.spark.SparkContext
+import org.apache.spark.util.AccumulatorV2
+
+/**
+ * What a task says after its commit.
+ *
+ * @param id
+ *   of its attempt, as it is in the name of its file
+ */
+private[pillarbox] final case class PartitionReport[+A](id: Option[String], content: A)
+
+/**
+ * By partition, what the tasks have said that Spark has taken in the last micro-batch that a node ran. A
+ * partition that has not run is not there.
+ *
+ * @param keepsFirst
+ *   whether of several attempts of a partition the first that Spark hears of counts, else the last
+ */
+private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
+    extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {
+  @volatile private var reports = Map.empty[Int, PartitionReport[A]]
+
+  /** Without the ids of attempts. */
+  def contents: Iterator[A] = reports.valuesIterator.map(_.content)
+
+  /** The ids of attempts, where Spark does not name them. */
+  def ids: Map[Int, String] = for ((partition, report) <- reports; id <- report.id) yield partition -> id
+
+  override def isZero: Boolean = reports.isEmpty
+
+  override def copy(): PartitionReports[A] = {
+    val copy = new PartitionReports[A](keepsFirst)
+    copy.reports = reports
+    copy
+  }
+
+  override def reset(): Unit = reports = Map.empty
+
+  override def add(report: (Int, PartitionReport[A])): Unit =
+    if (!keepsFirst || !reports.contains(report._1)) reports += report
+
+  override def merge(
+      other: AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]]
+  ): Unit = other.value.foreach(add)
+
+  override def value: Map[Int, PartitionReport[A]] = reports
+}
+
+private[pillarbox] object PartitionReports {
+
+  /** On the driver. */
+  def register[A](sc: SparkContext, keepsFirst: Boolean): PartitionReports[A] = {
+    val reports = new PartitionReports[A](keepsFirst)
+    sc.register(reports)
+    reports
+  }
+}

@@ -1,0 +1,53 @@
+package io.pillarbox.spark.checkpoint
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/**
+ * The operators of ours that a query has left in its folder of state, at a version. On the driver.
+ *
+ * @param state
+ *   the query's folder of state
+ * @param version
+ *   of the last micro-batch that was committed
+ * @param ids
+ *   of its commits, by operator and partition; none under checkpoint format 1
+ */
+private[pillarbox] final class StoredOperators(
+    state: Path,
+    version: Long,
+    ids: (Long, Int) => Option[String],
+    conf: Configuration
+) {
+  private val notes = StoredOperators.in(state, conf)
+
+  /** When timers are due, over all keyed functions: the headers of their newest deltas tell. */
+  def timers: DueTimes = {
+    val due = parts(!_.carriesCalls)((_, folder, version) => new StateHistory(folder).header(version).due)
+    due.foldLeft(DueTimes.Never)(_ min _)
+  }
+
+  /**
+   * Reads something of each partition of some operators, several at a time. One small read a partition is as
+   * many as Spark does itself when it restarts a query.
+   */
+  def parts[A](
+      wanted: OperatorNote => Boolean
+  )(read: (OperatorNote, StateFolder, StateVersion) => A): Seq[A] =
+    InParallel(for {
+      (operator, note) <- notes if wanted(note)
+      partition <- 0 until note.partitions
+      folder = new StateFolder(new Path(state, s"$operator/$partition"), conf)
+    } yield () => read(note, folder, StateVersion(version, ids(operator, partition))))
+}
+
+private[pillarbox] object StoredOperators {
+
+  /** Their notes by their numbers, in order. */
+  def in(state: Path, conf: Configuration): Seq[(Long, OperatorNote)] = {
+    val files = state.getFileSystem(conf)
+    val folders = if (files.exists(state)) files.listStatus(state).toSeq.filter(_.isDirectory) else Nil
+    val numbers = folders.flatMap(_.getPath.getName.toLongOption).sorted
+    numbers.flatMap(number => OperatorNote.find(new Path(state, number.toString), conf).map(number -> _))
+  }
+}

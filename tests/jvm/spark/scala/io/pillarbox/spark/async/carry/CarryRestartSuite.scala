@@ -1,0 +1,204 @@
+package io.pillarbox.spark.async.carry
+
+import java.sql.Timestamp
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.functions.Held
+import io.pillarbox.spark.keyed.KeyedFixture
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions.{expr, max, window}
+import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
+import org.apache.spark.sql.{DataFrame, Row}
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+/** What may change at a restart, with calls in flight and without. */
+class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(90, Seconds), Span(20, Millis))
+
+  /** A query that is stopped and started again. */
+  private final class Restarted(folder: java.nio.file.Path) {
+    import spark.implicits._
+    val memory: MemoryStream[Long] = MemoryStream[Long](spark)
+    val rows = new ConcurrentLinkedQueue[Row]
+
+    def input: DataFrame = memory.toDF().toDF("id")
+
+    def running[A](df: DataFrame)(body: StreamingQuery => A): A = {
+      val query = df.writeStream
+        .option("checkpointLocation", s"$folder/checkpoint")
+        .foreachBatch((batch: DataFrame, _: Long) => rows.addAll(batch.collect().toSeq.asJava): Unit)
+        .start()
+      try body(query)
+      finally query.stop()
+    }
+
+    /** All rows that are there leave. */
+    def drain(df: DataFrame, ids: Long*): Unit = {
+      Held.answeredBelow = 100
+      memory.addData(ids)
+      running(df)(_.processAllAvailable())
+    }
+
+    /** Rows are called, and stay in flight by the checkpoint. */
+    def leaveInFlight(df: DataFrame, ids: Long*): Unit = {
+      Held.answeredBelow = 0
+      memory.addData(ids)
+      running(df)(query => eventually(assert(query.lastProgress != null && Held.held.size >= ids.size)))
+    }
+
+    def left: Seq[Long] = rows.asScala.toSeq.map(_.getLong(0)).sorted
+
+    def refused(df: DataFrame, text: String, name: String = "CARRY_OVER_MISMATCH"): Unit = {
+      val told = causes(intercept[StreamingQueryException](drain(df))).mkString
+      assert(told.contains(name) && told.contains(text))
+    }
+  }
+
+  private def carried(df: DataFrame, slots: Int = 1)(change: ObjectNode => Unit): DataFrame =
+    SpecBuilder.asyncIO(df, classOf[Held], "x long") { spec =>
+      spec.put("capacity", 9).putObject("carry_over").put("slots", slots)
+      change(spec)
+    }
+
+  private def plain(df: DataFrame): DataFrame = carried(df)(_ => ())
+
+  private def withQuery(format: String = "1")(body: Restarted => Unit): Unit = withSettings(
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )(withFolder { folder =>
+    Held.reset(below = 0)
+    body(new Restarted(folder))
+  })
+
+  for (format <- Seq("1", "2"))
+    test(s"format $format: with nothing in flight slots and columns change") {
+      withQuery(format) { query =>
+        val (few, many) = if (format == "1") (1, 3) else (3, 3)
+        query.drain(carried(query.input, few)(_ => ()), 1, 2)
+        query.drain(carried(query.input, many)(_ => ()), 3, 4, 5)
+        query.drain(carried(query.input, slots = 2)(_.put("on_error", "column"): Unit), 6)
+        query.drain(carried(query.input.withColumn("y", expr("id + 1")), slots = 2)(_ => ()), 7, 8)
+        assert(query.left == (1L to 8L))
+      }
+    }
+
+  test("under format 2 Spark can't have more slots than the checkpoint has") {
+    withQuery("2") { query =>
+      query.drain(plain(query.input), 1)
+      query.refused(carried(query.input, slots = 2)(_ => ()), "slots 1", "CHECKPOINT_MISMATCH")
+      query.drain(plain(query.input), 2)
+      assert(query.left == Seq(1, 2))
+    }
+  }
+
+  test("slots that come anew number their calls apart from those that were there") {
+    withQuery() { query =>
+      val ids = for (slots <- Seq(1, 2, 1)) yield {
+        query.leaveInFlight(carried(query.input, slots)(_ => ()), slots.toLong)
+        val id = Held.held.asScala.last._2.callId
+        query.drain(carried(query.input, slots)(_ => ()))
+        id
+      }
+      assert(ids.distinct == ids)
+    }
+  }
+
+  test("with rows in flight other slots and columns are refused, and the query goes on as it was") {
+    withQuery() { query =>
+      query.leaveInFlight(plain(query.input), 1)
+      query.refused(carried(query.input, slots = 2)(_ => ()), "slots 1, the query now has 2")
+      query.refused(carried(query.input)(_.put("on_error", "column"): Unit), "returns")
+      query.refused(plain(query.input.withColumn("y", expr("id"))), "the input columns")
+      query.drain(plain(query.input), 2)
+      assert(query.left == Seq(1, 2))
+    }
+  }
+
+  private def nullable(query: Restarted) = query.input.withColumn("v", expr("nullif(id, 1)"))
+  private def notNull(query: Restarted) = query.input.withColumn("v", expr("coalesce(nullif(id, 1), 0L)"))
+
+  test("a column that takes nulls from now on is taken with rows in flight") {
+    withQuery() { query =>
+      query.leaveInFlight(plain(notNull(query)), 1, 2)
+      query.drain(plain(nullable(query)), 1)
+      assert(query.rows.asScala.map(row => Option(row.get(1))).toSet == Set(Some(0L), Some(2L), None))
+    }
+  }
+
+  test("a column that takes no nulls from now on is refused while rows are in flight") {
+    withQuery() { query =>
+      query.leaveInFlight(plain(nullable(query)), 1)
+      query.refused(plain(notNull(query)), "v BIGINT NOT NULL")
+      // What a filter knows of nulls is not known of rows in flight.
+      query.drain(plain(nullable(query).where("v is not null")).withColumn("w", expr("v + 1")))
+      assert(query.rows.asScala.toSeq == Seq(Row(1L, null, 1L, null)))
+      query.drain(plain(notNull(query)), 2)
+      assert(query.left == Seq(1, 2))
+    }
+  }
+
+  test("a comment on a column is no other layout") {
+    withQuery() { query =>
+      import spark.implicits._
+      def commented(text: String) = {
+        val metadata = new org.apache.spark.sql.types.MetadataBuilder().putString("comment", text).build()
+        query.input.withColumn("v", $"id".as("v", metadata))
+      }
+      query.leaveInFlight(plain(commented("before")), 1)
+      query.drain(plain(commented("after")))
+      assert(query.left == Seq(1))
+    }
+  }
+
+  test("calls keep their ids when the function gets another name and another operator comes after it") {
+    withQuery() { query =>
+      query.leaveInFlight(carried(query.input)(_.put("name", "a").put("signature", "a"): Unit), 1)
+      def next = carried(query.input)(_.put("name", "b").put("signature", "b"): Unit).drop("x")
+      val twice = SpecBuilder.asyncIO(next, classOf[Held], "x long")(_.put("signature", "b"): Unit)
+      query.leaveInFlight(twice)
+      eventually(assert(Held.held.size == 2))
+      assert(Held.held.asScala.map(_._2.callId).toSet.size == 1)
+      query.drain(twice)
+      assert(query.left == Seq(1))
+    }
+  }
+
+  test("a row holds back each watermark that it has a time of") {
+    withQuery() { query =>
+      import spark.implicits._
+      val (left, right) = (MemoryStream[(Long, Timestamp)](spark), MemoryStream[(Long, Timestamp)](spark))
+      val timed = left
+        .toDF()
+        .toDF("id", "a")
+        .withWatermark("a", "0 seconds")
+        .join(right.toDF().toDF("id", "b").withWatermark("b", "0 seconds"), "id")
+      val windows = plain(timed).groupBy(window($"b", "5 seconds")).agg(max("id").as("id"), max("a"))
+      Held.answeredBelow = 5
+      query.running(windows.selectExpr("id", "window.start")) { running =>
+        def add(id: Long, a: Long, b: Long): Unit = {
+          left.addData((id, new Timestamp(a * 1000)))
+          right.addData((id, new Timestamp(b * 1000)))
+          eventually(assert(running.recentProgress.map(_.numInputRows).sum == 2 * id || !running.isActive))
+          running.exception.foreach(throw _)
+        }
+        add(1, a = 10, b = 10)
+        Held.answeredBelow = 0
+        add(2, a = 100, b = 12)
+        Held.answeredBelow = 100
+        Seq(20, 30, 40).zip(3L to 5L).foreach { case (time, id) => add(id, time.toLong, time.toLong) }
+        Held.held.asScala.foreach { case (id, future) => future.completeOne(Row(id)) }
+        add(6, a = 1000, b = 1000)
+        add(7, a = 2000, b = 2000)
+        running.processAllAvailable()
+      }
+      assert(query.rows.asScala.exists(_.getLong(0) == 2), query.rows)
+    }
+  }
+}
