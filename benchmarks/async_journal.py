@@ -89,6 +89,7 @@ class Cost:
             returns="answer bigint, text string",
             ordered=False,
             capacity=capacity,
+            name="answers",
             journal=journal,
             engine="jvm",
         )

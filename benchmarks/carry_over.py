@@ -107,7 +107,7 @@ def ours(**options: Any) -> Build:
 
 
 def carried(capacity: int) -> Build:
-    return ours(carry_over=True, slots=1, capacity=capacity, max_lag="10 minutes")
+    return ours(carry_over=pb.CarryOver(slots=1, max_lag="10 minutes"), capacity=capacity)
 
 
 CONTESTANTS: dict[str, Build] = {

@@ -33,7 +33,7 @@ async def weather(row: Row, http: aiohttp.ClientSession) -> dict[str, float | No
         if answer.status == 404:
             return None
         if answer.status == 503:
-            raise pb.RetryAfter(float(answer.headers["Retry-After"]))
+            raise pb.RetryAfter(answer.headers["Retry-After"])
         answer.raise_for_status()
         observed = await answer.json()
     return {**observed, "latency_ms": (time.perf_counter() - started) * 1000}
@@ -47,9 +47,8 @@ def with_weather(flights: DataFrame, url: str, engine: str = "auto", **options: 
         returns=RETURNS,
         ordered=False,
         capacity=CAPACITY,
-        timeout="30s",
-        attempt_timeout="10s",
-        retry=pb.Retry(5, backoff="100ms"),
+        timeout=pb.Timeout("30s", attempt="10s"),
+        retry=5,
         on_error="column",
         resource=partial(open_session, url),
         inputs=["origin", "time_hour"],

@@ -85,7 +85,7 @@ def limited(folder: str, count: int = 400) -> int:
     wait_for_executors(spark, 2)
     # Both have started Python before the first call.
     spark.sparkContext.parallelize([0, 1], 2).barrier().mapPartitions(list).collect()
-    options = {"capacity": 30, "scope": "query", "max_concurrency": 4}
+    options = {"capacity": 30, "limit": pb.Limit(concurrency=4)}
     df = spark.range(0, count, 1, 2)
     answers = df.transform(pb.async_io, twice, returns="twice long", engine="jvm", **options)
     return int(answers.groupBy().sum("twice").collect()[0][0])
@@ -221,7 +221,7 @@ def carried(spark: SparkSession, folder: str) -> list[list[int]]:
         return int(row.id) * 2
 
     rows = spark.readStream.schema(INPUT).json(f"{folder}/in").select("id")
-    options = {"ordered": False, "carry_over": True, "slots": 2, "max_lag": "1 hour"}
+    options = {"ordered": False, "carry_over": pb.CarryOver(slots=2, max_lag="1 hour")}
     answers = rows.transform(pb.async_io, twice, returns="twice long", engine="jvm", **options)
     writer = answers.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.format("json").start(f"{folder}/out")

@@ -92,7 +92,7 @@ def keyed(rows: DataFrame, backend: str) -> DataFrame:
 
 
 def jvm(rows: DataFrame, backend: str) -> DataFrame:
-    function = pb.jvm_function(COUNTING)
+    function = pb.JvmFunction(COUNTING)
     returns, even = "k string, n bigint", {"even": "n bigint"}
     return pb.process_keyed(
         rows, function, by="k", returns=returns, side_outputs=even, backend=backend
@@ -104,7 +104,9 @@ def scan(rows: DataFrame, backend: str) -> DataFrame:
 
 
 def carry(rows: DataFrame, backend: str) -> DataFrame:
-    return pb.async_io(rows, slow, returns="told string", carry_over=True, slots=2, timeout="60s")
+    return pb.async_io(
+        rows, slow, returns="told string", carry_over=pb.CarryOver(slots=2), timeout="60s"
+    )
 
 
 QUERIES = {"keyed": keyed, "jvm": jvm, "scan": scan, "carry": carry}

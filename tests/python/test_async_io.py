@@ -148,8 +148,7 @@ def test_the_batch_form_answers_rows_together_and_in_order(numbers, call, is_asy
         numbers,
         batch if is_async else plain_batch,
         returns="y long, size int",
-        batch_size=5,
-        batch_wait="50ms",
+        batch_size=pb.BatchSize(5, wait="50ms"),
     ).collect()
     assert [row.y for row in out] == [i * 10 for i in range(40)]
     assert max(row.size for row in out) == 5
@@ -213,11 +212,11 @@ def test_null_leaves_the_new_columns_of_a_failed_row_null(numbers, call):
 
 def test_column_tells_of_the_failure_beside_the_row(numbers, call):
     out = call(
-        numbers, fails_on_seven, returns="y long", on_error="column", error_column="why",
+        numbers, fails_on_seven, returns="y long", on_error=pb.ErrorColumn("why"),
         retry=pb.Retry(3, backoff="1ms"),
     )  # fmt: skip
     assert out.schema["why"].dataType.simpleString() == (
-        "struct<kind:string,message:string,attempts:int,elapsed_ms:bigint>"
+        "struct<kind:string,message:string,attempts:int,elapsed_ms:bigint,call_id:string>"
     )
     rows = out.collect()
     assert all(row.why is None and row.y == row.id for row in rows if row.id != 7)
@@ -226,6 +225,15 @@ def test_column_tells_of_the_failure_beside_the_row(numbers, call):
         None, "ValueError", "seven is bad", 3,
     )  # fmt: skip
     assert why.elapsed_ms >= 1
+
+
+def test_the_error_column_has_the_id_that_the_service_was_given(numbers, call):
+    async def fails(row):
+        raise ValueError(pb.call_id())
+
+    out = call(numbers, fails, returns="y long", on_error="column").collect()
+    assert [row.error.message for row in out] == [row.error.call_id for row in out]
+    assert len({row.error.call_id for row in out}) == 40
 
 
 def test_a_failed_row_of_explode_stays_one_row(numbers, call):
@@ -269,6 +277,107 @@ def test_a_result_of_the_wrong_type_fails_the_job_naming_column_type_and_value(n
         call(numbers, wrong, returns="y long").collect()
 
 
+class Service(pb.AsyncFunction):
+    """Tells in each answer what was done with it."""
+
+    def __init__(self, url):
+        self.url = url
+        self.events = []
+
+    async def open(self, ctx):
+        await asyncio.sleep(0)
+        self.events.append(f"open {ctx.name}")
+
+    async def invoke(self, row):
+        return f"{self.url} {self.events}"
+
+    async def close(self):
+        await asyncio.sleep(0)
+        self.events.append("close")
+
+
+class PlainService(Service):
+    def open(self, ctx):
+        self.events.append(f"open {ctx.name}")
+
+    def invoke(self, rows):
+        in_main = threading.current_thread() is threading.main_thread()
+        return [f"{self.url} {self.events} {in_main}"] * len(rows)
+
+    def close(self):
+        self.events.append("close")
+
+
+def test_an_object_is_opened_in_the_worker_before_its_first_call(numbers, call):
+    out = call(numbers, Service("a"), returns="told string")
+    assert {row.told for row in out.collect()} == {"a ['open Service']"}
+    out = call(numbers, PlainService("b"), returns="told string", batch_size=8, name="plain")
+    assert {row.told for row in out.collect()} == {"b ['open plain'] False"}
+
+
+def test_an_object_that_fails_to_open_is_reported_with_its_name(spark, call):
+    class Refused(Service):
+        def open(self, ctx):
+            raise ConnectionRefusedError("nobody there")
+
+    with pytest.raises(PythonException, match=r"RESOURCE_OPEN_FAILED.*Refused.open") as failure:
+        call(spark.range(1), Refused("a"), returns="y string").collect()
+    assert "nobody there" in str(failure.value)
+
+
+def test_an_object_that_cannot_be_pickled_is_refused_by_its_name(spark, call):
+    service = Service(threading.Lock())
+    with pytest.raises(pb.InvalidFunction, match="Service can't be sent"):
+        call(spark.range(1), service, returns="y string")
+
+
+def test_the_current_call_tells_its_ids_its_attempt_and_its_operator(spark, call):
+    def told():
+        one = pb.current_call()
+        return f"{one.ids == [one.id] == [pb.call_id()]} {one.attempt} {one.operator}"
+
+    async def second_time_lucky(row):
+        if pb.current_call().attempt == 1:
+            raise ConnectionError
+        return told()
+
+    retry = pb.Retry(3, backoff="1ms")
+    out = call(spark.range(1), second_time_lucky, returns="t string", retry=retry, name="lucky")
+    assert out.first().t == "True 2 lucky"
+    out = call(spark.range(1), lambda row: told(), returns="t string", name="plain")
+    assert out.first().t == "True 1 plain"
+
+
+def test_what_is_not_retryable_is_not_tried_again(numbers, call):
+    async def gone(row):
+        raise pb.NotRetryable("gone for good")
+
+    retry = pb.Retry(5, backoff="1ms", on=Exception)
+    why = call(numbers, gone, returns="y long", on_error="column", retry=retry).first().error
+    assert (why.kind, why.message, why.attempts) == ("NotRetryable", "gone for good", 1)
+
+
+@pytest.mark.parametrize(
+    "limit", [pb.Limit(concurrency=3, scope="task"), pb.Limit(per_second=40, scope="task")]
+)
+def test_a_limit_of_a_task_holds_on_both_engines(spark, call, limit):
+    async def watch(row):
+        IN_FLIGHT["now"] += 1
+        most = IN_FLIGHT["now"]
+        await asyncio.sleep(0.01)
+        IN_FLIGHT["now"] -= 1
+        return most, time.monotonic()
+
+    out = call(
+        spark.range(0, 40, 1, 1), watch, returns="most int, at double", limit=limit
+    ).collect()
+    if limit.concurrency:
+        assert max(row.most for row in out) == 3
+    else:
+        assert max(row.at for row in out) - min(row.at for row in out) >= 39 / 40 * 0.75
+
+
+IN_FLIGHT: Counter[str] = Counter()
 ATTEMPTS: Counter[str] = Counter()
 
 
@@ -323,7 +432,7 @@ def test_retry_after_without_retry_says_what_is_missing(spark, call):
 
     out = call(spark.range(1), busy, returns="y long", on_error="column").first()
     assert out.error.kind == "RETRY_AFTER_WITHOUT_RETRY"
-    assert "retry=pb.Retry" in out.error.message
+    assert "retry=3" in out.error.message
 
 
 async def never_returns(row):
@@ -345,9 +454,13 @@ def test_a_coroutine_that_never_returns_meets_its_timeout(numbers, call):
 
 def test_an_attempt_timeout_is_retried_and_then_told(numbers, call):
     out = call(
-        numbers, never_returns, returns="y long", attempt_timeout="100ms", on_error="column",
+        numbers,
+        never_returns,
+        returns="y long",
+        timeout=pb.Timeout(attempt="100ms"),
+        on_error="column",
         retry=pb.Retry(2, backoff="1ms"),
-    ).collect()  # fmt: skip
+    ).collect()
     why = out[3].error
     assert (why.kind, why.attempts) == ("TIMEOUT", 2)
     assert "attempt timeout" in why.message
@@ -474,9 +587,7 @@ def test_columns_with_any_names_are_seen_and_passed_on(spark, call, names):
     assert out.columns == [*names, "s.t"]
     expected = [(i, "x", 10 * i, f"{(i, 'x', 10 * i)} {list(names)}") for i in range(2)]
     assert [tuple(row) for row in out.collect()] == expected
-    chosen = call(
-        rows, shown, returns="s string", inputs=["y"], on_error="column", error_column="e.e"
-    )
+    chosen = call(rows, shown, returns="s string", inputs=["y"], on_error=pb.ErrorColumn("e.e"))
     assert [tuple(row)[3:] for row in chosen.collect()] == [
         (f"({10 * i},) ['y']", None) for i in range(2)
     ]

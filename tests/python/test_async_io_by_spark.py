@@ -68,7 +68,8 @@ def test_rows_of_a_key_keep_their_order_and_calls_of_a_key_their_limit(
     spark: SparkSession, tmp_path: Path, ordered: bool, per_key: int | None
 ) -> None:
     calls = Calls(tmp_path)
-    options: dict[str, Any] = {"ordered": ordered, "per_key": per_key, "capacity": 50}
+    limit = None if per_key is None else pb.Limit(concurrency=per_key, scope="key")
+    options: dict[str, Any] = {"ordered": ordered, "limit": limit, "capacity": 50}
     found = pb.async_io(
         rows(spark), calls.function(), returns="x long", by="k", **options
     ).collect()
@@ -86,7 +87,13 @@ def test_keys_keep_their_order_in_a_stream(spark: SparkSession, tmp_path: Path) 
     calls = Calls(tmp_path)
 
     def build(df: DataFrame) -> DataFrame:
-        return pb.async_io(df, calls.function(), returns="x long", by=["k"], per_key=1)
+        return pb.async_io(
+            df,
+            calls.function(),
+            returns="x long",
+            by=["k"],
+            limit=pb.Limit(concurrency=1, scope="key"),
+        )
 
     stream = Stream(spark, tmp_path / "stream", "id long, k double", build)
     all_rows = [(row.id, row.k) for row in rows(spark).collect()]
@@ -105,8 +112,9 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
             raise ConnectionError("once")
         return [row.id for row in batch]
 
+    limits = [pb.Limit(concurrency=2, scope="key"), pb.Limit(concurrency=9, per_second=100_000)]
     found = pb.async_io(
-        rows(spark), answer, returns="x long", by="k", per_key=2, batch_size=4, capacity=20,
+        rows(spark), answer, returns="x long", by="k", limit=limits, batch_size=4, capacity=20,
         retry=pb.Retry(ROWS, backoff="1ms"),
     ).collect()  # fmt: skip
     assert by_key(found) == EXPECTED
@@ -115,8 +123,6 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"per_key": 1}, "OPTION_NEEDS_OTHER"),
-        ({"by": "k", "per_key": 0}, "per_key"),
         ({"by": "nowhere"}, "UNKNOWN_KEY_COLUMN"),
         ({"by": []}, "by"),
         ({"by": "k", "ordered": False}, "OPTION_NEEDS_OTHER"),

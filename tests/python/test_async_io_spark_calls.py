@@ -77,8 +77,7 @@ def test_an_attempt_that_takes_too_long_is_cancelled_and_tried_again(
         slow_once,
         returns="x int",
         engine="jvm",
-        attempt_timeout="2 seconds",
-        timeout="20 seconds",
+        timeout=pb.Timeout("20 seconds", attempt="2 seconds"),
         retry=pb.Retry(2, backoff="1ms"),
     )
     assert df.collect()[0].x == 1
@@ -95,8 +94,7 @@ def test_the_total_timeout_covers_all_attempts(spark: SparkSession) -> None:
         always_slow,
         returns="x int",
         engine="jvm",
-        attempt_timeout="100ms",
-        timeout="350ms",
+        timeout=pb.Timeout("350ms", attempt="100ms"),
         retry=pb.Retry(100, backoff="1ms"),
         on_error="column",
     )
@@ -122,8 +120,7 @@ def test_what_becomes_of_a_row_that_failed(spark: SparkSession) -> None:
         odd_fails,
         returns="x int",
         engine="jvm",
-        on_error="column",
-        error_column="why",
+        on_error=pb.ErrorColumn("why"),
     )
     assert [(row.x, row.why and row.why.kind) for row in kept.collect()] == [
         (0, None),
@@ -224,12 +221,11 @@ def test_explain_shows_the_options(spark: SparkSession, capsys: Any) -> None:
         capacity=7,
         timeout="5s",
         retry=pb.Retry(3, backoff="100ms"),
-        max_concurrency=8,
-        rate_limit="50 per second",
+        limit=pb.Limit(concurrency=8, per_second=50, scope="executor"),
     ).explain()
     shown = capsys.readouterr().out
     expected = (
-        "AsyncIO weather, mode=row, ordered=false, capacity=7, timeout=5000ms, retry=3x 100ms, "
-        "on_error=raise, max_concurrency=8, rate_limit=50/1000ms"
+        "AsyncIO weather, form=row, ordered=false, capacity=7, timeout=5000ms, retry=3x 100ms, "
+        "on_error=raise, limit=(concurrency=8 rate=50/1000ms scope=executor)"
     )
     assert expected in shown

@@ -45,7 +45,7 @@ def test_max_concurrency_holds_over_the_partitions_of_an_executor(
             returns="same long",
             engine="jvm",
             capacity=50,
-            max_concurrency=8,
+            limit=pb.Limit(concurrency=8, scope="executor"),
         )
     assert sorted(row.same for row in df.collect()) == list(range(60))
     assert log.most_in_flight() == 8
@@ -104,7 +104,11 @@ def test_permits_of_cancelled_calls_come_back(spark: SparkSession, log: CallLog)
         return int(row.id)
 
     df = spark.range(0, 40, 1, 1).transform(
-        pb.async_io, first_of_many, returns="same long", engine="jvm", max_concurrency=3
+        pb.async_io,
+        first_of_many,
+        returns="same long",
+        engine="jvm",
+        limit=pb.Limit(concurrency=3, scope="executor"),
     )
     for _ in range(3):
         assert [row.same for row in df.limit(1).collect()] == [0]
@@ -123,7 +127,11 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
 
     with own_pool(spark):
         df = spark.range(0, 90, 1, 4).transform(
-            pb.async_io, call, returns="same long", engine="jvm", rate_limit="30 per second"
+            pb.async_io,
+            call,
+            returns="same long",
+            engine="jvm",
+            limit=pb.Limit(per_second=30, scope="executor"),
         )
     assert len(df.collect()) == 90
     times = starts(log)
@@ -144,7 +152,7 @@ def test_rate_limit_holds_over_micro_batches(
         spark.range(first, first + 1, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     enriched = stream.parquet(str(tmp_path / "in")).transform(
-        pb.async_io, call, returns="same long", engine="jvm", rate_limit="1 per 6 seconds"
+        pb.async_io, call, returns="same long", engine="jvm", limit=pb.Limit(per_minute=10)
     )
     query = enriched.writeStream.format("noop").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
@@ -168,9 +176,8 @@ def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log
         returns="same long",
         engine="jvm",
         capacity=40,
-        batch_size=5,
-        batch_wait="10ms",
-        max_concurrency=2,
+        batch_size=pb.BatchSize(5, wait="10ms"),
+        limit=pb.Limit(concurrency=2, scope="executor"),
     )
     assert sorted(row.same for row in df.collect()) == list(range(80))
     assert log.most_in_flight() == 2
@@ -191,8 +198,7 @@ def test_a_batch_leaves_after_its_wait_though_it_is_not_full(
         call,
         returns="same long",
         engine="jvm",
-        batch_size=5,
-        batch_wait="50ms",
+        batch_size=pb.BatchSize(5, wait="50ms"),
     )
     assert [row.same for row in df.collect()] == list(range(7))
     assert [record["key"] for record in log.events("start")] == [5, 2]
@@ -222,11 +228,15 @@ def test_a_service_that_is_down_is_asked_by_one_call_at_a_time(
     rows = (
         spark.range(0, 120, 1, 2)
         .transform(
-            pb.async_io, down, returns="same long", engine="jvm", max_concurrency=20,
-            adaptive=True, on_error="column",
+            pb.async_io,
+            down,
+            returns="same long",
+            engine="jvm",
+            limit=pb.Limit(concurrency=20, scope="executor", adaptive=True),
+            on_error="column",
         )
         .collect()
-    )  # fmt: skip
+    )
     assert {row.error.kind for row in rows} == {"Refused"}
     assert len(rows) == 120
     assert log.most_in_flight() == 20
@@ -247,9 +257,13 @@ def test_after_retry_after_nobody_calls_before_the_time_and_the_limit_has_fallen
         return int(row.id)
 
     df = spark.range(0, 60, 1, 2).transform(
-        pb.async_io, wait_once, returns="same long", engine="jvm", max_concurrency=4,
-        adaptive=True, retry=pb.Retry(2, backoff="1ms"),
-    )  # fmt: skip
+        pb.async_io,
+        wait_once,
+        returns="same long",
+        engine="jvm",
+        limit=pb.Limit(concurrency=4, scope="executor", adaptive=True),
+        retry=pb.Retry(2, backoff="1ms"),
+    )
     assert sorted(row.same for row in df.collect()) == list(range(60))
     told = log.events("told")[0]["at"]
     starts = [record["at"] for record in log.events("start")]
@@ -275,9 +289,14 @@ def test_the_limit_follows_what_the_service_bears(spark: SparkSession, tmp_path:
             return int(row.id)
 
         df = spark.range(0, 60, 1, 1).transform(
-            pb.async_io, bears_four, returns="same long", engine="jvm", max_concurrency=16,
-            adaptive=adaptive, retry=pb.Retry(500, backoff="1ms"), resource=one_counter,
-        )  # fmt: skip
+            pb.async_io,
+            bears_four,
+            returns="same long",
+            engine="jvm",
+            limit=pb.Limit(concurrency=16, scope="executor", adaptive=adaptive),
+            retry=pb.Retry(500, backoff="1ms"),
+            resource=one_counter,
+        )
         assert sorted(row.same for row in df.collect()) == list(range(60))
         refused[adaptive] = len(log.events("refused"))
     assert refused[True] < refused[False] / 2
@@ -290,33 +309,27 @@ def test_attempts_that_time_out_lower_the_limit_too(spark: SparkSession, log: Ca
         return 0
 
     df = spark.range(0, 40, 1, 1).transform(
-        pb.async_io, hangs, returns="same long", engine="jvm", max_concurrency=8,
-        adaptive=True, attempt_timeout="50ms", on_error="null",
-    )  # fmt: skip
+        pb.async_io,
+        hangs,
+        returns="same long",
+        engine="jvm",
+        limit=pb.Limit(concurrency=8, scope="executor", adaptive=True),
+        timeout=pb.Timeout(attempt="50ms"),
+        on_error="null",
+    )
     assert [row.same for row in df.collect()] == [None] * 40
     assert log.most_in_flight() == 8
     last = log.events("start", "cancelled")[-20:]
     assert [record["event"] for record in last] == ["start", "cancelled"] * 10
 
 
-def test_adaptive_needs_a_limit_to_begin_with(spark: SparkSession) -> None:
-    async def call(row: Any) -> int:
-        return 0
-
-    with pytest.raises(pb.InvalidOption, match=r"adaptive.*max_concurrency") as refusal:
-        pb.async_io(spark.range(1), call, returns="x long", adaptive=True)
-    assert refusal.value.condition == "OPTION_NEEDS_OTHER"
-    with pytest.raises(pb.InvalidOption, match="adaptive"):
-        pb.async_io(spark.range(1), call, returns="x long", adaptive=1, max_concurrency=2)
-
-
-@pytest.mark.parametrize(("scope", "most"), [("task", 6), ("executor", 3), ("query", 3), (None, 3)])
+@pytest.mark.parametrize(("scope", "most"), [("task", 6), ("executor", 3), ("query", 3)])
 def test_a_limit_counts_the_calls_of_its_scope(
     spark: SparkSession, log: CallLog, scope: Any, most: int
 ) -> None:
     df = spark.range(0, 40, 1, 2).transform(
         pb.async_io, together(log, most, 40), returns="same long", engine="jvm", capacity=20,
-        max_concurrency=3, scope=scope,
+        limit=pb.Limit(concurrency=3, scope=scope),
     )  # fmt: skip
     assert sorted(row.same for row in df.collect()) == list(range(40))
     assert log.most_in_flight() == most
@@ -334,19 +347,23 @@ def test_the_limit_of_a_query_holds_over_its_micro_batches(
             await asyncio.sleep(0.02)
         return int(row.id)
 
-    options: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    options: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
     query = (
         rows.parquet(str(tmp_path / "in"))
         .transform(
-            pb.async_io, call, returns="same long", engine="jvm", max_concurrency=3,
-            scope="query", adaptive=True, **options,
+            pb.async_io,
+            call,
+            returns="same long",
+            engine="jvm",
+            limit=pb.Limit(concurrency=3, adaptive=True),
+            **options,
         )
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start(str(tmp_path / "out"))
-    )  # fmt: skip
+    )
     assert query.awaitTermination(120)
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.same for row in found) == list(range(60))
@@ -355,14 +372,3 @@ def test_the_limit_of_a_query_holds_over_its_micro_batches(
         metrics = [p["stateOperators"][0]["customMetrics"] for p in query.recentProgress]
         assert 3 <= max(one["maxConcurrencyNow"] for one in metrics) <= 6
     threads_are_gone(spark)
-
-
-def test_a_scope_that_is_none_is_refused_by_name(spark: SparkSession) -> None:
-    async def call(row: Any) -> int:
-        return 0
-
-    with pytest.raises(pb.InvalidOption, match="scope"):
-        pb.async_io(spark.range(1), call, returns="x long", scope="cluster", max_concurrency=2)  # type: ignore[arg-type]
-    with pytest.raises(pb.InvalidOption, match=r"scope.*max_concurrency") as refusal:
-        pb.async_io(spark.range(1), call, returns="x long", scope="query")
-    assert refusal.value.condition == "OPTION_NEEDS_OTHER"

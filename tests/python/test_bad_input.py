@@ -41,31 +41,32 @@ def apply(df, function=f, **options):
         ({"capacity": 1.5}, "capacity"),
         ({"capacity": True}, "capacity"),
         ({"capacity": 2**31 - 1, "ordered": False}, "capacity must be a whole number from 1 to 10"),
-        ({"max_concurrency": 2**32 + 1}, "max_concurrency must be a whole number from 1 to 10"),
         ({"batch_size": 2**32 + 1}, "batch_size must be a whole number from 1 to 10"),
-        ({"rate_limit": "4294967297 per second"}, "from 1 to 1000000000 calls"),
         ({"timeout": "100001 days"}, "at most 100000 days"),
         ({"retry": pb.Retry(2, on="java.io.IOException")}, "retry.on"),
         ({"timeout": "0s"}, "timeout"),
         ({"timeout": "-5s"}, "timeout"),
         ({"timeout": 5}, "timeout"),
-        ({"attempt_timeout": "never"}, "attempt_timeout"),
-        ({"timeout": "1s", "attempt_timeout": "2s"}, "timeout"),
-        ({"retry": 3}, "retry"),
+        ({"retry": "3"}, "retry"),
         ({"on_error": "ignore"}, "on_error"),
-        ({"on_error": "column", "error_column": ""}, "error_column"),
-        ({"error_column": "why"}, "error_column='why' has no meaning without on_error=\"column\""),
-        ({"on_error": "null", "error_column": "why"}, "without on_error"),
-        ({"max_concurrency": 0}, "max_concurrency"),
-        ({"rate_limit": "0 per second"}, "rate_limit"),
-        ({"rate_limit": 50}, "rate_limit"),
+        ({"limit": 50}, "limit must be a pb.Limit or a list"),
+        (
+            {"limit": pb.Limit(concurrency=1, scope="key")},
+            "limit.scope='key' has no meaning without by",
+        ),
+        ({"limit": [pb.Limit(concurrency=1), pb.Limit(per_day=1)]}, "LIMITS_NOT_TOGETHER"),
+        ({"limit": [pb.Limit(concurrency=1, scope="key")] * 2, "by": "id"}, "LIMITS_NOT_TOGETHER"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 101}, "batch_size"),
-        ({"batch_wait": "1s"}, "batch_wait"),
-        ({"batch_size": 2, "batch_wait": "0s"}, "batch_wait"),
         ({"ordered": "yes"}, "ordered"),
         ({"explode": 1}, "explode"),
-        ({"inputs": "id"}, "inputs"),
+        ({"inputs": ["id", "id"]}, "inputs"),
+        ({"call_key": "id"}, "CALL_KEY_WITHOUT_NAME"),
+        ({"journal": "/answers"}, "JOURNAL_WITHOUT_NAME"),
+        ({"journal": True, "call_key": "id"}, "JOURNAL_WITHOUT_NAME"),
+        ({"attempt_timeout": "5s"}, 'Meant is timeout=pb.Timeout("30s", attempt="5s").'),
+        ({"max_concurrency": 5}, "Meant is limit=pb.Limit(concurrency=...)."),
+        ({"ordred": True}, "no option ordred. The nearest that it has is ordered."),
         ({"inputs": []}, "inputs"),
         ({"inputs": [1]}, "inputs"),
         ({"name": ""}, "name"),
@@ -122,8 +123,8 @@ def test_an_input_of_a_type_that_arrow_cannot_carry_is_named(df):
         ({"returns": "NAME string"}, "NAME"),
         ({"returns": "y long, Y string"}, "Y"),
         ({"returns": "error string", "on_error": "column"}, "error"),
-        ({"on_error": "column", "error_column": "id"}, "id"),
-        ({"on_error": "column", "error_column": "y"}, "y"),
+        ({"on_error": pb.ErrorColumn("id")}, "id"),
+        ({"on_error": pb.ErrorColumn("y")}, "y"),
     ],
     ids=str,
 )
@@ -173,21 +174,64 @@ def test_a_function_that_captured_the_session_is_refused_with_a_remedy(spark, df
         apply(df, uses_spark)
 
 
-@pytest.mark.parametrize("options", [{"max_concurrency": 5}, {"rate_limit": "5 per second"}])
-def test_limits_of_an_executor_are_refused_by_the_python_engine(df, options):
-    with pytest.raises(pb.InvalidOption, match='can\'t be kept by engine="python"'):
-        apply(df, **options)
+@pytest.mark.parametrize("scope", ["query", "executor"])
+def test_limits_over_tasks_are_refused_by_the_python_engine_with_one_that_it_keeps(df, scope):
+    with pytest.raises(pb.InvalidOption, match=f'scope="{scope}".*scope="task"'):
+        apply(df, limit=pb.Limit(per_second=5, scope=scope))
+    with pytest.raises(pb.InvalidOption, match=r"limit\.adaptive can't be kept by"):
+        apply(df, limit=pb.Limit(concurrency=5, scope="task", adaptive=True))
+    with pytest.raises(pb.InvalidOption, match=r"call_key can't be kept by"):
+        apply(df, call_key="id", name="asked")
+
+
+class NoInvoke(pb.AsyncFunction):
+    def call(self, row):
+        return 1
+
+
+class TwoRows(pb.AsyncFunction):
+    def invoke(self, row, other):
+        return 1
+
+
+class Yields(pb.AsyncFunction):
+    async def invoke(self, row):
+        yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (NoInvoke(), r"NoInvoke has no method invoke.*async def invoke\(self, row\)"),
+        (TwoRows(), r"TwoRows.invoke\(row, other\) can't be called as TwoRows.invoke\(row\)"),
+        (Yields(), "Yields.invoke is a generator"),
+        (NoInvoke, "the class NoInvoke"),
+    ],
+    ids=str,
+)
+def test_an_object_that_cannot_be_called_is_refused(df, function, told):
+    with pytest.raises(pb.InvalidFunction, match=told):
+        apply(df, function)
+
+
+def test_an_object_opens_its_resources_itself(df):
+    class Fine(pb.AsyncFunction):
+        def invoke(self, row):
+            return 1
+
+    with pytest.raises(pb.InvalidOption, match=r"for a pb\.AsyncFunction"):
+        apply(df, Fine(), resource=threading.Lock)
 
 
 def test_a_jvm_function_needs_the_jvm(df):
     with pytest.raises(pb.EngineUnavailable, match="JVM function"):
-        apply(df, pb.jvm_function("com.acme.Enrich"))
+        apply(df, pb.JvmFunction("com.acme.Enrich"))
 
 
 @pytest.mark.parametrize("options", [{"resource": list}, {"batch_size": 2}])
 def test_a_jvm_function_takes_no_options_of_python(df, options):
     with pytest.raises(pb.InvalidOption, match="for a JVM function"):
-        apply(df, pb.jvm_function("com.acme.Enrich"), engine="jvm", **options)
+        apply(df, pb.JvmFunction("com.acme.Enrich"), engine="jvm", **options)
 
 
 REMEDIES = {
@@ -239,7 +283,7 @@ def test_exceptions_of_python_are_refused_for_a_jvm_function(spark, retry_on):
     with pytest.raises(pb.InvalidOption, match=r"retry\.on=.* has no meaning for a JVM"):
         apply(
             spark.range(3),
-            pb.jvm_function("com.acme.Enrich"),
+            pb.JvmFunction("com.acme.Enrich"),
             engine="jvm",
             retry=pb.Retry(3, on=retry_on),
         )
@@ -247,7 +291,7 @@ def test_exceptions_of_python_are_refused_for_a_jvm_function(spark, retry_on):
 
 @pytest.mark.parametrize("options", [{"ordered": True}, {"ordered": False}], ids=str)
 def test_the_largest_numbers_work(spark, engine, options):
-    limits = {"max_concurrency": 10**9, "rate_limit": "1000000000 per ms"}
+    limits = {"limit": pb.Limit(concurrency=10**9, per_second=10**9, scope="executor")}
     retry = pb.Retry(10**9, backoff="100000 days", max_backoff="100000 days", multiplier=1_000_000)
     out = spark.range(20).transform(
         pb.async_io,
@@ -255,8 +299,7 @@ def test_the_largest_numbers_work(spark, engine, options):
         returns="y long",
         engine=engine,
         capacity=10**9,
-        timeout="100000 days",
-        attempt_timeout="100000 days",
+        timeout=pb.Timeout("100000 days", attempt="100000 days"),
         retry=retry,
         **options,
     )

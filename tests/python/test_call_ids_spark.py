@@ -315,7 +315,7 @@ def test_other_operators_may_come_and_go(query: Query, spark: SparkSession) -> N
 
 def test_ids_of_the_batch_form(spark: SparkSession, engine: str) -> None:
     async def all_ids(rows: list[Any]) -> list[str]:
-        return pb.call_ids()
+        return pb.current_call().ids
 
     rows = spark.range(0, 40, 1, 4).transform(
         pb.async_io, all_ids, returns="call string", batch_size=3, engine=engine

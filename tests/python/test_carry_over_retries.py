@@ -33,7 +33,7 @@ def fails_for_ever(folder: str) -> tuple[object, int]:
     rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
     if os.path.exists(folder + "/few"):
         rows = spark.readStream.schema("value long").parquet(folder + "/few")
-    answers = pb.async_io(rows, failing, returns="x long", carry_over=True, slots=2)
+    answers = pb.async_io(rows, failing, returns="x long", carry_over=pb.CarryOver(slots=2))
     writer = answers.writeStream.format("noop").option("checkpointLocation", folder + "/checkpoint")
     query = writer.start()
     try:

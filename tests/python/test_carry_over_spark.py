@@ -44,7 +44,7 @@ class Lookups:
         return twice
 
     def on(self, df: DataFrame, fails: bool = False, **options: Any) -> DataFrame:
-        chosen: dict[str, Any] = {"ordered": False, "carry_over": True, "slots": 2, **options}
+        chosen: dict[str, Any] = {"ordered": False, "carry_over": pb.CarryOver(slots=2), **options}
         return pb.async_io(df, self.function(fails), returns="twice long", engine="jvm", **chosen)
 
     def ended(self) -> set[int]:
@@ -156,7 +156,7 @@ def test_processing_all_available_waits_for_carried_rows(query: Query) -> None:
 
 
 def test_order_is_kept_over_micro_batches(query: Query) -> None:
-    query.add(*range(10)).add(*range(10, 20)).start(ordered=True, slots=1)
+    query.add(*range(10)).add(*range(10, 20)).start(ordered=True, carry_over=pb.CarryOver(slots=1))
     query.comes(range(SLOW))
     eventually(lambda: query.lookups.ended() == set(but(range(20), SLOW)), "the other calls")
     query.lookups.latch.open()
@@ -167,7 +167,9 @@ def test_order_is_kept_over_micro_batches(query: Query) -> None:
 def test_in_order_the_capacity_counts_calls_and_rows_that_wait_have_a_limit_of_their_own(
     query: Query,
 ) -> None:
-    query.add(*range(30)).start(ordered=True, slots=1, capacity=2, max_carried=10)
+    query.add(*range(30)).start(
+        ordered=True, carry_over=pb.CarryOver(slots=1, max_rows=10), capacity=2
+    )
     taken = but(range(SLOW + 10), SLOW)
     eventually(lambda: query.lookups.ended() == set(taken), "calls behind the slow one")
     query.lookups.latch.open()
@@ -177,7 +179,7 @@ def test_in_order_the_capacity_counts_calls_and_rows_that_wait_have_a_limit_of_t
 
 
 def test_a_micro_batch_that_is_larger_than_the_capacity_takes_its_time(query: Query) -> None:
-    query.add(*range(50)).start(slots=1, capacity=3)
+    query.add(*range(50)).start(carry_over=pb.CarryOver(slots=1), capacity=3)
     query.comes(but(range(50), SLOW))
     assert query.lookups.log.most_in_flight() <= 3
     query.lookups.latch.open()
@@ -185,7 +187,7 @@ def test_a_micro_batch_that_is_larger_than_the_capacity_takes_its_time(query: Qu
 
 
 def test_no_rows_are_committed_past_one_that_lags(query: Query) -> None:
-    query.add(*range(10)).start(max_lag="2s", slots=1)
+    query.add(*range(10)).start(carry_over=pb.CarryOver(max_lag="2s", slots=1))
     query.comes(but(range(10), SLOW))
     since = next(r["at"] for r in query.lookups.log.events("start") if r["key"] == SLOW)
     eventually(lambda: time.monotonic() > since + 2.5, "the lag")
@@ -214,7 +216,7 @@ def test_a_restarted_query_calls_again_what_was_in_flight_under_the_same_id(quer
 
 
 def test_in_order_a_restart_does_not_call_again_what_waits_behind_a_slow_row(query: Query) -> None:
-    query.add(*range(20)).start(ordered=True, slots=1)
+    query.add(*range(20)).start(ordered=True, carry_over=pb.CarryOver(slots=1))
     eventually(lambda: len(query.lookups.ended()) == 19, "the other calls")
     # One more micro-batch takes what has come meanwhile into its state.
     query.add(20)
@@ -223,7 +225,7 @@ def test_in_order_a_restart_does_not_call_again_what_waits_behind_a_slow_row(que
     eventually(lambda: query.carried() == 14, "rows 7 to 20 in the state")
     query.stop()
     query.lookups.latch.open()
-    query.start(ordered=True, slots=1)
+    query.start(ordered=True, carry_over=pb.CarryOver(slots=1))
     query.comes(range(21))
     assert query.out() == [(i, 2 * i) for i in range(21)]
     again = [key for key in range(20) if len(query.lookups.starts(key)) > 1]
@@ -266,7 +268,9 @@ def test_who_takes_some_rows_only_loses_none(query: Query) -> None:
     first_only = Kept(str(query.folder / "first"), lambda batch, number: batch.limit(1).collect())
     query.add(*range(10)).add(*range(10, 20))
     query.lookups.latch.open()
-    writer = query.lookups.on(query.stream(), slots=1).writeStream.foreachBatch(first_only)
+    writer = query.lookups.on(
+        query.stream(), carry_over=pb.CarryOver(slots=1)
+    ).writeStream.foreachBatch(first_only)
     checkpoint = str(query.folder / "checkpoint")
     run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     run.awaitTermination()
@@ -293,14 +297,13 @@ def test_random_queries_that_are_stopped_at_random_lose_and_double_nothing(
     capacity = rng.choice([1, 3, 10, 100])
 
     def carried() -> DataFrame:
-        options: dict[str, Any] = {"ordered": ordered, "capacity": capacity, "slots": slots}
-        if ordered:
-            options["max_carried"] = capacity + rng.choice([0, 5, 50])
-        if rng.random() < 0.5:
-            options["max_concurrency"] = rng.choice([1, 4])
+        most = capacity + rng.choice([0, 5, 50]) if ordered else None
+        limit = pb.Limit(concurrency=rng.choice([1, 4])) if rng.random() < 0.5 else None
+        lag = rng.choice(["0.2s", "30s"])
         return pb.async_io(
             query.stream(), answered, returns="part long", engine="jvm", explode=True,
-            carry_over=True, max_lag=rng.choice(["0.2s", "30s"]), **options,
+            carry_over=pb.CarryOver(max_lag=lag, max_rows=most, slots=slots), ordered=ordered,
+            capacity=capacity, limit=limit,
         )  # fmt: skip
 
     version = {
@@ -359,7 +362,7 @@ def test_windows_after_it_are_those_of_a_batch(
 ) -> None:
     def build(df: DataFrame) -> DataFrame:
         rows = df.withWatermark("ts", "1 second")
-        options: dict[str, Any] = {"ordered": ordered, "carry_over": True, "slots": 2}
+        options: dict[str, Any] = {"ordered": ordered, "carry_over": pb.CarryOver(slots=2)}
         return windows(pb.async_io(rows, slowly, returns="twice long", engine="jvm", **options))
 
     stream = timed(spark, tmp_path, build)
@@ -394,7 +397,7 @@ def test_a_keyed_function_after_two_of_them_sees_every_row_in_time(
 ) -> None:
     def build(df: DataFrame) -> DataFrame:
         rows = df.withWatermark("ts", "1 second")
-        options: dict[str, Any] = {"ordered": False, "carry_over": True, "slots": 2}
+        options: dict[str, Any] = {"ordered": False, "carry_over": pb.CarryOver(slots=2)}
         once = pb.async_io(rows, slowly, returns="a long", engine="jvm", **options)
         twice = pb.async_io(once, slowly, returns="b long", engine="jvm", inputs=["id"], **options)
         keyed = twice.withColumn("key", F.col("id") % 2)
@@ -421,8 +424,8 @@ def run_now(query: Query, df: DataFrame) -> None:
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"carry_over": False, "slots": None}, {}, "CARRY_OVER_ADDED"),
-    ({}, {"carry_over": False, "slots": None}, "CARRY_OVER_REMOVED"),
+    ({"carry_over": False}, {}, "CARRY_OVER_ADDED"),
+    ({}, {"carry_over": False}, "CARRY_OVER_REMOVED"),
 ]
 
 
@@ -441,12 +444,17 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_any_call(
 def test_what_may_change_at_a_restart(query: Query) -> None:
     run_now(query.add(*range(5)), query.lookups.on(query.stream(), capacity=2))
     query.add(*range(5, 10))
-    changed = {"capacity": 9, "max_lag": "5s", "max_concurrency": 3, "timeout": "1m", "slots": None}
+    changed = {
+        "capacity": 9, "carry_over": pb.CarryOver(max_lag="5s"), "timeout": "1m",
+        "limit": pb.Limit(concurrency=3),
+    }  # fmt: skip
     run_now(query, query.lookups.on(query.stream(), **changed))
     assert len(query.lookups.log.events("end")) == 10
     # Nothing is in flight.
     query.add(*range(10, 15))
-    run_now(query, query.lookups.on(query.stream(), slots=3, on_error="column"))
+    run_now(
+        query, query.lookups.on(query.stream(), carry_over=pb.CarryOver(slots=3), on_error="column")
+    )
     assert len(query.lookups.log.events("end")) == 15
 
 
@@ -494,13 +502,8 @@ def test_what_it_can_not_be_kept_with_is_refused_before_any_call(
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"max_lag": "5s"}, "OPTION_NEEDS_OTHER"),
-        ({"slots": 4}, "OPTION_NEEDS_OTHER"),
-        ({"max_carried": 100}, "OPTION_NEEDS_OTHER"),
-        ({"carry_over": True, "ordered": False, "max_carried": 100}, "OPTION_NEEDS_OTHER"),
-        ({"carry_over": True, "max_carried": 99}, "max_carried"),
-        ({"carry_over": True, "slots": 0}, "slots"),
-        ({"carry_over": True, "max_lag": "soon"}, "max_lag"),
+        ({"carry_over": pb.CarryOver(max_rows=100), "ordered": False}, "OPTION_NEEDS_OTHER"),
+        ({"carry_over": pb.CarryOver(max_rows=99)}, "max_rows"),
         ({"carry_over": "yes"}, "carry_over"),
         ({"carry_over": True, "engine": "python"}, "OPTION_NEEDS_JVM_ENGINE"),
     ],

@@ -125,8 +125,8 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     answers["initial"] = most(started)
     answers["scan"] = most(pb.scan(keyed, by="k", state={"n": ("0L", "n + 1")}))
 
-    double = pb.jvm_function("com.acme.Double")
-    counting = pb.jvm_function("pillarbox.tests.Counting")
+    double = pb.JvmFunction("com.acme.Double")
+    counting = pb.JvmFunction("pillarbox.tests.Counting")
 
     def failure(action):
         try:

@@ -196,7 +196,7 @@ def called_by_users() -> list[tuple[str, Any]]:
         inside = vars(getattr(pb, module)).items()
         own = [one for one in inside if getattr(one[1], "__module__", "") == f"pillarbox.{module}"]
         public += [(f"{module}.{name}", one) for name, one in own if not name.startswith("_")]
-    handed = ("Context", "Timer", "Timers", "State")
+    handed = ("Call", "Context", "Timer", "Timers", "State")
     return [
         (name, one)
         for name, one in public

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import pillarbox as pb
-from pillarbox._base.durations import milliseconds, rate
+from pillarbox._base.durations import milliseconds
 
 
 @pytest.mark.parametrize(
@@ -33,33 +33,9 @@ def test_a_duration_is_read_in_ms_rounded_up(text, expected):
      timedelta(seconds=-1), "100001 days", timedelta(days=100_001), "9" * 5000 + " s"],
 )  # fmt: skip
 def test_what_is_no_positive_duration_is_refused_with_the_option_and_the_value(value):
-    with pytest.raises(pb.InvalidOption, match="attempt_timeout must be a positive duration") as no:
-        milliseconds(value, "attempt_timeout")
+    with pytest.raises(
+        pb.InvalidOption, match=r"timeout\.attempt must be a positive duration"
+    ) as no:
+        milliseconds(value, "timeout.attempt")
     assert repr(value)[:40] in str(no.value)
     assert no.value.condition == "INVALID_DURATION"
-
-
-@pytest.mark.parametrize(
-    ("text", "permits", "interval_ms"),
-    [
-        ("50 per second", 50, 1000),
-        ("50/s", 50, 1000),
-        ("1000 per 10 minutes", 1000, 600_000),
-        ("1 PER Hour", 1, 3_600_000),
-        ("1000000000 / ms", 1_000_000_000, 1),
-    ],
-)
-def test_a_rate_is_read_as_permits_in_an_interval(text, permits, interval_ms):
-    assert rate(text) == {"permits": permits, "interval_ms": interval_ms}
-
-
-@pytest.mark.parametrize(
-    "value", ["0 per second", "-5 per second", "50", "per second", "50 per fortnight", 50, None,
-              "50 per 0 seconds", "1.5 per second", "5 per  ", "5/", "5 / ", "5 per \t\n",
-              "1000000001 per second", "4294967297 per second", "9" * 5000 + " per second",
-              "1 per 100001 days", "1 per 1us"],
-)  # fmt: skip
-def test_what_is_no_positive_rate_is_refused(value):
-    with pytest.raises(pb.InvalidOption, match="rate_limit") as no:
-        rate(value)
-    assert no.value.condition == "INVALID_RATE"

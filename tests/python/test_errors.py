@@ -47,11 +47,11 @@ def test_errors_of_stored_state_are_in_the_docs_too():
 
 
 def test_an_error_travels_between_processes():
-    problem = errors.error("INVALID_RATE", value="'x'")
+    problem = errors.error("INVALID_DURATION", option="timeout", value="'x'")
     copy = pickle.loads(pickle.dumps(problem))
     assert (type(copy), copy.condition, str(copy)) == (
         pb.InvalidOption,
-        "INVALID_RATE",
+        "INVALID_DURATION",
         str(problem),
     )
 

@@ -171,7 +171,10 @@ def test_a_deadline(spark: SparkSession, engine: str) -> None:
         return 0
 
     retried = with_async(
-        engine, never, attempt_timeout="20ms", retry=pb.Retry(2, backoff="1ms", on=KeyError)
+        engine,
+        never,
+        timeout=pb.Timeout(attempt="20ms"),
+        retry=pb.Retry(2, backoff="1ms", on=KeyError),
     )
     for build, attempts in ((with_async(engine, never, timeout="50ms"), 1), (retried, 2)):
         found = pb.failure_of(in_batch(spark, build))

@@ -125,7 +125,11 @@ def test_permits_come_back_from_a_piped_job_that_is_cancelled(
         return int(row.id)
 
     rows: Any = spark.range(0, 10, 1, 1).transform(
-        pb.async_io, hang_at_first, returns="same long", engine="jvm", max_concurrency=2
+        pb.async_io,
+        hang_at_first,
+        returns="same long",
+        engine="jvm",
+        limit=pb.Limit(concurrency=2, scope="executor"),
     )
 
     def piped() -> None:

@@ -52,7 +52,7 @@ def test_rows_and_answers_of_many_frames_come_back_as_they_are(spark: SparkSessi
 
 def test_a_group_of_many_frames_is_one_call(spark: SparkSession) -> None:
     sizes = [3_000] * 40
-    options: dict[str, Any] = {"batch_size": 40, "batch_wait": "1 minute"}
+    options: dict[str, Any] = {"batch_size": pb.BatchSize(40, wait="1 minute")}
     df = texts(spark, sizes).transform(
         pb.async_io, echo_all, returns="y string", engine="jvm", **options
     )

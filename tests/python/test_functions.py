@@ -101,7 +101,7 @@ def test_a_function_that_cannot_be_pickled_is_named_with_the_reason_and_a_remedy
         return lock
 
     schema = StructType().add("x", "long")
-    command = Command(holds_a_lock, True, False, None, None, schema, schema)
+    command = Command(holds_a_lock, True, False, None, None, schema, schema, "holds_a_lock")
     with pytest.raises(pb.InvalidFunction, match="resource=") as no:
         command.dumps()
     assert "holds_a_lock" in str(no.value)
@@ -111,10 +111,10 @@ def test_a_function_that_cannot_be_pickled_is_named_with_the_reason_and_a_remedy
 def test_names_for_plans_are_those_of_the_source():
     assert name_of(functools.partial(with_resource, resource=1)) == "with_resource"
     assert name_of(Callable()) == "Callable"
-    assert name_of(pb.jvm_function("com.acme.Enrich")) == "com.acme.Enrich"
+    assert name_of(pb.JvmFunction("com.acme.Enrich")) == "com.acme.Enrich"
 
 
 @pytest.mark.parametrize("arguments", [("",), (5,), ("a.B", {"n": 1}), ("a.B", {1: "n"})])
 def test_a_jvm_function_takes_a_class_name_and_string_options(arguments):
     with pytest.raises(pb.InvalidOption, match=r"class_name|options"):
-        pb.jvm_function(*arguments)
+        pb.JvmFunction(*arguments)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,56 @@ def test_a_call_is_named_by_the_format_that_is_written_down(
     assert name_of(every, "types") == "314cefdc87dac0c6f709676fbde668c4"
 
 
-@pytest.mark.parametrize("more", [{"by": "k"}, {"by": "k", "per_key": 1}])
+def asking(model: str) -> Any:
+    async def ask(row: Any) -> str:
+        return f"{model} {row.id}"
+
+    return ask
+
+
+def model_of(model: str, row: Any) -> str:
+    return f"{model} {row.id}"
+
+
+def lambda_of(model: str) -> Any:
+    return lambda row: model_of(model, row)
+
+
+class Asks(pb.AsyncFunction):
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    async def invoke(self, row: Any) -> str:
+        return f"{self.model} {row.id}"
+
+
+@pytest.mark.parametrize(
+    "made", [asking, lambda_of, lambda model: partial(model_of, model), Asks],
+    ids=["closures", "lambdas", "partials", "objects"],
+)  # fmt: skip
+def test_functions_of_one_factory_share_answers_under_one_written_name_and_version_alone(
+    spark: SparkSession, journal: str, made: Any
+) -> None:
+    def answers(model: str, version: str | None = None, **more: Any) -> list[str]:
+        kept = pb.Journal(journal, version=version)
+        rows = spark.range(0, 3, 1, 1)
+        df = pb.async_io(rows, made(model), returns="x string", journal=kept, engine="jvm", **more)
+        return [row.x for row in df.collect()]
+
+    small, large = (["small 0", "small 1", "small 2"], ["large 0", "large 1", "large 2"])
+    with pytest.raises(pb.InvalidOption, match="JOURNAL_WITHOUT_NAME"):
+        answers("small")
+    assert answers("small", name="small") == small
+    assert answers("large", name="large") == large
+    assert answers("large", name="small") == small, "the name that is written down is what counts"
+    assert answers("large", "2", name="small") == large
+    assert answers("small", "2", name="small") == large
+    assert answers("large", name="small") == small
+
+
+@pytest.mark.parametrize(
+    "more", [{"by": "k"}, {"by": "k", "limit": pb.Limit(concurrency=1, scope="key")}]
+)
 def test_an_order_within_keys_holds_with_answers_from_the_journal_between_calls(
     spark: SparkSession, log: CallLog, journal: str, more: dict[str, Any]
 ) -> None:
@@ -179,7 +229,7 @@ def test_every_form_of_function_keeps_its_answers(
         return int(row.id) * 2
 
     def many(rows: Any) -> list[int]:
-        for row, name in zip(rows, pb.call_ids(), strict=True):
+        for row, name in zip(rows, pb.current_call().ids, strict=True):
             log.write("start", key=row.id, call_id=name)
         return [row.id * 2 for row in rows]
 
@@ -193,7 +243,7 @@ def test_every_form_of_function_keeps_its_answers(
         "thread": (plain, {}),
         "batch": (many_async, {"batch_size": 7}),
         "batch thread": (many, {"batch_size": 7}),
-        "gated": (one, {"max_concurrency": 2, "rate_limit": "100000 per second"}),
+        "gated": (one, {"limit": pb.Limit(concurrency=2, per_second=100_000)}),
         "unordered": (one, {"ordered": False}),
     }[form]
     for on_error in ("raise", "column"):
@@ -232,7 +282,13 @@ def test_answers_of_all_types_come_back_as_they_were(spark: SparkSession, journa
 
     def frame() -> DataFrame:
         return spark.range(0, 5, 1, 1).transform(
-            pb.async_io, odd, returns=returns, explode=True, journal=journal, engine="jvm"
+            pb.async_io,
+            odd,
+            returns=returns,
+            explode=True,
+            name="odd",
+            journal=journal,
+            engine="jvm",
         )
 
     first = frame().collect()
@@ -261,6 +317,7 @@ def test_failures_and_timeouts_are_called_again(
             returns="x long",
             on_error="null",
             timeout="300ms",
+            name="sometimes",
             journal=journal,
             engine="jvm",
         )
@@ -281,7 +338,13 @@ def test_an_answer_that_retry_if_result_refused_to_the_end_is_asked_for_again(
     retry = pb.Retry(2, backoff="1ms", if_result=lambda answer: answer == "not yet")
     for _ in range(2):
         df = spark.range(0, 2, 1, 1).transform(
-            pb.async_io, pending, returns="x string", retry=retry, journal=journal, engine="jvm"
+            pb.async_io,
+            pending,
+            returns="x string",
+            retry=retry,
+            name="pending",
+            journal=journal,
+            engine="jvm",
         )
         assert [row.x for row in df.collect()] == ["not yet", "done"]
     assert keys(log) == [0, 0, 0, 0, 1]
@@ -317,10 +380,10 @@ def test_an_answer_that_is_too_old_does_not_count(
     spark: SparkSession, log: CallLog, journal: str
 ) -> None:
     rows = spark.range(0, 3, 1, 1)
-    called(rows, log, journal=journal, journal_ttl="1 day").collect()
-    called(rows, log, journal=journal, journal_ttl="1 day").collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1 day")).collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1 day")).collect()
     assert len(keys(log)) == 3
-    called(rows, log, journal=journal, journal_ttl="1ms").collect()
+    called(rows, log, journal=pb.Journal(journal, ttl="1ms")).collect()
     assert len(keys(log)) == 6
 
 
@@ -414,7 +477,7 @@ def stream(spark: SparkSession, folder: Path, log: CallLog, checkpoint: str, **m
 def test_a_stream_keeps_its_answers_in_its_checkpoint(
     spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
 ) -> None:
-    more: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    more: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     for _ in range(2):
         spark.range(0, 10, 1, 1).write.mode("append").parquet(str(tmp_path / "input"))
     checkpoint = str(tmp_path / "checkpoint")
@@ -467,23 +530,23 @@ def test_the_metric_counts_answers_from_the_journal(
 def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> None:
     rows = spark.range(3)
 
-    def refused(name: str, df: DataFrame = rows, **more: Any) -> str:
+    def refused(wanted: str, df: DataFrame = rows, **more: Any) -> str:
         with pytest.raises(pb.PillarboxError) as caught:
             called(df, log, **more)
-        assert caught.value.condition == name
+        assert caught.value.condition == wanted
         return str(caught.value)
 
     assert "checkpoint" in refused("OPTION_NEEDS_OTHER", journal=True)
-    assert "call_key" in refused("OPTION_NEEDS_OTHER", call_key=["id"])
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day")
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day", share_calls=True)
-    assert "journal_ttl" in refused("OPTION_NEEDS_OTHER", journal_ttl="1 day", journal=False)
+    assert "journal" in refused("JOURNAL_WITHOUT_NAME", journal=journal, name=None)
+    assert "twice" in refused("JOURNAL_WITHOUT_NAME", journal=journal, call_key="id", name=None)
+    assert "twice" in refused("CALL_KEY_WITHOUT_NAME", call_key="id", name=None)
+    refused("CALL_KEY_WITHOUT_NAME", call_key="id", share_calls=True, name=None)
+    called(rows, log, share_calls=True, name=None)
     assert "idd" in refused("UNKNOWN_CALL_KEY_COLUMN", journal=journal, call_key=["idd"])
     for value in (3, "", b"", ["x"]):
         assert "journal" in refused("INVALID_OPTION", journal=value)
     assert "share_calls" in refused("INVALID_OPTION", share_calls=1)
     assert "call_key" in refused("INVALID_OPTION", call_key=[], share_calls=True)
-    refused("INVALID_DURATION", journal=journal, journal_ttl=5)
     maps = rows.selectExpr("id", "map(1, 2) as m", "array(map(1, 2)) as a")
     assert "m" in refused("CALL_KEY_WITHOUT_EQUALITY", maps, share_calls=True)
     refused("CALL_KEY_WITHOUT_EQUALITY", maps, share_calls=True, call_key="a")
@@ -516,6 +579,7 @@ def killed_job(folder: str, count: int, capacity: int) -> int:
         pb.async_io,
         slow,
         returns="twice long",
+        name="slow",
         journal=f"{folder}/journal",
         capacity=capacity,
         ordered=False,

@@ -262,7 +262,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
     rows = spark.range(0, 40, 1, 2)
 
     def call(class_name, options=None, **more):
-        function = pb.jvm_function(f"com.acme.{class_name}", options)
+        function = pb.JvmFunction(f"com.acme.{class_name}", options)
         more = {"returns": "price double, name string", "explode": True, **more}
         return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
 
@@ -274,7 +274,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
 
     def keyed_refusal(class_name):
         try:
-            function = pb.jvm_function(class_name)
+            function = pb.JvmFunction(class_name)
             rows.transform(pb.process_keyed, function, by="id", returns="x long").collect()
             return "no error"
         except Exception as problem:
@@ -286,7 +286,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         return [type(error).__name__, type(failure).__name__, {**told, "text": str(failure)}]
 
     def keyed(df, how):
-        function = pb.jvm_function("com.acme.Keyed", {"how": how})
+        function = pb.JvmFunction("com.acme.Keyed", {"how": how})
         return pb.process_keyed(df, function, by="id", returns="x long")
 
     def raised(action):
@@ -313,7 +313,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         more["retry"] = pb.Retry(2, backoff="1ms")
         return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
 
-    told_by_java = pb.jvm_function("com.acme.Told")
+    told_by_java = pb.JvmFunction("com.acme.Told")
     by_key = {"call_key": "id", "share_calls": True}
     ways = ("constructor", "open", "process", "wrapped", "timer", "result", "null row")
     ways += ("missing class",)
@@ -342,7 +342,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
         "ids of keys": [ids(told_by_java, **by_key), ids(told, **by_key)],
         "name of a keyed operator": pb.process_keyed(
             rows.limit(1),
-            pb.jvm_function("com.acme.KeyedTold"),
+            pb.JvmFunction("com.acme.KeyedTold"),
             by="id",
             returns="operator string",
             name="told too",
@@ -351,7 +351,7 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
             list(row)
             for row in pb.process_keyed(
                 rows.limit(2).selectExpr("id", "timestamp_seconds(id) AS at"),
-                pb.jvm_function("com.acme.Expiring"),
+                pb.JvmFunction("com.acme.Expiring"),
                 by="id",
                 timestamp="at",
                 returns="told string",
@@ -442,13 +442,13 @@ def test_a_class_that_is_no_keyed_function_is_told_in_a_few_words(
 @pytest.mark.parametrize("options", [{"factor": 1.5}, {1: "x"}], ids=str)
 def test_options_that_are_not_strings_are_refused_at_once(options: Any) -> None:
     with pytest.raises(pb.InvalidOption, match="a dict of strings"):
-        pb.jvm_function("com.acme.Price", options)
+        pb.JvmFunction("com.acme.Price", options)
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 5], ids=str)
 def test_a_class_name_must_be_a_name(name: Any) -> None:
     with pytest.raises(pb.InvalidOption, match="class_name"):
-        pb.jvm_function(name)
+        pb.JvmFunction(name)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[
         return row.id * 2
 
     df = spark.range(0, count, 1, 2).transform(
-        pb.async_io, slow, returns="twice long", capacity=30, engine="jvm", scope="query", **options
+        pb.async_io, slow, returns="twice long", capacity=30, engine="jvm", **options
     )
     return df.groupBy().sum("twice").collect()[0][0]
 
@@ -83,7 +83,7 @@ def most_in_flight(found: list[tuple[str, int, float]]) -> int:
 @pytest.mark.whole
 def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     count = 400
-    options = {"max_concurrency": 4}
+    options = {"limit": pb.Limit(concurrency=4)}
     assert run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options) == count * (
         count - 1
     )
@@ -97,7 +97,7 @@ def test_two_executors_share_one_limit(tmp_path: Path) -> None:
 @pytest.mark.whole
 def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: Path) -> None:
     count = 1000
-    options = {"max_concurrency": 4, "ordered": False}
+    options = {"limit": pb.Limit(concurrency=4), "ordered": False}
     found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, options)
     assert found == count * (count - 1)
     log = events(tmp_path)
@@ -112,7 +112,7 @@ def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: 
 @pytest.mark.whole
 def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
     count = 200
-    options = {"rate_limit": "50 per second"}
+    options = {"limit": pb.Limit(per_second=50)}
     found = run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options)
     assert found == count * (count - 1)
     starts = [at for event, _, at in events(tmp_path) if event == "start"]

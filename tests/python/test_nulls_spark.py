@@ -161,7 +161,7 @@ def test_names_that_are_no_column_are_errors(df: DataFrame, bad: Any) -> None:
 def test_functions_of_the_jvm_are_held_to_it_too(spark: SparkSession, java: None) -> None:
     df = spark.createDataFrame([("a", 1), (None, 2)], "k string, v bigint").coalesce(1)
     strict = "k string not null, n bigint not null"
-    fn = pb.jvm_function(COUNTING)
+    fn = pb.JvmFunction(COUNTING)
     assert nullable(keyed(df, fn, returns=strict)) == {"k": False, "n": False}
     for sides in ({}, {"even": "n bigint not null"}):
         message = message_of(keyed(df, fn, returns=strict, side_outputs=sides))

@@ -7,6 +7,7 @@ import contextlib
 import decimal
 import os
 import sys
+import threading
 import time
 from contextvars import ContextVar
 from pathlib import Path
@@ -280,27 +281,20 @@ def test_plain_functions_that_hang_fail_their_own_rows_only(
     eventually(lambda: not any(map(is_running, log.pids())) or engine == "python", "its end")
 
 
-def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+BARRIERS: dict[int, threading.Barrier] = {}
+
+
+def test_a_plain_function_runs_in_as_many_threads_as_the_capacity_says(
+    spark: SparkSession, engine: str
 ) -> None:
-    def slow(row: Any) -> int:
-        time.sleep(0.2)
+    def meet(row: Any) -> int:
+        BARRIERS.setdefault(os.getpid(), threading.Barrier(600)).wait(30)
         return int(row.id)
 
-    monkeypatch.setattr("pillarbox._driver.specs.MOST_THREADS", 2)
-    df = spark.range(0, 14, 1, 1).transform(
-        pb.async_io,
-        slow,
-        returns="x long",
-        engine="jvm",
-        ordered=False,
-        capacity=20,
-        timeout="1 second",
-        on_error="column",
+    df = spark.range(0, 600, 1, 1).transform(
+        pb.async_io, meet, returns="x long", engine=engine, capacity=600
     )
-    rows = collect_within(df, 60)
-    assert len(rows) == 14
-    assert [row for row in rows if row.error] == []
+    assert len(collect_within(df, 60)) == 600
 
 
 @pytest.mark.parametrize("backoff", ["1ms", "none"])
@@ -311,9 +305,12 @@ def test_the_batch_form_tries_again_until_all_rows_are_answered(
     tried: dict[str, int] = {}
 
     async def call(rows: list[Any]) -> list[int]:
-        for one in pb.call_ids():
+        for one in pb.current_call().ids:
             tried[one] = tried.get(one, 0) + 1
-        if any(row.id % 7 == 0 for row in rows) and min(map(tried.__getitem__, pb.call_ids())) < 3:
+        if (
+            any(row.id % 7 == 0 for row in rows)
+            and min(map(tried.__getitem__, pb.current_call().ids)) < 3
+        ):
             if backoff == "none":
                 raise pb.RetryAfter(0)
             raise ConnectionError("again")
@@ -324,8 +321,7 @@ def test_the_batch_form_tries_again_until_all_rows_are_answered(
         call,
         returns="x long",
         engine=engine,
-        batch_size=5,
-        batch_wait="5ms",
+        batch_size=pb.BatchSize(5, wait="5ms"),
         ordered=False,
         retry=pb.Retry(1000, backoff="1ms"),
     )
@@ -339,7 +335,11 @@ def test_at_the_end_of_the_input_the_last_group_does_not_wait_for_company(
         return [len(rows)] * len(rows)
 
     df = spark.range(0, 7, 1, 1).transform(
-        pb.async_io, call, returns="x long", engine=engine, batch_size=5, batch_wait="10 minutes"
+        pb.async_io,
+        call,
+        returns="x long",
+        engine=engine,
+        batch_size=pb.BatchSize(5, wait="10 minutes"),
     )
     assert [row.x for row in collect_within(df, 40)] == [5] * 5 + [2] * 2
 
@@ -356,9 +356,8 @@ def test_waiting_for_a_permit_does_not_count_into_the_deadlines_of_the_batch_for
         returns="x long",
         engine="jvm",
         batch_size=1,
-        rate_limit="20 per second",
-        attempt_timeout="1 second",
-        timeout="1 second",
+        limit=pb.Limit(per_second=20, scope="executor"),
+        timeout=pb.Timeout("1 second", attempt="1 second"),
         on_error="column",
     )
     rows = collect_within(df, 60)

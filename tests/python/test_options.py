@@ -110,10 +110,10 @@ def test_the_slowest_rate_of_a_limit_counts(rates, binding):
         (options.as_limits, None, ()),
         (options.as_limits, pb.Limit(concurrency=1), (pb.Limit(concurrency=1),)),
         (options.as_limits, [pb.Limit(concurrency=1)], (pb.Limit(concurrency=1),)),
-        (options.as_on_error, "raise", ("raise", None)),
-        (options.as_on_error, "null", ("null", None)),
-        (options.as_on_error, "column", ("column", pb.ErrorColumn())),
-        (options.as_on_error, pb.ErrorColumn("why"), ("column", pb.ErrorColumn("why"))),
+        (options.as_on_error, "raise", "raise"),
+        (options.as_on_error, "null", "null"),
+        (options.as_on_error, "column", pb.ErrorColumn()),
+        (options.as_on_error, pb.ErrorColumn("why"), pb.ErrorColumn("why")),
     ],
 )
 def test_what_a_plain_value_means(read, value, meaning):

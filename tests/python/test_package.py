@@ -47,7 +47,7 @@ def test_the_worker_runs_from_an_archive_on_the_path(tmp_path):
         jar.write(SOURCES / "pyspark_pillarbox.py", "pyspark_pillarbox.py")
     code = (
         "import pyspark_pillarbox, pillarbox, pillarbox._worker.main as m;"
-        "from pillarbox.errors import error; error('INVALID_RATE', value=1);"
+        "from pillarbox.errors import error; error('EMPTY_LIMIT');"
         "print(pillarbox.__file__, m.__name__)"
     )
     where, name = python(code, archive)

@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
-from worker.driver import OPTIONS
+from worker.driver import options_for
 
 import pillarbox as pb
 from pillarbox._async.command import Command
-from pillarbox._async.options import AsyncOptions
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import InputBatches, PythonTask
@@ -29,12 +28,12 @@ LIMIT_S = 20
 
 
 def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
-    parsed = AsyncOptions(**{**OPTIONS, **options})
+    parsed = options_for(**options)
     command = Command(
         function, is_async(function), options.get("batch_size") is not None, resource,
-        options.get("retry"), X, Y,
+        options.get("retry"), X, Y, "test",
     )  # fmt: skip
-    names = ["x", "y", "error"] if parsed.on_error == "column" else ["x", "y"]
+    names = ["x", "y", "error"] if parsed.error_column else ["x", "y"]
     return PythonTask(command, parsed, [0], names, "p", blocked_ms)
 
 
@@ -214,15 +213,15 @@ def test_a_call_id_tells_operator_partition_and_row(spark):
     assert [one.split("-")[-2:] for one in ids[0]] == places
 
 
-def test_the_deadline_of_a_plain_function_starts_when_it_starts_in_its_thread(monkeypatch):
-    def slow(row):
-        time.sleep(0.2)
+def test_a_plain_function_runs_in_as_many_threads_as_the_capacity_says():
+    together = threading.Barrier(600)
+
+    def meet(row):
+        together.wait(LIMIT_S)
         return row.x
 
-    for module in ("python_operator", "python_task"):
-        monkeypatch.setattr(f"pillarbox._async.{module}.MOST_THREADS", 2)
-    one = task(slow, capacity=20, timeout="1 second", on_error="column")
-    assert rows(one.run(batches(14))) == [(x, x, None) for x in range(14)]
+    one = task(meet, capacity=600, ordered=False)
+    assert sorted(rows(one.run(batches(600)))) == [(x, x) for x in range(600)]
 
 
 @pytest.mark.parametrize("when", ["before the first await", "woken by one event"])

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 from virtual_clock import run_virtually
-from worker.driver import OPTIONS
+from worker import driver
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader
+from pillarbox._async.calls import CallSite
 from pillarbox._async.command import Command
-from pillarbox._async.options import AsyncOptions
 from pillarbox._async.python_operator import AsyncOperator, Element
 from pillarbox._async.runner import CallRunner
 from pillarbox._base.functions import is_async
@@ -27,7 +27,7 @@ X = t.StructType().add("x", "long")
 
 
 def options_for(**options: Any) -> Any:
-    return AsyncOptions(**{**OPTIONS, "capacity": 4, "on_error": "column", **options})
+    return driver.options_for(**{"capacity": 4, "on_error": "column", **options})
 
 
 @dataclass
@@ -80,8 +80,9 @@ async def _run(function: Any, batches: list[list[int]], end_after: float, option
         options.retry,
         X,
         X,
+        "test",
     )
-    operator.start(CallRunner(command, None, operator, prefix="p", max_threads=4))
+    operator.start(CallRunner(command, None, operator, site=CallSite("test", "p"), max_threads=4))
     await over
     result.ended = loop.time()
     return result
@@ -210,7 +211,7 @@ def test_an_attempt_timeout_starts_another_attempt():
         return row.x
 
     retry = pb.Retry(3, backoff="1s", jitter=0)
-    result = run(first_hangs, [[7]], attempt_timeout="2s", retry=retry)
+    result = run(first_hangs, [[7]], timeout=pb.Timeout(attempt="2s"), retry=retry)
     assert result.outcomes == [(7, 7)]
     assert result.ended == pytest.approx(3)
     assert attempts == ["p-0", "p-0"]
@@ -220,7 +221,7 @@ def test_an_attempt_timeout_without_retry_is_a_failure_of_its_own_message():
     async def never(row):
         await asyncio.sleep(3600)
 
-    result = run(never, [[7]], attempt_timeout="2s")
+    result = run(never, [[7]], timeout=pb.Timeout(attempt="2s"))
     assert result.outcomes == [(7, "TIMEOUT")]
     assert "Attempt 1 of the call" in result.elements[0].failure.message
 
@@ -336,7 +337,7 @@ def test_groups_are_called_when_full_or_when_the_first_has_waited():
         await asyncio.sleep(10)
         return [row.x * 10 for row in rows]
 
-    result = run(batch, [list(range(7))], capacity=5, batch_size=3, batch_wait="2s")
+    result = run(batch, [list(range(7))], capacity=5, batch_size=pb.BatchSize(3, wait="2s"))
     assert [x for _, x in groups] == [[0, 1, 2], [3, 4], [5, 6]]
     assert [at for at, _ in groups] == pytest.approx([0, 2, 10])
     assert result.outcomes == [(x, x * 10) for x in range(7)]
@@ -351,9 +352,13 @@ def test_deadlines_of_the_batch_form_start_with_the_call_and_not_with_the_wait_f
         return [row.x for row in rows]
 
     result = run(
-        batch, [[0], [1]], capacity=3, batch_size=3, batch_wait="9s", timeout="5s",
-        attempt_timeout="5s", end_after=100,
-    )  # fmt: skip
+        batch,
+        [[0], [1]],
+        capacity=3,
+        batch_size=pb.BatchSize(3, wait="9s"),
+        timeout=pb.Timeout("5s", attempt="5s"),
+        end_after=100,
+    )
     assert result.outcomes == [(0, 0), (1, 1)]
     assert called == pytest.approx([9])
     assert [element.elapsed_ms for element in result.elements] == [4000, 4000]
@@ -370,7 +375,9 @@ def test_at_the_end_of_the_input_the_last_group_leaves_at_once_unless_a_retry_is
         return [row.x for row in rows]
 
     retry = pb.Retry(2, backoff="20s", jitter=0)
-    result = run(batch, [[0, 1, 2, 3]], batch_size=3, batch_wait="50s", retry=retry, ordered=False)
+    result = run(
+        batch, [[0, 1, 2, 3]], batch_size=pb.BatchSize(3, wait="50s"), retry=retry, ordered=False
+    )
     assert groups == [(0, [0, 1, 2]), (20, [3, 0, 1]), (20, [2])]
     assert len(result.outcomes) == 4
 
@@ -386,7 +393,12 @@ def test_a_group_that_waits_for_a_retry_leaves_when_the_retry_can_come_no_more()
 
     retry = pb.Retry(2, backoff="500s", max_backoff="500s", jitter=0)
     result = run(
-        batch, [[0, 1]], batch_size=1, batch_wait="5000s", retry=retry, timeout="5s", capacity=2
+        batch,
+        [[0, 1]],
+        batch_size=pb.BatchSize(1, wait="5000s"),
+        retry=retry,
+        timeout="5s",
+        capacity=2,
     )
     assert result.outcomes == [(0, "TIMEOUT"), (1, 1)]
     assert result.ended == pytest.approx(5)
@@ -402,8 +414,8 @@ def test_attempts_of_the_batch_form_follow_at_once_and_none_is_lost():
         return [row.x for row in rows]
 
     result = run(
-        batch, [list(range(500))], batch_size=4, batch_wait="1s", ordered=False,
-        retry=pb.Retry(1000), attempt_timeout="3s",
+        batch, [list(range(500))], batch_size=pb.BatchSize(4, wait="1s"), ordered=False,
+        retry=pb.Retry(1000), timeout=pb.Timeout(attempt="3s"),
     )  # fmt: skip
     assert sorted(result.outcomes) == [(x, x) for x in range(500)]
 
@@ -431,7 +443,7 @@ def test_a_member_that_timed_out_leaves_its_group_alone():
 
     retry = pb.Retry(2, backoff="2s", jitter=0, if_result=lambda answer: answer == "refuse")
     result = run(
-        batch, [[0, 1, 2, 3]], capacity=2, ordered=False, batch_size=2, batch_wait="5s",
+        batch, [[0, 1, 2, 3]], capacity=2, ordered=False, batch_size=pb.BatchSize(2, wait="5s"),
         timeout="9s", retry=retry,
     )  # fmt: skip
     # 0 is tried again beside 2, and its deadline comes a second before their answer.
@@ -562,7 +574,7 @@ def test_any_mixture_of_latencies_failures_and_options_agrees_with_the_rules(
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
     result = run(
         call, batches, ordered=ordered, capacity=capacity, retry=retry,
-        timeout=f"{timeout}s", attempt_timeout=f"{attempt_timeout}s",
+        timeout=pb.Timeout(f"{timeout}s", attempt=f"{attempt_timeout}s"),
     )  # fmt: skip
     assert gauge.most <= capacity
     if ordered:

@@ -86,7 +86,7 @@ def test_a_row_waits_at_the_operator_for_little_more_than_its_call(
             return time.perf_counter_ns() - start
 
         now = "cast(reflect('java.lang.System', 'nanoTime') as bigint)"
-        function = later if kind == "python" else pb.jvm_function("Later")
+        function = later if kind == "python" else pb.JvmFunction("Later")
         rows = (
             spark.readStream.format("kafka")
             .option("kafka.bootstrap.servers", address)

@@ -225,7 +225,7 @@ def test_causes_are_looked_through_and_circles_end() -> None:
 
 
 def test_our_own_errors_are_given_back() -> None:
-    ours = error("INVALID_RATE", value="'x'")
+    ours = error("EMPTY_LIMIT")
     assert pb.failure_of(ours) is ours
     assert (ours.operator, ours.row, ours.key, ours.kind, ours.traceback) == (None,) * 4 + ("",)
     outer = RuntimeError("planning failed")

@@ -163,9 +163,15 @@ def end_after_failures(service: Service, log: CallLog) -> threading.Thread:
 
 def calls(df: DataFrame, service: Service, log: CallLog, **options: Any) -> DataFrame:
     return pb.async_io(
-        df, doubled(log), returns="twice long", resource=client(service.port), capacity=5,
-        attempt_timeout="300ms", retry=pb.Retry(100, backoff="5ms", max_backoff="50ms"), **options,
-    )  # fmt: skip
+        df,
+        doubled(log),
+        returns="twice long",
+        resource=client(service.port),
+        capacity=5,
+        timeout=pb.Timeout(attempt="300ms"),
+        retry=pb.Retry(100, backoff="5ms", max_backoff="50ms"),
+        **options,
+    )
 
 
 EXPECTED = [(i, 2 * i) for i in range(ROWS)]
@@ -192,7 +198,7 @@ def test_a_stream_gets_through(
         spark.range(first, first + 10, 1, 1).write.parquet(f"{tmp_path}/in/{number}")
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     stream = rows.parquet(f"{tmp_path}/in/*")
-    options: dict[str, Any] = {"carry_over": True, "slots": 2} if carry_over else {}
+    options: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     mending = end_after_failures(service, log)
     query = (
         calls(stream, service, log, engine="jvm", **options)

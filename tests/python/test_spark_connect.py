@@ -68,8 +68,8 @@ def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
 
     answers["raised"] = refusal(lambda: enrich(rows).collect())
     answers["jvm"] = refusal(lambda: enrich(rows, "jvm"))
-    answers["gated"] = refusal(lambda: enrich(rows, max_concurrency=3))
-    function = pb.jvm_function("com.acme.F")
+    answers["gated"] = refusal(lambda: enrich(rows, limit=pb.Limit(concurrency=3)))
+    function = pb.JvmFunction("com.acme.F")
     answers["jvm function"] = refusal(lambda: pb.async_io(rows, function, returns="x long"))
 
     three = rows.where("id = 3")
@@ -145,5 +145,5 @@ def test_what_needs_the_jvm_is_refused_and_says_why(answers: Any) -> None:
         assert kind == "EngineUnavailable"
         assert "Spark Connect server of this session has no Pillarbox plugin" in text
         assert "Start the server with --jars" in text
-    assert "max_concurrency" in answers["gated"][1]
+    assert 'scope="task"' in answers["gated"][1]
     assert 'engine="jvm"' in answers["gated"][1]

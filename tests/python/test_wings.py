@@ -24,7 +24,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "retry": ("errors", "_base"),
     "options": ("errors", "_base", "retry"),
     "_arrow": ("errors", "_base"),
-    "_async": (*VALUES, "retry"),
+    "_async": (*VALUES, "retry", "options"),
     "_keyed": VALUES,
     "_keyed_async": (*VALUES, "options", "retry", "_async", "_keyed"),
     "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),

@@ -29,13 +29,13 @@ def options(df: DataFrame, spark: SparkSession) -> None:
     pb.async_io(df, price, returns="p double", engine="java")  # found: arg-type reportArgumentType
     pb.async_io(df, price, returns="p double", capacity="9")  # found: arg-type reportArgumentType
     pb.async_io(df, price, returns="p double", timeout=5)  # found: arg-type reportArgumentType
-    pb.async_io(df, price, returns="p double", retry=3)  # found: arg-type reportArgumentType
+    pb.async_io(df, price, returns="p double", retry="3")  # found: arg-type reportArgumentType
     pb.async_io(df, 5, returns="p double")  # found: arg-type reportArgumentType
     pb.Retry("3")  # found: arg-type reportArgumentType
     pb.Retry(3, back_off="1s")  # found: call-arg reportCallIssue
     pb.StateTtl("1 day", update="on_write")  # found: arg-type reportArgumentType
     pb.StateTtl("1 day", time_domain="event")  # found: arg-type reportArgumentType
-    pb.jvm_function("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
+    pb.JvmFunction("com.acme.F", {"n": 1})  # found: dict-item reportArgumentType
     pb.scan(df, by="k", state={"n": "n + 1"})  # found: dict-item reportArgumentType
     pb.read_state(spark, "/checkpoint", 0)  # found: call-arg reportCallIssue
     pb.side_output(df)  # found: call-arg reportCallIssue

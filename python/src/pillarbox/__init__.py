@@ -18,8 +18,9 @@ from ._base.spark_versions import require_supported
 
 require_supported()  # before anything that another PySpark would fail in
 
-from ._async.calls import call_id, call_ids
-from ._base.functions import JvmFunction, jvm_function
+from ._async.calls import Call, call_id, current_call
+from ._async.function import AsyncFunction, AsyncOpenContext
+from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
@@ -79,9 +80,12 @@ __all__ = [
     "ArrowKeyedProcessFunction",
     "ArrowState",
     "AsyncContext",
+    "AsyncFunction",
     "AsyncKeyedProcessFunction",
+    "AsyncOpenContext",
     "Backend",
     "BatchSize",
+    "Call",
     "CallFailed",
     "CarryOver",
     "Context",
@@ -115,10 +119,9 @@ __all__ = [
     "__version__",
     "async_io",
     "call_id",
-    "call_ids",
     "configure",
+    "current_call",
     "failure_of",
-    "jvm_function",
     "main_output",
     "process_keyed",
     "process_keyed_arrow",

@@ -5,7 +5,7 @@
     ├── InvalidSchema       (ValueError)    returns, or names that clash
     ├── InvalidFunction     (TypeError)     the function or resource handed over
     ├── EngineUnavailable   (RuntimeError)  the jar is missing, or does not fit
-    ├── NoCurrentCall       (RuntimeError)  call_id() outside a call
+    ├── NoCurrentCall       (RuntimeError)  current_call() outside a call
     ├── StateError          (RuntimeError)  state or timers used as they can't be
     ├── ResultTypeMismatch  (TypeError)     the function's answer does not fit `returns`
     ├── NoSuchColumn        (AttributeError, ValueError)  a row was asked for a column it lacks

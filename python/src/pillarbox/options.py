@@ -72,7 +72,7 @@ class ErrorColumn:
     ``pb.ErrorColumn()``.
 
     The column is ``struct<kind string, message string, attempts int, elapsed_ms bigint,
-    call_id string>``, and null in good rows.
+    call_id string>``, called ``name``, and null in good rows.
     """
 
     name: str = "error"
@@ -316,13 +316,13 @@ def as_limits(value: object) -> tuple[Limit, ...]:
     return tuple(limits)  # type: ignore[arg-type]
 
 
-def as_on_error(value: object) -> tuple[str, ErrorColumn | None]:
-    """What ``on_error=`` means: "raise", "null" or "column", and the column of the last one."""
+def as_on_error(value: object) -> Literal["raise", "null"] | ErrorColumn:
+    """What ``on_error=`` means."""
     if isinstance(value, ErrorColumn):
-        return "column", value
+        return value
     fits = isinstance(value, str) and value in ("raise", "null", "column")
     check(fits, "on_error", '"raise", "null", "column" or a pb.ErrorColumn', value, '"column"')
-    return str(value), ErrorColumn() if value == "column" else None
+    return ErrorColumn() if value == "column" else value  # type: ignore[return-value]
 
 
 def _as(kind: type[T], value: object, plain: Any, option: str, expected: str, example: object) -> T:

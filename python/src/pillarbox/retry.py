@@ -38,6 +38,7 @@ _MISTAKES = (
 _JAVA_CLASS = re.compile(r"[\w$]+(\.[\w$]+)+")
 
 
+@answers_unknown
 class RetryAfter(Exception):
     """Raised inside a function: this attempt failed, the next one starts after ``delay``.
 
@@ -60,7 +61,13 @@ class RetryAfter(Exception):
 
 
 class NotRetryable(Exception):
-    """Raised inside a function: this call failed for good, whatever :class:`Retry` says."""
+    """Raised inside a function: this call failed for good, whatever :class:`Retry` says.
+
+    ``message`` is what error rows show.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
 
 
 def transient(problem: BaseException) -> bool:
@@ -89,7 +96,8 @@ def http_status(problem: BaseException) -> int | None:
             getattr(response, "status_code", None),
             getattr(response, "status", None),
         )
-        return next((one for one in statuses if is_number(one, int) and 100 <= one <= 599), None)
+        found = (one for one in statuses if is_number(one, int) and one in range(100, 600))
+        return next(found, None)
     except Exception:  # a property of the user's class
         return None
 

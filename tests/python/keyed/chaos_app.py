@@ -120,8 +120,8 @@ def carried(rows: DataFrame, settings: dict[str, Any]) -> DataFrame:
         returns="n bigint, told string",
         ordered=settings["ordered"],
         capacity=20,
-        carry_over=True,
-        slots=3,
+        carry_over=pb.CarryOver(slots=3),
+        name="looked_up",
         journal=settings.get("journal"),
     )
     if settings["after"] == "rows":

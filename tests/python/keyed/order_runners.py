@@ -209,7 +209,7 @@ class OnSpark:
         function: Any = {
             "rows": lambda: Plays(self.group.on),
             "columns": FoldsColumns,
-            "jvm": lambda: pb.jvm_function(GOLDEN_FUNCTION, self.group.on),
+            "jvm": lambda: pb.JvmFunction(GOLDEN_FUNCTION, self.group.on),
         }[self.form]()
         return pb.process_keyed(
             rows, function, returns=RETURNS, initial_state=self._initial(), **options

@@ -81,7 +81,7 @@ def test_a_stream_has_event_time_if_it_has_a_watermark(stream, asked):
 
 
 def test_a_function_of_the_jvm_goes_by_its_name(df, asked):
-    apply(df, pb.jvm_function("com.acme.Fn", {"a": "b"}))
+    apply(df, pb.JvmFunction("com.acme.Fn", {"a": "b"}))
     ((_, command, spec, _),) = asked
     assert command is None
     assert (spec["form"], spec["class_name"], spec["options"]) == (

@@ -147,7 +147,7 @@ def test_a_key_of_any_type_is_the_same_without_python(
     spark: SparkSession, keyed: Any, kind: str
 ) -> None:
     odd = Counter({key: n for key, n in expected(kind).items() if key[1] % 2})
-    jvm = keyed(kind, pb.jvm_function(COUNTING), side_outputs={"even": "n bigint"})
+    jvm = keyed(kind, pb.JvmFunction(COUNTING), side_outputs={"even": "n bigint"})
     assert found(pb.main_output(jvm)) == odd
     schema = t.StructType.fromDDL(f"k {kind}, v bigint")
     df = created(spark, [(v, 1) for v in values(kind)], schema)

@@ -78,7 +78,7 @@ def processed(fn: Any) -> Any:
 def test_metrics_show_what_went_out_and_to_and_from_python(
     spark: SparkSession, java: None, tmp_path: Path, form: str, is_stream: bool
 ) -> None:
-    jvm = pb.jvm_function(COUNTING)
+    jvm = pb.JvmFunction(COUNTING)
     fn = {"row": Twice(), "arrow": Columns(), "jvm": jvm, "scan": None}[form]
     build = processed(fn)
     schema = "k string, v bigint" if form == "jvm" else SCHEMA

@@ -231,7 +231,7 @@ def test_a_key_of_a_batch_does_not_clear_away_what_another_one_started_with(
     add_golden_function(spark)
     on = {f"{key} event 1000000": "put 1, get" for key in keys}
     out = pb.process_keyed(
-        rows.coalesce(1), pb.jvm_function(GOLDEN_FUNCTION, on), by="k",
+        rows.coalesce(1), pb.JvmFunction(GOLDEN_FUNCTION, on), by="k",
         returns="k string, n int, told string", timestamp="ts", initial_state={"brief": known},
     )  # fmt: skip
     told = [row.told for row in out.where("n = 1").collect()]

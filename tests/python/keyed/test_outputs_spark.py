@@ -51,7 +51,7 @@ def counting(request: pytest.FixtureRequest, java: None) -> Any:
     def made(df: DataFrame, tag: str = "even", **options: Any) -> DataFrame:
         fn: Any = Counting(tag)
         if request.param == "jvm":
-            fn = pb.jvm_function(COUNTING, {"tag": tag})
+            fn = pb.JvmFunction(COUNTING, {"tag": tag})
         defaults = {"by": "k", "returns": "k string, n bigint", "side_outputs": SIDES}
         return df.transform(pb.process_keyed, fn, **{**defaults, **options})
 
@@ -94,7 +94,7 @@ def test_state_of_the_jvm_form_is_read_and_begun_with(
     spark: SparkSession, java: None, tmp_path: Path
 ) -> None:
     def build(initial: Any) -> Any:
-        fn = pb.jvm_function(COUNTING)
+        fn = pb.JvmFunction(COUNTING)
         options: dict[str, Any] = {"by": "k", "returns": "k string, n bigint", "name": "counting"}
         options |= {"side_outputs": SIDES, "initial_state": initial}
         return lambda df: df.transform(pb.process_keyed, fn, **options)

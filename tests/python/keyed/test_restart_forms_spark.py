@@ -64,7 +64,7 @@ def scan(df: DataFrame) -> DataFrame:
 FORMS = {
     "row": keyed(Rows()),
     "arrow": keyed(Columns()),
-    "jvm": keyed(pb.jvm_function(COUNTING)),
+    "jvm": keyed(pb.JvmFunction(COUNTING)),
     "scan": scan,
 }
 

@@ -25,29 +25,25 @@ from pillarbox._async.options import AsyncOptions
 from pillarbox._base.functions import is_async
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._worker.main import main
+from pillarbox.options import as_batch_size, as_limits, as_on_error, as_retry, as_timeout
 
 LIMIT_S = 20
 
 # Spark's own default: a worker serves one task after another.
 os.environ["SPARK_REUSE_WORKER"] = "1"
 
-# What async_io passes on where the user says nothing.
-OPTIONS: dict[str, Any] = {
-    "ordered": True,
-    "capacity": 100,
-    "timeout": None,
-    "attempt_timeout": None,
-    "retry": None,
-    "on_error": "raise",
-    "error_column": None,
-    "max_concurrency": None,
-    "rate_limit": None,
-    "inputs": None,
-    "explode": False,
-    "batch_size": None,
-    "batch_wait": None,
-    "name": "test",
-}
+
+def options_for(**options: Any) -> AsyncOptions:
+    """What ``async_io`` makes of these."""
+    means = {
+        "batch_size": as_batch_size,
+        "limits": as_limits,
+        "timeout": as_timeout,
+        "retry": as_retry,
+        "on_error": as_on_error,
+    }
+    meant = {name: means.get(name, lambda one: one)(one) for name, one in options.items()}
+    return AsyncOptions(**{"name": "test", **meant})
 
 
 def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Command:
@@ -60,6 +56,7 @@ def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Com
         retry=options.get("retry"),
         input_schema=schema_of(inputs),
         returns=schema_of(returns),
+        name="test",
     )
 
 
@@ -75,12 +72,12 @@ def schema_of(columns: str | StructType) -> StructType:
 
 def spec_for(**options: Any) -> dict[str, Any]:
     """A spec as the JVM sends it on, with defaults like ``async_io``."""
-    own = ("blocked_loop_ms", "frame_bytes", "look_ahead", "threads")
+    own = ("blocked_loop_ms", "frame_bytes", "look_ahead")
     extra = {key: options.pop(key) for key in own if key in options}
     options.pop("resource", None)
-    spec = AsyncOptions(**{**OPTIONS, **options}).to_spec()
+    spec = options_for(**options).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
-    return {**spec, "call_id_prefix": "query-3", "task": task, "threads": 512, **extra}
+    return {**spec, "call_id_prefix": "query-3", "task": task, **extra}
 
 
 class Worker:

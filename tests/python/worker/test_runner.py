@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import types as t
 from virtual_clock import run_virtually
 
+from pillarbox._async.calls import CallSite
 from pillarbox._async.command import Command
 from pillarbox._async.runner import CallRunner
 
@@ -30,8 +31,8 @@ class Outcomes:
 
 def runner_for(function: Any) -> tuple[CallRunner, Outcomes]:
     outcomes = Outcomes()
-    command = Command(function, True, False, None, None, X, X)
-    return CallRunner(command, None, outcomes, prefix="p", max_threads=1), outcomes
+    command = Command(function, True, False, None, None, X, X, "test")
+    return CallRunner(command, None, outcomes, site=CallSite("test", "p"), max_threads=1), outcomes
 
 
 def test_a_call_cancelled_before_it_began_leaves_nothing_behind():

@@ -364,16 +364,16 @@ def test_the_call_id_is_the_same_in_every_attempt_and_in_threads(worker):
 
 def test_a_batch_call_has_an_id_a_row_and_no_single_one(worker):
     async def batch(rows):
-        with pytest.raises(pb.NoCurrentCall, match="call_ids"):
+        with pytest.raises(pb.NoCurrentCall, match="current_call"):
             pb.call_id()
-        return pb.call_ids()
+        return pb.current_call().ids
 
     worker.start(batch, "y string", batch_size=2)
     worker.group(1, 2, ids=[8, 9])
     assert worker.collect(2) == {8: [("query-3-8",)], 9: [("query-3-9",)]}
 
 
-@pytest.mark.parametrize("function", [pb.call_id, pb.call_ids])
+@pytest.mark.parametrize("function", [pb.call_id, pb.current_call])
 def test_outside_a_call_there_is_no_call_id(function):
     with pytest.raises(pb.NoCurrentCall, match="outside a call"):
         function()

@@ -27,6 +27,7 @@ ERROR_TYPE = StructType(
         StructField("message", StringType()),
         StructField("attempts", IntegerType()),
         StructField("elapsed_ms", LongType()),
+        StructField("call_id", StringType()),
     ]
 )
 
@@ -129,7 +130,7 @@ def output_schema(
     owners = {folded(name, case_sensitive): "the input" for name in schema.names}
     added = [(column, "returns") for column in returns.fields]
     if error_column is not None:
-        added.append((StructField(error_column, ERROR_TYPE), "error_column"))
+        added.append((StructField(error_column, ERROR_TYPE), "on_error"))
     for column, place in added:
         key = folded(column.name, case_sensitive)
         if key in owners:

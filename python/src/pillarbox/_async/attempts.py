@@ -47,13 +47,14 @@ class AttemptedCall:
         self.attempt_timer: asyncio.TimerHandle | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
 
-    def error_values(self, failure: Failure) -> dict[str, Any]:
-        """What the error column shows of ``failure``."""
+    def error_values(self, failure: Failure, prefix: str) -> dict[str, Any]:
+        """What the error column shows of ``failure``; ids of calls begin with ``prefix``."""
         return {
             "kind": failure.kind,
             "message": failure.message,
             "attempts": self.attempt,
             "elapsed_ms": self.elapsed_ms,
+            "call_id": f"{prefix}-{self.id}",
         }
 
 
@@ -73,6 +74,8 @@ class Attempts(ABC, Generic[E]):
     def __init__(self, options: AsyncOptions, exited: Callable[[BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._options = options
+        self._total_s = options.timeout.total_ms / 1000
+        self._attempt_s = options.timeout.attempt_ms / 1000
         self.exited = exited
         self._in_flight: dict[int, E] = {}
         self._backing_off = 0
@@ -138,12 +141,11 @@ class Attempts(ABC, Generic[E]):
         element.attempt_started = self._loop.time()
         if element.attempt == 1:
             element.started = element.attempt_started
-            if self._options.timeout_ms:
-                timeout_s = self._options.timeout_ms / 1000
-                element.deadline = self._later(timeout_s, self._on_deadline, element)
-        if self._options.attempt_timeout_ms:
-            timeout_s = self._options.attempt_timeout_ms / 1000
-            element.attempt_timer = self._later(timeout_s, self._on_attempt_deadline, element)
+            if self._total_s:
+                element.deadline = self._later(self._total_s, self._on_deadline, element)
+        if self._attempt_s:
+            timer = self._later(self._attempt_s, self._on_attempt_deadline, element)
+            element.attempt_timer = timer
 
     def _attempt_over(self, element: E) -> None:
         """The present attempt, if there is one, has ended."""

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.functions import JvmFunction, check_parameters, name_of, pickled, unpickled
+from .._base.functions import JvmFunction, check_parameters, is_async, name_of, pickled, unpickled
 from ..errors import error, shown
 from ..retry import Retry
+from .function import AsyncFunction, Opening, check_methods, invoke
+from .options import AsyncOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -31,9 +33,37 @@ class Command:
     input_schema: StructType
     returns: StructType
 
+    name: str
+
     def dumps(self) -> bytes:
         """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
-        return pickled(self, name_of(self.function))
+        return pickled(self, self.name)
+
+    @staticmethod
+    def of(
+        function: Callable[..., Any] | AsyncFunction,
+        options: AsyncOptions,
+        resource: Callable[[], Any] | None,
+        input_schema: StructType,
+        returns: StructType,
+    ) -> Command:
+        """That of a function or of an object, which is opened as a resource is."""
+        called: Callable[..., Any]
+        if isinstance(function, AsyncFunction):
+            resource, called = Opening(function, options.name), invoke
+            calls = is_async(function.invoke)
+        else:
+            called, calls = function, is_async(function)
+        return Command(
+            function=called,
+            is_async=calls,
+            is_batch=options.batch_size is not None,
+            resource=resource,
+            retry=options.retry,
+            input_schema=input_schema,
+            returns=returns,
+            name=name_of(function),
+        )
 
 
 class Shipped:
@@ -66,6 +96,11 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     """
     if isinstance(function, JvmFunction):
         return
+    if isinstance(function, AsyncFunction):
+        check_methods(function, is_batch)
+        return
+    if isinstance(function, type) and issubclass(function, AsyncFunction):
+        raise error("NOT_A_FUNCTION", value=f"the class {function.__qualname__}")
     if inspect.iscoroutine(function):
         function.close()
         raise error("CALLED_FUNCTION", value=shown(function))

@@ -7,7 +7,6 @@ calls themselves are made by the worker's ``CallRunner``, so both engines run fu
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +16,9 @@ import pyarrow as pa
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
 from .attempts import AttemptedCall, Attempts
-from .options import MOST_THREADS, AsyncOptions
+from .options import AsyncOptions
 from .runner import CallRunner
+from .task_limit import TaskLimit
 
 _ROWS_READ_AT_ONCE = 512
 
@@ -51,7 +51,7 @@ class AsyncOperator(Attempts[Element]):
     included. ``want_input`` is called whenever less than ``capacity`` rows are left to start;
     ``feed`` or ``end_input`` answers it. ``finished`` is called after the last element was emitted,
     ``exited`` with what ends the task otherwise. Deadlines start with an element's call: neither
-    company nor a thread that it waits for before counts.
+    company nor the limit that it waits for before counts.
     """
 
     def __init__(
@@ -77,15 +77,14 @@ class AsyncOperator(Attempts[Element]):
         self._order: deque[Element] = deque()
         self._group: list[Element] = []
         self._group_timer: asyncio.TimerHandle | None = None
-        self._most_calls = sys.maxsize
-        self._calls = 0
+        self._limit = TaskLimit(options.limit)
         self._line: deque[list[Element]] = deque()
+        self._turn: asyncio.TimerHandle | None = None
+        self._starting = False
 
     def start(self, runner: CallRunner) -> None:
         """Begins, with the runner whose outcomes come back to this operator."""
         self.runner = runner
-        if runner.uses_threads:
-            self._most_calls = min(self._options.capacity, MOST_THREADS)
         self._guarded(self._fill)
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -149,17 +148,17 @@ class AsyncOperator(Attempts[Element]):
 
     def _request(self, element: Element) -> None:
         """Another attempt, by itself or with others."""
-        size = self._options.batch_size
-        if size is None:
+        batch = self._options.batch_size
+        if batch is None:
             self._request_call([element])
             return
         self._group.append(element)
-        if len(self._group) >= size:
+        if len(self._group) >= batch.rows:
             self._group = _undecided(self._group)
-        if len(self._group) >= size:
+        if len(self._group) >= batch.rows:
             self._send_group()
         elif self._group_timer is None:
-            wait_s = self._options.batch_wait_ms / 1000
+            wait_s = batch.wait_ms / 1000
             self._group_timer = self._later(wait_s, self._send_group)
 
     def _send_group(self) -> None:
@@ -175,15 +174,27 @@ class AsyncOperator(Attempts[Element]):
             self._send_group()
 
     def _request_call(self, elements: list[Element]) -> None:
-        """One call for all of them, now or when there is a thread for it."""
-        if self._calls < self._most_calls:
-            self._start_call(elements)
-        else:
-            self._line.append(elements)
+        """One call for all of them, now or when the limit allows it."""
+        self._line.append(elements)
+        self._start_calls()
 
     def _start_calls(self) -> None:
-        while self._line and self._calls < self._most_calls:
-            self._start_call(self._line.popleft())
+        if self._starting:
+            return  # a call that ended at once, while the loop below started it
+        self._starting = True
+        while self._line and self._turn is None:
+            wait_s = self._limit.wait_s(self._loop.time())
+            if wait_s is None:
+                break
+            if wait_s > 0:
+                self._turn = self._later(wait_s, self._on_turn)
+            else:
+                self._start_call(self._line.popleft())
+        self._starting = False
+
+    def _on_turn(self) -> None:
+        self._turn = None
+        self._start_calls()
 
     def _start_call(self, elements: list[Element]) -> None:
         if self._options.batch_size is None:
@@ -201,7 +212,7 @@ class AsyncOperator(Attempts[Element]):
 
     def _begin_attempts(self, elements: list[Element]) -> None:
         call = _Call(len(elements))
-        self._calls += 1
+        self._limit.begin(self._loop.time())
         for element in elements:
             element.call = call
             self._note_attempt(element)
@@ -212,7 +223,8 @@ class AsyncOperator(Attempts[Element]):
         call, element.call = element.call, None
         if call is not None:
             call.left -= 1
-            self._calls -= not call.left
+            if not call.left:
+                self._limit.end()
 
     def _attempt_failed(self, element: Element, failure: Failure) -> None:
         super()._attempt_failed(element, failure)

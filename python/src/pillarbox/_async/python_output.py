@@ -22,6 +22,7 @@ _ERROR = pa.struct(
         ("message", pa.string()),
         ("attempts", pa.int32()),
         ("elapsed_ms", pa.int64()),
+        ("call_id", pa.string()),
     ]
 )
 
@@ -29,13 +30,19 @@ _ERROR = pa.struct(
 class OutputBuilder:
     """Lays elements out in the order given, each input column untouched.
 
-    ``names`` are all output columns; ``functions_name`` is for the message of on_error="raise".
+    ``names`` are all output columns; ids of calls begin with ``prefix``.
     """
 
     def __init__(
-        self, command: Command, options: AsyncOptions, names: list[str], result_schema: pa.Schema
+        self,
+        command: Command,
+        options: AsyncOptions,
+        names: list[str],
+        result_schema: pa.Schema,
+        prefix: str,
     ) -> None:
         self._options = options
+        self._prefix = prefix
         self._names = names
         self._encoder = ResultEncoder(command.returns, result_schema, options.explode)
         self._size = FrameSize()
@@ -84,7 +91,7 @@ class OutputBuilder:
     ) -> pa.RecordBatch:
         source_rows = pa.array(sources, type=pa.int64())
         answer_rows = pa.array(rows, type=pa.int64())
-        has_errors = self._options.on_error == "column"
+        has_errors = self._options.error_column is not None
         carried = len(self._names) - answers.num_columns - has_errors
         columns = [column.take(source_rows) for column in source.columns[:carried]]
         columns += [column.take(answer_rows) for column in answers.columns]
@@ -95,7 +102,7 @@ class OutputBuilder:
     def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
         if self._options.on_error == "raise":
             raise self.raised(element, failure)
-        return element.error_values(failure)
+        return element.error_values(failure, self._prefix)
 
     def raised(self, element: Element, failure: Failure) -> Reported:
         """What fails the task under on_error="raise"."""

@@ -20,9 +20,10 @@ from .._arrow.rows import RowReader
 from .._base.report import Report, Reported, report_of
 from .._base.spark_versions import in_utc
 from ..errors import WorkerFailed
+from .calls import CallSite
 from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
-from .options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
+from .options import BLOCKED_LOOP_MS, AsyncOptions
 from .python_operator import AsyncOperator
 from .python_output import OutputBuffer, OutputBuilder
 from .resources import OpenResource
@@ -216,8 +217,8 @@ class PythonTask:
             self._command,
             resource,
             self._operator,
-            prefix=self._prefix,
-            max_threads=min(self._options.capacity, MOST_THREADS),
+            site=CallSite(self._options.name, self._prefix),
+            max_threads=self._options.capacity,
             call_context=call_context,
         )
         self._notify("ready")
@@ -227,7 +228,7 @@ class PythonTask:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         results = to_arrow_schema(self._command.returns, **in_utc(to_arrow_schema))
-        builder = OutputBuilder(self._command, self._options, self._names, results)
+        builder = OutputBuilder(self._command, self._options, self._names, results, self._prefix)
         raises = self._options.on_error == "raise"
         send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731
         return OutputBuffer(self._loop, builder, raises, send, self._fail)

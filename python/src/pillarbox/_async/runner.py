@@ -16,7 +16,7 @@ from .._arrow.rows import Unreadable
 from .._base.failures import Failure, final_failure
 from ..errors import EXITS, error, shown
 from .call_context import CallContext
-from .calls import CURRENT, Call, Group
+from .calls import CURRENT, CallSite, RunningCall, RunningGroup
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads
@@ -36,7 +36,7 @@ class Outcomes(Protocol):
 class CallRunner:
     """All methods belong to the thread of the running event loop.
 
-    ``prefix`` starts every call id. ``max_threads`` bounds the pool of a plain function. Each call
+    ``site`` is that of the calls. ``max_threads`` bounds the pool of a plain function. Each call
     starts in a copy of ``call_context``, by default those in which the runner is made.
     """
 
@@ -46,21 +46,21 @@ class CallRunner:
         resource: Any,
         outcomes: Outcomes,
         *,
-        prefix: str,
+        site: CallSite,
         max_threads: int,
         call_context: CallContext | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
-        self._prefix = prefix
+        self._site = site
         self._retry = command.retry
         self._refuses = command.retry.if_result if command.retry else None
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         call_context = call_context or CallContext()
         self._context, self._decimals = call_context.context, call_context.decimals
         self._names: dict[int, str] = {}
-        self._live: dict[tuple[int, int], Call] = {}
-        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._live: dict[tuple[int, int], RunningCall] = {}
+        self._tasks: dict[RunningCall, asyncio.Task[None]] = {}
         self._unwinding: set[asyncio.Task[None]] = set()
         self._pool: CallThreads | None = None
         self._threads: set[Future[Any]] = set()
@@ -111,7 +111,7 @@ class CallRunner:
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
             return
-        call = Call(self._prefix, (element_id,), (attempt,), names)
+        call = RunningCall(self._site, (element_id,), (attempt,), names)
         self._live[element_id, attempt] = call
         self._start(call, self._run(call, row))
 
@@ -125,7 +125,7 @@ class CallRunner:
             ids, attempts, rows = self._readable(ids, attempts, rows)
             if not rows:
                 return
-        call = Group(self._prefix, tuple(ids), tuple(attempts), names)
+        call = RunningGroup(self._site, tuple(ids), tuple(attempts), names)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run_group(call, rows))
@@ -142,7 +142,7 @@ class CallRunner:
                     column.append(value)
         return kept
 
-    def _start(self, call: Call, coroutine: Any) -> None:
+    def _start(self, call: RunningCall, coroutine: Any) -> None:
         # At once, unless a cancelled call has still to make room for it.
         start = _plain_task if self._unwinding else _new_task
         task = start(coroutine, self._loop, self._context.copy())
@@ -150,7 +150,7 @@ class CallRunner:
             task.call, task.lost = call, self._on_lost
             self._tasks[call] = task
 
-    def _lost(self, call: Call) -> None:
+    def _lost(self, call: RunningCall) -> None:
         """The function cancelled a call of another row that had not begun, and never will."""
         self._tasks.pop(call, None)
         self._problem(call, asyncio.CancelledError("cancelled before it began"))
@@ -189,7 +189,7 @@ class CallRunner:
         _, running = await asyncio.wait(waiting, timeout=limit_s)
         return not running
 
-    async def _run(self, call: Call, row: Any) -> None:
+    async def _run(self, call: RunningCall, row: Any) -> None:
         CURRENT.set(call)
         if self._decimals is not None:
             decimal.setcontext(self._decimals.copy())
@@ -202,7 +202,7 @@ class CallRunner:
         finally:
             self._tasks.pop(call, None)
 
-    async def _run_group(self, call: Call, rows: list[Any]) -> None:
+    async def _run_group(self, call: RunningCall, rows: list[Any]) -> None:
         CURRENT.set(call)
         if self._decimals is not None:
             decimal.setcontext(self._decimals.copy())
@@ -230,10 +230,12 @@ class CallRunner:
             advice="With batch_size, use None for a row without a match.",
         )
 
-    def _answers(self, call: Call, answers: Sequence[Any]) -> None:
+    def _answers(self, call: RunningCall, answers: Sequence[Any]) -> None:
         live, completed = self._live, self._outcomes.completed
         try:
-            for element_id, attempt, answer in zip(call.ids, call.attempts, answers, strict=True):
+            for element_id, attempt, answer in zip(
+                call.elements, call.attempts, answers, strict=True
+            ):
                 key = element_id, attempt
                 if live.get(key) is call and not self._is_refused(call, key, answer):
                     del live[key]
@@ -241,7 +243,7 @@ class CallRunner:
         except BaseException as problem:
             self._outcomes.exited(problem)
 
-    def _is_refused(self, call: Call, key: tuple[int, int], answer: Any) -> bool:
+    def _is_refused(self, call: RunningCall, key: tuple[int, int], answer: Any) -> bool:
         if self._refuses is None or key[1] >= self._last_attempt:
             return False
         refusal = self._refusal(answer)
@@ -249,14 +251,14 @@ class CallRunner:
             self._fail(call, key, refusal)
         return refusal is not None
 
-    def _problem(self, call: Call, problem: BaseException) -> None:
+    def _problem(self, call: RunningCall, problem: BaseException) -> None:
         """What the function raised is told, whatever it is: nobody may wait for ever."""
         try:
             if isinstance(problem, EXITS):
                 self._outcomes.exited(problem)
             elif not call.cancelled and not self._loop.is_closed():
                 failure = describe(problem, self._retry)
-                for key in zip(call.ids, call.attempts, strict=True):
+                for key in zip(call.elements, call.attempts, strict=True):
                     self._fail(call, key, failure)
         except BaseException as broken:
             self._outcomes.exited(broken)
@@ -270,7 +272,7 @@ class CallRunner:
         except BaseException as broken:
             return final_failure(broken)
 
-    def _fail(self, call: Call, key: tuple[int, int], failure: Failure) -> None:
+    def _fail(self, call: RunningCall, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:
             del self._live[key]
             self._outcomes.failed(*key, failure)
@@ -288,8 +290,8 @@ class _CallTask(asyncio.Task[None]):
 
     __slots__ = ("call", "lost")
 
-    call: Call
-    lost: Callable[[Call], None]
+    call: RunningCall
+    lost: Callable[[RunningCall], None]
 
     def cancel(self, msg: Any | None = None) -> bool:
         if not self.done() and _is_new(self.get_coro()) and not self.call.cancelled:

@@ -80,13 +80,6 @@ def check_name(option: str, value: object, example: str, expected: str = "a name
     check(isinstance(value, str) and bool(value), option, expected, value, f'"{example}"')
 
 
-def column_list(option: str, value: object) -> tuple[str, ...]:
-    """A list of column names, with one at least."""
-    if _are_names(value):
-        return tuple(value)
-    raise invalid(option, "a list of column names", value, '["origin", "hour"]')
-
-
 def column_names(option: str, value: object) -> tuple[str, ...]:
     """The name of a column, or a list of different ones."""
     names = (value,) if isinstance(value, str) else value

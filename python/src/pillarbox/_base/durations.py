@@ -11,7 +11,6 @@ from datetime import timedelta
 from fractions import Fraction
 
 from ..errors import error, shown
-from .checks import MOST
 
 _UNITS_MS: dict[str, Fraction] = {}
 for _names, _factor in (
@@ -27,7 +26,6 @@ for _names, _factor in (
 
 # Python refuses to read numbers of thousands of digits; nothing here needs them.
 _PART = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([a-z]+)\s*")
-_RATE = re.compile(r"\s*(\d{1,20})\s*(?:per\s+|/\s*)(.+)")
 
 # In nanoseconds it still fits into 64 bits.
 LONGEST_MS = 100_000 * 86_400_000
@@ -63,18 +61,3 @@ def _parsed(text: str) -> Fraction | None:
         total += Fraction(part[1]) * _UNITS_MS[part[2]]
         rest = rest[part.end() :]
     return total
-
-
-def rate(value: object) -> dict[str, int]:
-    """``"50 per second"`` as ``{"permits": 50, "interval_ms": 1000}``.
-
-    Also ``"50/s"`` and ``"1000 per 10 minutes"``. Raises ``InvalidOption`` (INVALID_RATE).
-    """
-    parts = _RATE.fullmatch(value.lower()) if isinstance(value, str) else None
-    if parts is None or not 1 <= int(parts[1]) <= MOST:
-        raise error("INVALID_RATE", value=shown(value))
-    unit = parts[2].strip()
-    interval = _parsed(unit if unit[:1].isdigit() else f"1 {unit}")
-    if interval is None or not 1 <= interval <= LONGEST_MS:
-        raise error("INVALID_RATE", value=shown(value))
-    return {"permits": int(parts[1]), "interval_ms": math.ceil(interval)}

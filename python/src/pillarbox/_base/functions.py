@@ -7,38 +7,37 @@ import inspect
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error
 from .checks import check
 from .failures import message_of
+from .unknown_options import answers_unknown
 
 
+@answers_unknown
 @dataclass(frozen=True)
 class JvmFunction:
-    """A function in Scala or Java: its ``class_name`` and the ``options`` that it is opened with.
+    """A function in Scala or Java, by the full ``class_name``, from any jar on Spark's class path.
 
-    Made by :func:`jvm_function`.
+    For :func:`async_io`, with engine="jvm", it is an ``AsyncFunction[Row, Row]``; for
+    :func:`process_keyed` a ``KeyedProcessFunction``. ``options`` (strings only) are handed to it
+    when it is made. Raises :class:`InvalidOption` for a name or options that are no strings.
     """
 
     class_name: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] | None = None
 
-
-def jvm_function(class_name: str, options: Mapping[str, str] | None = None) -> JvmFunction:
-    """A Scala or Java ``AsyncFunction[Row, Row]`` from any jar on Spark's class path.
-
-    For :func:`async_io`, where it needs engine="jvm"; for :func:`process_keyed` the class is a
-    ``KeyedProcessFunction``. ``options`` (strings only) are handed to it when it is opened.
-    Raises :class:`InvalidOption` for a ``class_name`` or ``options`` that are no strings.
-    """
-    is_name = isinstance(class_name, str) and bool(class_name.strip())
-    check(is_name, "class_name", "the full name of a class", class_name, '"com.acme.Enrich"')
-    options = dict(options or {})
-    are_texts = all(isinstance(text, str) for pair in options.items() for text in pair)
-    check(are_texts, "options", "a dict of strings", options, '{"url": "http://…"}')
-    return JvmFunction(class_name, options)
+    def __post_init__(self) -> None:
+        is_name = isinstance(self.class_name, str) and bool(self.class_name.strip())
+        example = '"com.acme.Enrich"'
+        check(is_name, "class_name", "the full name of a class", self.class_name, example)
+        options = {} if self.options is None else self.options
+        are_texts = isinstance(options, Mapping) and all(
+            isinstance(text, str) for pair in options.items() for text in pair
+        )
+        check(are_texts, "options", "a dict of strings", options, '{"url": "http://…"}')
 
 
 def name_of(function: object) -> str:

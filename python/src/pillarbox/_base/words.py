@@ -164,6 +164,8 @@ WORDS: dict[str, dict[str, str]] = {
         "size": "Meant is rows.",
         "batch_wait": "Meant is wait.",
     },
+    "RetryAfter": dict.fromkeys(("seconds", "delay_s", "retry_after"), "Meant is delay."),
+    "JvmFunction": {"name": "Meant is class_name.", "config": "Meant is options."},
     "CarryOver": {"max_carried": "Meant is max_rows.", "capacity": "Meant is max_rows."},
     "Journal": {"journal_ttl": "Meant is ttl.", "folder": "Meant is path."},
     "ErrorColumn": {"error_column": "Meant is name.", "column": "Meant is name."},

@@ -1,4 +1,4 @@
-"""What names the calls of an ``async_io`` that keeps or shares answers, checked before any work."""
+"""The columns that name the calls of an ``async_io``, checked before any work."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def check_call_key(
     case_sensitive: bool,
 ) -> None:
     """Raises ``InvalidOption`` and ``InvalidSchema`` for what the input can't give."""
-    if options.journal is True and not streaming:
+    if options.journal is not None and options.journal.path is None and not streaming:
         advice = "Pass the path of a folder that all executors reach."
-        raise needs_other("journal", True, "on a batch DataFrame, which has no checkpoint", advice)
-    if not options.has_journal and not options.share_calls:
-        return
+        condition = "without a path on a batch DataFrame, which has no checkpoint"
+        raise needs_other("journal", True, condition, advice)
     columns = inputs.fields
-    if options.key_columns is not None:
+    if options.call_key is not None:
         unknown = "UNKNOWN_CALL_KEY_COLUMN"
         columns = [
             find_column(schema, name, "call_key", unknown, case_sensitive)
-            for name in options.key_columns
+            for name in options.call_key
         ]
+    elif options.journal is None and not options.share_calls:
+        return
     for column in columns:
         if not has_equality(column.dataType):
             data_type = column.dataType.simpleString()

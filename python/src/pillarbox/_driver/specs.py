@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._async.command import Command
-from .._async.options import BLOCKED_LOOP_MS, MOST_THREADS, AsyncOptions
+from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
 from .._base.functions import JvmFunction
 from .._keyed.ttl import StateTtl
 from .identity import Identity
@@ -35,10 +35,9 @@ class AsyncSpec:
             **self.options.to_spec(),
             **_of_jvm(self.function),
             "form": self._form(),
-            "threads": None if self._has_loop() else MOST_THREADS,
             "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
             "returns": self.returns.json(),
-            "call_key": list(self.options.key_columns or ()),  # none named: the function's
+            "call_key": list(self.options.call_key or ()),  # none named: the function's
             "by": [column.name for column in self.by],
             "signature": self.identity.signature,
             "operator_id": self.identity.operator,
@@ -51,9 +50,6 @@ class AsyncSpec:
         if self.function.is_batch:
             return "batch"
         return "row" if self.function.is_async else "thread"
-
-    def _has_loop(self) -> bool:
-        return isinstance(self.function, JvmFunction) or self.function.is_async
 
 
 @dataclass(frozen=True)
@@ -108,5 +104,5 @@ class KeyedSpec:
 
 def _of_jvm(function: object) -> dict[str, Any]:
     if isinstance(function, JvmFunction):
-        return {"class_name": function.class_name, "options": dict(function.options)}
+        return {"class_name": function.class_name, "options": dict(function.options or {})}
     return {"class_name": None, "options": {}}

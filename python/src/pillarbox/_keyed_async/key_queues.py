@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from .._async.attempts import AttemptedCall, Attempts
 from .._async.call_context import CallContext
+from .._async.calls import CallSite
 from .._async.command import Command
 from .._async.failed_attempts import TIMEOUT
 from .._async.runner import CallRunner
@@ -100,9 +101,11 @@ class KeyQueues(Attempts[RowCall]):
             retry=calls.options.retry,
             input_schema=input_schema,
             returns=calls.returns,
+            name=calls.options.name,
         )
+        self.site = CallSite(calls.options.name, uuid4().hex)
         self.runner = CallRunner(
-            command, None, self, prefix=uuid4().hex, max_threads=1, call_context=call_context
+            command, None, self, site=self.site, max_threads=1, call_context=call_context
         )
 
     async def run(self, calls: Sequence[RowCall]) -> RowCall | None:

@@ -33,23 +33,14 @@ class CallOptions:
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
-        timeout = as_timeout(self.timeout)
-        on_error, column = as_on_error(self.on_error)
         options = AsyncOptions(
             name=name,
             ordered=False,
-            capacity=self.capacity,
-            timeout=timeout.total,
-            attempt_timeout=timeout.attempt,
-            retry=as_retry(self.retry),
-            on_error=on_error,  # type: ignore[arg-type]
-            error_column=None if column is None else column.name,
-            max_concurrency=None,
-            rate_limit=None,
-            inputs=None,
             explode=True,
-            batch_size=None,
-            batch_wait=None,
+            capacity=self.capacity,
+            timeout=as_timeout(self.timeout),
+            retry=as_retry(self.retry),
+            on_error=as_on_error(self.on_error),
         )
         return KeyedCalls(options, self.resource, returns)
 
@@ -68,7 +59,7 @@ class KeyedCalls:
         if self.options.on_error == "raise":
             return self.returns
         columns = as_nullable(self.returns)
-        name = self.options.added_error_column
+        name = self.options.error_column
         if name is None:
             return columns
         if name in columns.names:

@@ -39,7 +39,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._calls = calls
         self._input_schema = input_schema
         self._row_of = row_acceptor(calls.returns, Place())
-        self._has_error = calls.options.on_error == "column"
+        self._has_error = calls.options.error_column is not None
         # A tuple of one could be the value of one column. Others are laid out fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
@@ -162,7 +162,10 @@ class AsyncKeyedRuntime(KeyedRuntime):
         """The row that comes out for one whose call has failed."""
         assert call.failure is not None
         row = tuple(None if at is None else call.row[at] for at in self._shared)
-        return (*row, call.error_values(call.failure)) if self._has_error else self._plain(row)
+        if not self._has_error:
+            return self._plain(row)
+        assert self._queues is not None
+        return (*row, call.error_values(call.failure, self._queues.site.prefix))
 
     def _blame(self, call: RowCall, first: int) -> None:
         self._failed = call

@@ -15,6 +15,7 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.call_places import CallPlaces
+from .._async.calls import CallSite
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
@@ -92,18 +93,17 @@ class Session:
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
-        threads = self._spec["threads"] or 1
+        capacity: int = self._spec["capacity"]
         limit = self._spec["limit"] or {}
-        most_calls = min(self._spec["capacity"], limit.get("concurrency") or threads)
         self._runner = CallRunner(
             self._command,
             resource,
             self,
-            prefix=self._spec["call_id_prefix"],
-            max_threads=min(most_calls, threads),
+            site=CallSite(self._spec["name"], self._spec["call_id_prefix"]),
+            max_threads=min(capacity, limit.get("concurrency") or capacity),
             call_context=call_context,
         )
-        most_places = self._spec["capacity"] if self._has_places else None
+        most_places = capacity if self._has_places else None
         self._places = CallPlaces(most_places, self._runner.call, self._later)
         self._channel.send(frames.encode(frames.READY))
 

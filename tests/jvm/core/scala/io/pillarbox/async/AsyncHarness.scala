@@ -128,8 +128,8 @@ object AsyncHarness {
     AsyncOptions[String, String](ordered, capacity)
 
   /** Emits the failure as a row instead of failing the task. */
-  val FailureAsRow: FailurePolicy[String, String] = (_, cause, attempts, elapsedMs) =>
-    util.List.of(s"failed ${cause.getClass.getSimpleName} after $attempts in $elapsedMs")
+  val FailureAsRow: FailurePolicy[String, String] = (call, cause) =>
+    util.List.of(s"failed ${cause.getClass.getSimpleName} after ${call.attempts} in ${call.elapsedMs}")
 
   def retry(maxAttempts: Int, delayMs: Long): AsyncRetryStrategies.Backoff[String] =
     AsyncRetryStrategies.fixedDelay(maxAttempts, delayMs)

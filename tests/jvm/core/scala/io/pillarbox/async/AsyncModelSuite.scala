@@ -79,7 +79,7 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         totalTimeoutMs = totalMs,
         attemptTimeoutMs = attemptMs,
         retry = retry(maxAttempts, delayMs),
-        onFailure = (_, cause, attempts, _) => util.List.of(s"${cause.getClass.getSimpleName}*$attempts"),
+        onFailure = (call, cause) => util.List.of(s"${cause.getClass.getSimpleName}*${call.attempts}"),
         lookAhead = ahead
       ),
       startMs

@@ -240,11 +240,11 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     h.process("a")
     h.fail("a")
     assert(h.emitted == Seq("a=>failed RuntimeException after 1 in 0"))
-    val skipping = new AsyncHarness(options().copy(onFailure = (_, _, _, _) => java.util.List.of()))
+    val skipping = new AsyncHarness(options().copy(onFailure = (_, _) => java.util.List.of()))
     skipping.process("a")
     skipping.fail("a")
     assert(skipping.emitted == Seq("a=>"))
-    val broken = new AsyncHarness(options().copy(onFailure = (_, _, _, _) => null))
+    val broken = new AsyncHarness(options().copy(onFailure = (_, _) => null))
     broken.process("a")
     assert(intercept[NullPointerException](broken.fail("a")).getMessage.contains("failure policy"))
   }

@@ -65,7 +65,7 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         attemptTimeoutMs = attemptMs,
         totalTimeoutMs = setting.totalMs,
         retry = retry(maxAttempts, setting.backoffMs),
-        onFailure = (_, cause, attempts, _) => util.List.of(s"${cause.getClass.getSimpleName}*$attempts"),
+        onFailure = (call, cause) => util.List.of(s"${cause.getClass.getSimpleName}*${call.attempts}"),
         gate = gate,
         batching = setting.batch.map(Batching(_, 7))
       )

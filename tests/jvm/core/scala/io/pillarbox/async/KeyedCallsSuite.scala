@@ -179,11 +179,25 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("under a policy that fails the task, all that share the call are decided") {
-    val h = sharing(_.copy(onFailure = (_, cause, _, _) => throw cause))
+    val h = sharing(_.copy(onFailure = (_, cause) => throw cause))
     h.process("a:1", "a:2")
     intercept[RuntimeException](h.fail("a:1"))
     h.runMail()
     assert(h.operator.isDrained && h.metrics.inFlight == 0)
+  }
+
+  test("a failure has the id of the call that was made, and not one of each that shares it") {
+    val ids = mutable.Buffer.empty[String]
+    val h = sharing(
+      _.copy(
+        callId = (_, elementId) => s"place $elementId",
+        onFailure = (call, _) => { ids += call.callId; util.List.of("failed") }
+      )
+    )
+    h.process("a:1", "a:2", "b:1")
+    h.fail("a:1")
+    h.fail("b:1")
+    assert(ids == Seq("place 0", "place 0", "place 2"))
   }
 
   test("each counts in the capacity") {

@@ -4,7 +4,7 @@ import java.util
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.gate.CallGate
-import io.pillarbox.async.retry.AsyncRetryStrategies
+import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
@@ -136,7 +136,9 @@ private[async] final class CallWay[IN, OUT](
     }
 
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
-    val rows = options.onFailure.onFailure(call.input, error, call.attempts, call.elapsedMs)
+    val callId = (if (call.share eq null) call else call.share.carrier).callId
+    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, callId)
+    val rows = options.onFailure.onFailure(failed, error)
     if (rows eq null)
       throw new NullPointerException(
         "The failure policy returned null: return an empty collection to emit nothing."

@@ -32,21 +32,6 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.summary.mkString(", ") == shown)
   }
 
-  test("the threads of a plain function limit a task where the capacity is larger") {
-    def limit(capacity: Int, threads: Int): Option[Int] = {
-      val json =
-        SpecBuilder.json(
-          "F",
-          "x long",
-          { node => node.put("capacity", capacity).put("threads", threads); () }
-        )
-      AsyncIOSpec.fromJson(json).threadLimit
-    }
-    assert(limit(capacity = 20, threads = 4).contains(4))
-    assert(limit(capacity = 4, threads = 4).isEmpty && limit(capacity = 3, threads = 4).isEmpty)
-    assert(AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long")).threadLimit.isEmpty)
-  }
-
   test("JSON null is the same as left out") {
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long", { node => node.putNull("retry"); () }))
     assert(spec.retry.isEmpty)

@@ -10,20 +10,28 @@ private[pillarbox] trait FailurePolicy[IN, OUT] {
    *
    * @param cause
    *   of the last attempt; an [[AsyncTimeoutException]] if there was no answer in time
-   * @param attempts
-   *   that were made
-   * @param elapsedMs
-   *   since the first attempt started
    */
   @throws[Exception]
-  def onFailure(input: IN, cause: Throwable, attempts: Int, elapsedMs: Long): util.Collection[OUT]
+  def onFailure(call: FailedCall[IN], cause: Throwable): util.Collection[OUT]
 }
+
+/**
+ * A call that failed for good.
+ *
+ * @param attempts
+ *   that were made
+ * @param elapsedMs
+ *   since the first attempt started
+ * @param callId
+ *   its idempotency key; that of the call which was made, where several inputs share one
+ */
+private[pillarbox] final case class FailedCall[IN](input: IN, attempts: Int, elapsedMs: Long, callId: String)
 
 private[pillarbox] object FailurePolicy {
 
   /** Fails the task with an [[AsyncCallException]]. */
-  def failTask[IN, OUT]: FailurePolicy[IN, OUT] = (_, cause, attempts, elapsedMs) =>
-    throw new AsyncCallException(attempts, elapsedMs, cause)
+  def failTask[IN, OUT]: FailurePolicy[IN, OUT] = (call, cause) =>
+    throw new AsyncCallException(call.attempts, call.elapsedMs, cause)
 }
 
 /** A call failed for good, after all its attempts; the cause is the failure of the last. */

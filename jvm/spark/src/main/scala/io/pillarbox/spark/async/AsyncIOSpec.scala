@@ -128,9 +128,7 @@ private object CarryOverSpec {
  *
  * @param form
  *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
- *   thread pool, `jvm` a class on the executor's class path
- * @param threads
- *   how many calls of a plain Python function a worker can run at a time; none for a coroutine
+ *   threads, `jvm` a class on the executor's class path
  * @param returns
  *   the columns that the function's result adds
  * @param journal
@@ -175,7 +173,6 @@ private[pillarbox] final case class AsyncIOSpec(
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
     batch: Option[BatchSpec],
-    @JsonDeserialize(contentAs = classOf[Integer]) threads: Option[Int],
     by: Seq[String] = Nil,
     @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
     signature: String = "",
@@ -198,9 +195,6 @@ private[pillarbox] final case class AsyncIOSpec(
 
   /** Whether it counts which calls ask the same. */
   def isKeyed: Boolean = isNamed || shareCalls
-
-  /** The calls that one task may make at a time, if its worker has fewer threads than the capacity needs. */
-  def threadLimit: Option[Int] = threads.filter(_ < capacity)
 
   /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
   def maxWaiting: Int =

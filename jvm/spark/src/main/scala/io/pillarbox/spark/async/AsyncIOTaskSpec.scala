@@ -167,14 +167,14 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /**
    * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free
    * does not wait for the way to the JVM and back. None where another rule than the capacity says when a call
-   * may start: a gate, a thread, a group, or the order, in which a call that is done keeps its place until
+   * may start: a gate, a group, or the order, in which a call that is done keeps its place until
    * the row has left. And none with a journal: a worker whose executor was killed would start calls whose
    * answers nobody keeps.
    */
   def lookAhead: Int =
     if (
       spec.form == "jvm" || spec.ordered ||
-      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch, spec.threadLimit)
+      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch)
         .exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)

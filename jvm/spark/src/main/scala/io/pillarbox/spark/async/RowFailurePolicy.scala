@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
-import io.pillarbox.async.retry.FailurePolicy
+import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{ReportedException, UserErrors}
 import io.pillarbox.spark.worker.PythonFailure
@@ -21,36 +21,33 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
     extends FailurePolicy[InternalRow, InternalRow] {
   import RowFailurePolicy._
 
-  override def onFailure(
-      input: InternalRow,
-      cause: Throwable,
-      attempts: Int,
-      elapsedMs: Long
-  ): JCollection[InternalRow] = spec.onError match {
-    case OnError.Raise => throw failure(input, Failure.of(cause), attempts, elapsedMs)
-    case OnError.Null => JCollections.singletonList(new GenericInternalRow(spec.returns.length))
-    case OnError.Column => JCollections.singletonList(errorRow(Failure.of(cause), attempts, elapsedMs))
-  }
+  override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] =
+    spec.onError match {
+      case OnError.Raise => throw failure(call, Failure.of(cause))
+      case OnError.Null => JCollections.singletonList(new GenericInternalRow(spec.returns.length))
+      case OnError.Column => JCollections.singletonList(errorRow(call, Failure.of(cause)))
+    }
 
-  private def errorRow(failure: Failure, attempts: Int, elapsedMs: Long): InternalRow = {
+  private def errorRow(call: FailedCall[InternalRow], failure: Failure): InternalRow = {
     val row = new GenericInternalRow(spec.returns.length + 1)
-    val (kind, message) = (UTF8String.fromString(failure.kind), UTF8String.fromString(failure.message))
-    row.update(spec.returns.length, new GenericInternalRow(Array[Any](kind, message, attempts, elapsedMs)))
+    val Seq(kind, message, callId) =
+      Seq(failure.kind, failure.message, call.callId).map(UTF8String.fromString)
+    val told = Array[Any](kind, message, call.attempts, call.elapsedMs, callId)
+    row.update(spec.returns.length, new GenericInternalRow(told))
     row
   }
 
-  private def failure(input: InternalRow, failure: Failure, attempts: Int, elapsedMs: Long): Throwable = {
-    val row = show(input)
-    val report =
-      if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, attempts, elapsedMs)
+  private def failure(call: FailedCall[InternalRow], failure: Failure): Throwable = {
+    val row = show(call.input)
+    val report = if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, call)
     UserErrors.failure(
       report.copy(
         kind = failure.kind,
         message = failure.message.stripPrefix(s"[${failure.kind}] "),
         traceback = failure.traceback,
         row = Some(row),
-        attempts = Some(attempts),
-        elapsedMs = Some(elapsedMs)
+        attempts = Some(call.attempts),
+        elapsedMs = Some(call.elapsedMs)
       )
     )
   }
@@ -61,12 +58,12 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
     FailureReport.titled(failure.kind, s"$text It came for the row ($row).", spec.operator)
   }
 
-  private def called(failure: Failure, row: String, attempts: Int, elapsedMs: Long): FailureReport =
+  private def called(failure: Failure, row: String, call: FailedCall[_]): FailureReport =
     FailureReport.of(
       CallFailed,
       spec.operator,
-      "attempts" -> (if (attempts == 1) "1 attempt" else s"$attempts attempts"),
-      "elapsed_ms" -> elapsedMs,
+      "attempts" -> (if (call.attempts == 1) "1 attempt" else s"${call.attempts} attempts"),
+      "elapsed_ms" -> call.elapsedMs,
       "row" -> row,
       "kind" -> failure.kind,
       "reason" -> failure.message.stripSuffix(".")

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
-import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
+import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext
@@ -24,7 +24,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
   /** What an element waits for before its call starts. */
-  def gate: CallGate = held.gate
+  final def gate: CallGate = held.gate
 
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
@@ -75,10 +75,6 @@ private object TaskCalls {
     private val settings = task.channelSettings(python, context)
     override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
     private val noMatch = new GenericInternalRow(task.columns.results.length)
-
-    /** A call is only sent when there is a thread for it, so that its deadlines start when it does. */
-    override val gate: CallGate =
-      CallGate.both(task.spec.threadLimit.fold(CallGate.Unlimited)(new ConcurrencyGate(_)), held.gate)
 
     override val function: PythonAsyncFunction = new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
     private val channel = new PythonChannel(settings, context, function)

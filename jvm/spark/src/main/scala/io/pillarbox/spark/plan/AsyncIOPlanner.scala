@@ -51,4 +51,5 @@ private object AsyncIOPlanner {
     .add("message", StringType)
     .add("attempts", IntegerType)
     .add("elapsed_ms", LongType)
+    .add("call_id", StringType)
 }

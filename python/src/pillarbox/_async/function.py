@@ -1,0 +1,101 @@
+"""``AsyncFunction``: a function with clients of its own, opened in the worker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .._base.functions import check_parameters
+from ..errors import error
+
+
+@dataclass(frozen=True)
+class AsyncOpenContext:
+    """What an :class:`AsyncFunction` is told when it is opened. ``name`` is the operator's."""
+
+    name: str
+
+
+class AsyncFunction:
+    """A function for :func:`async_io` as a class to extend, for more than one client.
+
+    The object is pickled as it was made: clients are opened by ``open``, in the worker, and closed
+    by ``close``. Each method is ``def`` or ``async def``. With engine="jvm" one that is open serves
+    later tasks of the worker too, with engine="python" one task; one that was closed may be opened
+    again. Attributes belong to all calls of a worker, and what is no coroutine runs in threads.
+    """
+
+    def open(self, ctx: AsyncOpenContext) -> Any:
+        """Called before the first call, on the event loop. What it raises fails the task."""
+
+    def invoke(self, row: Any) -> Any:
+        """One call: gets a row, or a list of rows with ``batch_size``, and returns as a function
+        of :func:`async_io` does. An ``async def`` runs on the event loop, a ``def`` in a thread.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.invoke")
+
+    def close(self) -> Any:
+        """Called on the event loop when the worker no longer needs the function, in bounded time.
+
+        It is not called where ``open`` has failed.
+        """
+
+
+class Opening:
+    """A factory that a worker opens an ``AsyncFunction`` by, as it does a resource."""
+
+    def __init__(self, function: AsyncFunction, operator: str) -> None:
+        self._function = function
+        self._context = AsyncOpenContext(operator)
+        self.__qualname__ = f"{type(function).__qualname__}.open"  # what messages call it
+
+    def __call__(self) -> AbstractAsyncContextManager[AsyncFunction]:
+        return _opened(self._function, self._context)
+
+
+@asynccontextmanager
+async def _opened(
+    function: AsyncFunction, context: AsyncOpenContext
+) -> AsyncIterator[AsyncFunction]:
+    await _done(function.open(context))
+    try:
+        yield function
+    finally:
+        await _done(function.close())
+
+
+async def _done(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result
+
+
+def invoke(argument: Any, function: AsyncFunction) -> Any:
+    """A call of a function that is open."""
+    return function.invoke(argument)
+
+
+def check_methods(function: AsyncFunction, is_batch: bool) -> None:
+    """Raises ``InvalidFunction`` for one that can't be called as Pillarbox calls it.
+
+    METHOD_MISSING without ``invoke``, ASYNC_GENERATOR, WRONG_METHOD_PARAMETERS.
+    """
+    kind = type(function)
+    if kind.invoke is AsyncFunction.invoke and "invoke" not in vars(function):
+        definition = f"async def invoke(self, {'rows' if is_batch else 'row'})"
+        raise error(
+            "METHOD_MISSING",
+            function=kind.__qualname__,
+            method="invoke",
+            instead="",
+            definition=definition,
+        )
+    parameters = {"open": ("ctx",), "invoke": ("rows" if is_batch else "row",), "close": ()}
+    for name, arguments in parameters.items():
+        method: Callable[..., Any] = getattr(function, name)
+        called = f"{kind.__qualname__}.{name}"
+        if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
+            raise error("ASYNC_GENERATOR", function=called)
+        check_parameters(method, arguments, called, "WRONG_METHOD_PARAMETERS")
