@@ -201,6 +201,7 @@ def creates_a_session():  # type: ignore[no-untyped-def]
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2),
     reason="older ones create none with a JVM in reach",

@@ -133,7 +133,7 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
             action()
         except Exception as problem:
             ours = pb.failure_of(problem)
-            told = [getattr(ours, name, None) for name in ("name", "row", "traceback")]
+            told = [getattr(ours, name, None) for name in ("condition", "row", "traceback")]
             return [type(problem).__name__, str(problem), told]
 
     answers["no class"] = failure(lambda: pb.async_io(rows, double, returns="x long").collect())
@@ -243,7 +243,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
             yield (row.id,)
 
     calls = pb.async_io(second.range(3), double, returns="v long")
-    keyed = pb.process_keyed_arrow(
+    keyed = pb.process_keyed(
         calls, Counts(), by="id", returns="id long", side_outputs={"side": "id long"}
     )
     counted = pb.main_output(keyed).count(), pb.side_output(keyed, "side").count()

@@ -69,7 +69,7 @@ async def _run(function: Any, batches: list[list[int]], end_after: float, option
 
     operator = AsyncOperator(
         options, RowReader(X), [0],
-        select=result.elements.append, want_input=want,
+        emit=result.elements.append, want_input=want,
         finished=lambda: over.set_result(None), exited=over.set_exception,
     )  # fmt: skip
     command = Command(

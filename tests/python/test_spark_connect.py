@@ -40,7 +40,9 @@ def on_a_connect_server(folder):  # type: ignore[no-untyped-def]
     rows = spark.range(0, 40, 1, 2)
     answers["auto"] = [
         [row.id, row.scaled, row.error and [row.error.kind, row.error.attempts]]
-        for row in enrich(rows, retry=pb.Retry(2, backoff="1ms"), on_error="column").collect()
+        for row in enrich(
+            rows, retry=pb.Retry(2, backoff="1ms", on=Exception), on_error="column"
+        ).collect()
     ]
     answers["python"] = [
         [row.id, row.scaled] for row in enrich(rows, "python", on_error="null").collect()
@@ -125,7 +127,7 @@ def test_failure_of_finds_ours_in_what_the_client_raises(answers: Any, way: str)
     (kind, module, ours), found = answers[f"{way} failure"]
     raised = "PythonException" if way in ("batch", "cut") else "StreamingQueryException"
     assert (kind, module) == (raised, "pyspark.errors.exceptions.connect")
-    assert (ours, found["_name"]) == ("CallFailed", "ASYNC_CALL_FAILED")
+    assert (ours, found["condition"]) == ("CallFailed", "ASYNC_CALL_FAILED")
     assert found["operator"].startswith("async_io(")
     assert found["row"] in ("id=3", "id=13", "id=23", "id=33")
     assert (found["kind"], found["attempts"]) == ("LookupError", 1)
@@ -136,7 +138,7 @@ def test_failure_of_finds_ours_in_what_the_client_raises(answers: Any, way: str)
 def test_failure_of_finds_an_answer_that_does_not_fit(answers: Any) -> None:
     (kind, _, ours), found = answers["misfit failure"]
     assert (kind, ours) == ("PythonException", "ResultTypeMismatch")
-    assert (found["_name"], found["row"]) == ("RESULT_TYPE_MISMATCH", "id=3")
+    assert (found["condition"], found["row"]) == ("RESULT_TYPE_MISMATCH", "id=3")
 
 
 def test_what_needs_the_jvm_is_refused_and_says_why(answers: Any) -> None:

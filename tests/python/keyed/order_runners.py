@@ -29,7 +29,7 @@ from keyed.order_function import (
 from keyed.streams import Stream
 from pillarbox._driver.jars import find_jar
 from pillarbox.testing import KeyedHarness
-from spark_support import add_jar
+from spark_support import add_jar, process_of
 
 SOURCES = Path(__file__).parents[2] / "jvm"
 GOLDEN_FUNCTION = "io.pillarbox.golden.GoldenFunction"
@@ -202,8 +202,10 @@ class OnSpark:
             rows = rows.withWatermark("ts", f"{DELAY_MS} milliseconds")
         options: dict[str, Any] = {
             "by": "k", "timestamp": "ts", "order_by": "i", "name": "golden",
-            "time_sorted": self.group.time_sorted, "backend": self.backend,
+            "backend": self.backend,
         }  # fmt: skip
+        if self.form != "columns":
+            options["time_sorted"] = self.group.time_sorted
         if self.form == "scan":
             return self._scanned(rows, options)
         function: Any = {
@@ -211,7 +213,7 @@ class OnSpark:
             "columns": FoldsColumns,
             "jvm": lambda: pb.JvmFunction(GOLDEN_FUNCTION, self.group.on),
         }[self.form]()
-        return pb.process_keyed(
+        return process_of(function)(
             rows, function, returns=RETURNS, initial_state=self._initial(), **options
         )
 
