@@ -207,7 +207,7 @@ class Yields(pb.AsyncFunction):
         (Yields(), "Yields.invoke is a generator"),
         (NoInvoke, "the class NoInvoke"),
     ],
-    ids=str,
+    ids=["no invoke", "two rows", "a generator", "the class"],
 )
 def test_an_object_that_cannot_be_called_is_refused(df, function, told):
     with pytest.raises(pb.InvalidFunction, match=told):

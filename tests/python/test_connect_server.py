@@ -155,7 +155,7 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     for node in metered.executionInfo.metrics._metrics:
         told.update({metric.name: metric.value for metric in node.metrics})
     answers["metrics"] = told
-    options = {"returns": "x long", "call_key": "no", "share_calls": True}
+    options = {"returns": "x long", "call_key": "no", "share_calls": True, "name": "asked"}
     answers["refused"] = failure(lambda: pb.async_io(rows, fails, **options))
     deep = rows
     for at in range(60):

@@ -168,9 +168,8 @@ def calls(df: DataFrame, service: Service, log: CallLog, **options: Any) -> Data
         returns="twice long",
         resource=client(service.port),
         capacity=5,
-        timeout=pb.Timeout(attempt="300ms"),
         retry=pb.Retry(100, backoff="5ms", max_backoff="50ms"),
-        **options,
+        **{"timeout": pb.Timeout(attempt="300ms"), **options},
     )
 
 
@@ -219,7 +218,13 @@ def test_what_does_not_come_back_in_time_is_told_by_row(
     """With ``timeout`` a row does not wait for ever, and ``on_error`` says what becomes of it."""
     service = Service("silent")
     log = CallLog(str(tmp_path / "calls"))
-    found = calls(spark.range(0, 30, 1, 1), service, log, timeout="1s", on_error="column").collect()
+    found = calls(
+        spark.range(0, 30, 1, 1),
+        service,
+        log,
+        timeout=pb.Timeout("1s", attempt="300ms"),
+        on_error="column",
+    ).collect()
     service.stop()
     good = [row for row in found if row.error is None]
     assert len(found) == 30

@@ -112,7 +112,7 @@ def test_a_batch_may_give_no_rows_at_all(spark: SparkSession) -> None:
     with settings(spark, **{LIMIT: "2"}):
         out = pb.process_keyed_arrow(rows, CountsSilently(), by="k", returns="k bigint").collect()
     assert sorted(row.k for row in out) == [0, 1, 2, 3, 4]
-    nothing = pb.process_keyed(rows.limit(0), CountsSilently(), by="k", returns="k bigint")
+    nothing = pb.process_keyed_arrow(rows.limit(0), CountsSilently(), by="k", returns="k bigint")
     assert nothing.collect() == []
-    first = pb.process_keyed(rows.limit(5), CountsSilently(), by="k", returns="k bigint")
+    first = pb.process_keyed_arrow(rows.limit(5), CountsSilently(), by="k", returns="k bigint")
     assert first.collect() == []

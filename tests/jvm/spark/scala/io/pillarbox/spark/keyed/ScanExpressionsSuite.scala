@@ -12,8 +12,8 @@ class ScanExpressionsSuite extends AnyFunSuite with ScanFixture {
   private def one: DataFrame =
     spark.range(1, 4).coalesce(1).selectExpr("'a' AS k", "id AS v", "nullif(id, 2) AS w", "'text' AS t")
 
-  private def refusal(update: String, emit: Seq[String] = Nil): String = {
-    val error = intercept[IllegalArgumentException](process(one, scan(Seq(("s", "0L", update)), emit)))
+  private def refusal(update: String, select: Seq[String] = Nil): String = {
+    val error = intercept[IllegalArgumentException](process(one, scan(Seq(("s", "0L", update)), select)))
     assert(error.getMessage.startsWith("[SCAN_EXPRESSION] process_keyed(test): "), error)
     error.getMessage
   }
@@ -36,12 +36,12 @@ class ScanExpressionsSuite extends AnyFunSuite with ScanFixture {
     )
   }
 
-  test("SQL functions of the session, and columns of emit that use each other") {
+  test("SQL functions of the session, and columns of select that use each other") {
     spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION plus_two(x BIGINT) RETURNS BIGINT RETURN x + 2")
     try assert(folded(one, "0L", "plus_two(s + v)") == Seq(3, 7, 12))
     finally spark.sql("DROP TEMPORARY FUNCTION plus_two")
-    val emit = Seq("s + 1 AS more", "more * 2 AS twice")
-    assert(foldedRows(one, Seq(("s", "0L", "s + v")), emit) == Seq(Row(2, 4), Row(4, 8), Row(7, 14)))
+    val select = Seq("s + 1 AS more", "more * 2 AS twice")
+    assert(foldedRows(one, Seq(("s", "0L", "s + v")), select) == Seq(Row(2, 4), Row(4, 8), Row(7, 14)))
   }
 
   test("deterministic functions of the session that run in the JVM") {
@@ -49,7 +49,7 @@ class ScanExpressionsSuite extends AnyFunSuite with ScanFixture {
     assert(folded(one, "1L", "scan_twice(s)") == Seq(2, 4, 8))
   }
 
-  test("what is no expression of a row is refused by name, in state and in emit") {
+  test("what is no expression of a row is refused by name, in state and in select") {
     val cases = Seq(
       "sum(v) OVER (PARTITION BY k)" -> "a window function",
       "explode(array(v, s))" -> "a function that makes several rows",
@@ -116,8 +116,8 @@ class ScanExpressionsSuite extends AnyFunSuite with ScanFixture {
   test("an emitted event time is still the watermark's, another column of its name is not") {
     withFolder { folder =>
       val stream = new Stream(folder)
-      def delay(emit: String) =
-        process(stream.watermarked, scan(Seq(("first", "ts", "first")), Seq(emit))).schema("ts").metadata
+      def delay(select: String) =
+        process(stream.watermarked, scan(Seq(("first", "ts", "first")), Seq(select))).schema("ts").metadata
       assert(delay("ts").contains("spark.watermarkDelayMs"))
       assert(!delay("first AS ts").contains("spark.watermarkDelayMs"))
     }

@@ -9,14 +9,14 @@ trait ScanFixture extends KeyedFixture {
   /** State as (name, initial, update). */
   def scan(
       state: Seq[(String, String, String)],
-      emit: Seq[String] = Nil,
+      select: Seq[String] = Nil,
       ttl: String = "null"
   ): Spec = {
     val columns = state.map { case (name, init, update) =>
       s"""{"name":${quoted(name)},"init":${quoted(init)},"update":${quoted(update)}}"""
     }
-    val emits = emit.map(quoted).mkString("[", ",", "]")
-    val json = s""","state":${columns.mkString("[", ",", "]")},"emit":$emits,"ttl":$ttl"""
+    val selected = select.map(quoted).mkString("[", ",", "]")
+    val json = s""","state":${columns.mkString("[", ",", "]")},"select":$selected,"ttl":$ttl"""
     Spec(form = "scan", orderBy = Seq("v"), extra = json)
   }
 
@@ -26,6 +26,6 @@ trait ScanFixture extends KeyedFixture {
   def folded(df: DataFrame, initial: String, update: String): Seq[Any] =
     foldedRows(df, Seq(("s", initial, update)), Seq("s")).map(_.get(0))
 
-  def foldedRows(df: DataFrame, state: Seq[(String, String, String)], emit: Seq[String]): Seq[Row] =
-    process(df, scan(state, emit)).collect().toSeq
+  def foldedRows(df: DataFrame, state: Seq[(String, String, String)], select: Seq[String]): Seq[Row] =
+    process(df, scan(state, select)).collect().toSeq
 }

@@ -59,7 +59,7 @@ class ScanSuite extends AnyFunSuite with ScanFixture {
     }
   }
 
-  test("no emit gives the columns of the row and of the state") {
+  test("no select gives the columns of the row and of the state") {
     assert(process(frame(events), scan(Seq(("n", "0L", "n + 1")))).columns.toSeq == Seq("k", "v", "ts", "n"))
   }
 

@@ -171,7 +171,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       val stream = new Stream(folder)
       val passing = Spec(
         form = "scan",
-        extra = ""","state":[{"name":"n","init":"0L","update":"n + 1"}],"emit":["k","v","ts","n"]"""
+        extra = ""","state":[{"name":"n","init":"0L","update":"n + 1"}],"select":["k","v","ts","n"]"""
       )
       val first = process(stream.watermarked, passing.copy(timestamp = Some("ts")))
       val again = passing.copy(extra = passing.extra.replace("\"n\"", "\"m\"").replace("n + 1", "m + n"))
