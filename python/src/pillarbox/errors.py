@@ -40,8 +40,7 @@ class PillarboxError(Exception):
         timer: the timer that was firing, of a keyed function.
         attempts: how many calls were made for the row.
         elapsed_ms: from the first of these calls to the end.
-        kind: the class name of the user's exception, ``TIMEOUT`` for a deadline, else the
-            condition.
+        kind: the class name of the user's exception, ``TIMEOUT``, or else the condition.
         message: of the user's exception.
         traceback: of the user's code, as text.
     """
