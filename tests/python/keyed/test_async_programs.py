@@ -18,7 +18,7 @@ from pillarbox._harness import loop as harness_loop
 from pillarbox._keyed_async.options import CallOptions
 from pillarbox.testing import AsyncKeyedHarness
 
-# More attempts than fail: on a busy machine the deadline also ends attempts that would have answered.
+# More attempts than fail: a busy machine lets deadlines end attempts that would have answered.
 CALLS = {"retry": pb.Retry(50, backoff="1ms", jitter=0), "timeout": pb.Timeout(attempt="60ms")}
 STATES = sorted(set(OPS) - {"timers"})
 AHEAD = st.sampled_from([-1, 0, 1, 5, 10])
