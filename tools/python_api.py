@@ -53,7 +53,11 @@ def of_class(name: str, kind: type) -> Iterator[str]:
     bases = ", ".join(base.__name__ for base in kind.__bases__ if base is not object)
     made = signature(kind, of_object=True) if {"__init__", "__new__"} & set(vars(kind)) else ""
     yield f"class {name}{made}{f' of {bases}' if bases else ''}"
-    told = {**inspect.get_annotations(kind), **vars(kind)}
+    told = {
+        name: value
+        for one in (*reversed(hidden_bases(kind)), kind)
+        for name, value in {**inspect.get_annotations(one), **vars(one)}.items()
+    }
     for attribute, value in sorted(told.items(), key=lambda item: item[0]):
         if attribute in fields(kind):
             continue
@@ -71,6 +75,17 @@ def of_class(name: str, kind: type) -> Iterator[str]:
             yield f"  {name}.{attribute}: {value}"
         elif not inspect.ismemberdescriptor(value):
             yield f"  {name}.{attribute} = {shown(value)}"
+
+
+def hidden_bases(kind: type) -> list[type]:
+    """Our classes that users see by what is derived from them alone."""
+    public = {getattr(module, name) for module in MODULES.values() for name in public_names(module)
+              if isinstance(getattr(module, name), type)}  # fmt: skip
+    return [
+        one
+        for one in kind.__mro__[1:]
+        if one.__module__.startswith("pillarbox") and one not in public
+    ]
 
 
 def fields(kind: type) -> list[str]:

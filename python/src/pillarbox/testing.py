@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from ._base.unknown_options import answers_unknown
-from ._harness.harness import Harness, HarnessOptions
+from ._harness.harness import Harness as _Harness
+from ._harness.harness import HarnessOptions
 from ._keyed.function import (
     ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
@@ -41,7 +42,7 @@ _OTHERS: dict[type, str] = {
 
 
 @answers_unknown
-class KeyedHarness(Harness):
+class KeyedHarness(_Harness):
     """One function over all its keys, with clocks that are moved by hand.
 
     ``process(row)`` is a micro-batch of one row, ``run_micro_batch`` one of many: first its rows,
@@ -86,7 +87,7 @@ class KeyedHarness(Harness):
 
 
 @answers_unknown
-class AsyncKeyedHarness(Harness):
+class AsyncKeyedHarness(_Harness):
     """As :class:`KeyedHarness`, for an asynchronous function.
 
     Its calls run on an event loop of the harness, and only while a method such as ``process`` does.

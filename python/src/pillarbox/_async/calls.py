@@ -101,7 +101,8 @@ def call_id() -> str:
     partition and the row's place in it, and what it begins with has no meaning for users. Two calls
     of :func:`async_io` never share such ids; a task or a micro-batch that Spark runs again uses the
     same ids for the same places, so the same rows must be there in the same order. Rows that share
-    a call (``share_calls``) have the id of the first of them.
+    a call (``share_calls``) have the id of the first of them. In :func:`process_keyed_async` it is
+    the same in every attempt, and another one when Spark runs the task again.
 
     Works in the coroutine or thread that the call runs in and in what it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.

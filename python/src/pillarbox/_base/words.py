@@ -40,7 +40,7 @@ _KEYED = {
     "initialState": "Meant is initial_state.",
     "timeMode": "There is none: event- and processing-time timers are there together.",
     "outputMode": "There is none: it is an option of writeStream.",
-    "carry_over": "There is none: a micro-batch ends when its calls are done.",
+    "carry_over": "There is none: a micro-batch ends when its rows and calls are done.",
     "columns": "Meant is inputs.",
     "input": "Meant is inputs.",
     "tags": 'Meant is side_outputs, such as side_outputs={"bad": "id bigint"}.',
@@ -54,9 +54,18 @@ _NO_CALLS = dict.fromkeys(
     ),
     "Its function makes no calls; use pb.process_keyed_async.",
 )
+_ASYNC_IO_ONLY = dict.fromkeys(
+    (
+        *("limit", "limits", "max_concurrency", "concurrency", "rate_limit", "per_key", "scope"),
+        *("adaptive", "batch_size", "call_key", "share_calls", "journal", "ordered", "explode"),
+    ),
+    "A keyed function has none; capacity bounds its calls, and pb.async_io has this option.",
+)
 _ARROW = {
     "time_sorted": "The column form has no order of rows; use pb.process_keyed.",
-    "side_outputs": "The column form has one output; use pb.process_keyed.",
+    **dict.fromkeys(
+        ("side_outputs", "tags", "outputs"), "The column form has one output; use pb.process_keyed."
+    ),
 }
 _HARNESS = {
     **_KEY,
@@ -97,9 +106,13 @@ WORDS: dict[str, dict[str, str]] = {
         "input": "Meant is inputs.",
         "ordered_wait": "Meant is ordered=True.",
         "threads": "There is none: a plain function runs in capacity threads.",
+        "per_second": "Meant is limit=pb.Limit(per_second=...).",
+        "per_minute": "Meant is limit=pb.Limit(per_minute=...).",
+        "ttl": "Meant is journal=pb.Journal(path, ttl=...).",
+        "version": "Meant is journal=pb.Journal(path, version=...).",
     },
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
-    "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS},
+    "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS, **_ASYNC_IO_ONLY},
     "process_keyed_arrow": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS, **_ARROW},
     "KeyedHarness": {
         **_HARNESS,
@@ -113,10 +126,15 @@ WORDS: dict[str, dict[str, str]] = {
         **dict.fromkeys(_NO_CALLS, "A scan makes no calls; use pb.process_keyed_async."),
         "emit": "Meant is select.",
         "returns": "Meant is select, the expressions of the output.",
-        "inputs": "There is none: expressions name the columns that they use.",
+        **dict.fromkeys(
+            ("inputs", "input", "columns"),
+            "There is none: expressions name the columns that they use.",
+        ),
         "fn": "There is none: a scan is given by expressions; use pb.process_keyed.",
         "function": "There is none: a scan is given by expressions; use pb.process_keyed.",
-        "side_outputs": "A scan has one output; use pb.process_keyed.",
+        **dict.fromkeys(
+            ("side_outputs", "tags", "outputs"), "A scan has one output; use pb.process_keyed."
+        ),
     },
     "read_state": {
         "name": "Meant is state, the name of the state; operator names the operator.",

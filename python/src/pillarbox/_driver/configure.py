@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .._base.checks import check
+from .._base.unknown_options import answers_unknown
 from ..errors import error
 from .door.plugin import PLUGIN, SETTING
 from .jars import how_to_add_jar
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("pillarbox")
 
 
+@answers_unknown
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """``builder``, whose session will have the jar of this package on its class path.
 

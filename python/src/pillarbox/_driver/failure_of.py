@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._base.report import Report, parse, report_of
+from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
 
@@ -34,6 +35,7 @@ _CRASHED = "Python worker exited unexpectedly (crashed)"
 _MOST_LAYERS = 20
 
 
+@answers_unknown
 def failure_of(error: BaseException | None) -> PillarboxError | None:
     """The error of Pillarbox in ``error``, which Spark has raised; None if there is none.
 

@@ -256,6 +256,7 @@ def _name_of(function: object) -> str:
     return type(function).__qualname__
 
 
+@answers_unknown
 def main_output(df: DataFrame) -> DataFrame:
     """The rows that the function returned, of a ``process_keyed`` with side outputs.
 
@@ -268,6 +269,7 @@ def main_output(df: DataFrame) -> DataFrame:
     return df.where(df[TAG] == MAIN).select(*[df[quoted(name)] for name in columns])
 
 
+@answers_unknown
 def side_output(df: DataFrame, tag: str) -> DataFrame:
     """The rows that went to the side output ``tag``, of a ``process_keyed`` that declared it.
 
