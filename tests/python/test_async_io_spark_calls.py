@@ -226,6 +226,6 @@ def test_explain_shows_the_options(spark: SparkSession, capsys: Any) -> None:
     shown = capsys.readouterr().out
     expected = (
         "AsyncIO weather, form=row, ordered=false, capacity=7, timeout=5000ms, retry=3x 100ms, "
-        "on_error=raise, limit=(concurrency=8 rate=50/1000ms scope=executor)"
+        "on_error=raise, limit=(concurrency=8 per_second=50 scope=executor)"
     )
     assert expected in shown

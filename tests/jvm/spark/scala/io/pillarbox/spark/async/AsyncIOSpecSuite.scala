@@ -26,7 +26,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.onError == OnError.Column && spec.errorColumn == "why")
     assert(spec.inputs == Seq("id"))
     val shown = "test, form=jvm, ordered=false, capacity=7, timeout=5000ms attempt=1000ms, retry=3x 100ms, " +
-      "on_error=column, limit=(concurrency=8 rate=50/1000ms scope=query), limit=(concurrency=1 scope=key), " +
+      "on_error=column, limit=(concurrency=8 per_second=50 scope=query), limit=(concurrency=1 scope=key), " +
       "batch_size=20, explode=true, by=[id], carry_over=(max_lag=60000ms slots=4), " +
       "journal=/answers ttl=1000ms, call_key=[id]"
     assert(spec.summary.mkString(", ") == shown)

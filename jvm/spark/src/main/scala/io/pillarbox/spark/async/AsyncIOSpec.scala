@@ -60,7 +60,16 @@ private[pillarbox] final case class RetrySpec(
 )
 
 /** At most `permits` calls are started in any `intervalMs`. */
-private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long)
+private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long) {
+
+  /** What `explain()` shows: the field of `pb.Limit` that it came from. */
+  def summary: String = s"${RateSpec.Fields(intervalMs)}=$permits"
+}
+
+private object RateSpec {
+  private val Fields =
+    Map(1000L -> "per_second", 60000L -> "per_minute", 3600000L -> "per_hour", 86400000L -> "per_day")
+}
 
 /**
  * How many calls a service may see: with a concurrency, a rate, or both.
@@ -82,7 +91,7 @@ private[pillarbox] final case class LimitSpec(
   /** What `explain()` shows. */
   def summary: String = Seq(
     concurrency.map(n => s"concurrency=$n"),
-    rate.map(r => s"rate=${r.permits}/${r.intervalMs}ms"),
+    rate.map(_.summary),
     Some(s"scope=${scope.name}"),
     Option.when(adaptive)("adaptive=true")
   ).flatten.mkString(" ")
