@@ -15,9 +15,13 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
 
   override def enter(call: Call): Unit = goOn(call)
 
-  /** Once the total deadline has passed there is no further attempt, whatever the last one ends with. */
+  /**
+   * Once the total deadline has passed there is no further attempt, whatever the last one ends with; nor for
+   * a shared call that nobody waits for any more.
+   */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue
+    val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
+    val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue && isAwaited
     val again = mayRetry && (if (attempt.isFailure) failed(call, attempt) else disappointed(call, attempt))
     !again
   }

@@ -165,6 +165,18 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
+  test("a query that was killed while it wrote its first note starts anew") {
+    withLedgers { (operator, conf) =>
+      val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)
+      java.nio.file.Files.createDirectories(folder)
+      val unfinished = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.tmp")
+      java.nio.file.Files.write(unfinished, "{".getBytes(UTF_8))
+      assert(OperatorNote.find(operator, conf).isEmpty)
+      assert(noted.checkAndWrite(operator, conf, 0)(_ => true) == noted)
+      assert(OperatorNote.find(operator, conf).contains(noted))
+    }
+  }
+
   test("a note of another version or of an unknown form is refused, and its unknown fields are not read") {
     withLedgers { (operator, conf) =>
       val notes = new StateFolder(OperatorNote.notesIn(operator), conf)

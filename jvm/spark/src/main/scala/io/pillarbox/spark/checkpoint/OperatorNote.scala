@@ -186,7 +186,7 @@ private[pillarbox] object OperatorNote {
       val in = files.open(File)
       try Some(parse(mapper.readTree(in.readAllBytes()), folder))
       finally in.close()
-    } else if (files.list().isEmpty) None
+    } else if (files.list().forall(StateFiles.unfinished(_).isDefined)) None
     else throw unreadable(folder, "", "before 3")
   }
 
