@@ -251,7 +251,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
     try:
         pb.async_io(second.range(3), double, returns="v lng")
     except pb.InvalidSchema as refused:
-        problem = refused.name
+        problem = refused.condition
     second.stop()
     return [*counted, problem]
 

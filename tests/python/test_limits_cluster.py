@@ -17,7 +17,7 @@ from local_cluster import run_on_cluster
 build: Any = None
 
 
-def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[no-untyped-def,type-arg]
+def calls(folder: str, count: int, kills: bool, ordered: bool, limit: dict):  # type: ignore[no-untyped-def,type-arg]
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
@@ -47,7 +47,13 @@ def calls(folder: str, count: int, kills: bool, options: dict):  # type: ignore[
         return row.id * 2
 
     df = spark.range(0, count, 1, 2).transform(
-        pb.async_io, slow, returns="twice long", capacity=30, engine="jvm", **options
+        pb.async_io,
+        slow,
+        returns="twice long",
+        capacity=30,
+        engine="jvm",
+        ordered=ordered,
+        limit=pb.Limit(**limit),
     )
     return df.groupBy().sum("twice").collect()[0][0]
 
@@ -83,10 +89,9 @@ def most_in_flight(found: list[tuple[str, int, float]]) -> int:
 @pytest.mark.whole
 def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     count = 400
-    options = {"limit": pb.Limit(concurrency=4)}
-    assert run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options) == count * (
-        count - 1
-    )
+    limit = {"concurrency": 4}
+    summed = run_on_cluster(calls, tmp_path, str(tmp_path), count, False, True, limit)
+    assert summed == count * (count - 1)
     found = events(tmp_path)
     assert most_in_flight(found) == 4
     per_executor = [sum(e == one for _, e, _ in found) for one in {e for _, e, _ in found}]
@@ -97,8 +102,8 @@ def test_two_executors_share_one_limit(tmp_path: Path) -> None:
 @pytest.mark.whole
 def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: Path) -> None:
     count = 1000
-    options = {"limit": pb.Limit(concurrency=4), "ordered": False}
-    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, options)
+    limit = {"concurrency": 4}
+    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, False, limit)
     assert found == count * (count - 1)
     log = events(tmp_path)
     killed = next(at for event, _, at in log if event == "killed")
@@ -112,8 +117,8 @@ def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: 
 @pytest.mark.whole
 def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
     count = 200
-    options = {"limit": pb.Limit(per_second=50)}
-    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, False, options)
+    limit = {"per_second": 50}
+    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, False, True, limit)
     assert found == count * (count - 1)
     starts = [at for event, _, at in events(tmp_path) if event == "start"]
     # A call is noted a little later than it begins.
