@@ -260,8 +260,8 @@ def test_a_query_that_another_session_starts_is_watched_too(
 
 class RowThenTimer(pb.KeyedProcessFunction):
     def process(self, row: Any, ctx: Any) -> Any:
-        # After this micro-batch, whose time is that of its begin.
-        ctx.timers.register_processing_time(int(time.time() * 1000) + 500)
+        # After the first run, which ends with this micro-batch, on a busy machine too.
+        ctx.timers.register_processing_time(int(time.time() * 1000) + 5000)
         yield ctx.key, 0
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
