@@ -334,7 +334,7 @@ def test_what_has_no_meaning_is_refused_before_any_work(rows: DataFrame) -> None
         returns = "k string, n bigint"
         rows.transform(pb.process_keyed_async, fn, by="k", returns=returns, **options)
 
-    with pytest.raises(pb.InvalidOption, match="ends when its calls are done"):
+    with pytest.raises(pb.InvalidOption, match="ends when its rows and calls are done"):
         made(carry_over=True)
     with pytest.raises(pb.InvalidFunction, match=r"Use pb\.process_keyed\."):
         made(Sum())
