@@ -33,9 +33,7 @@ private[async] object CallCounts {
 private[async] object TaskMetrics {
   private val NanosPerMs = 1e6
 
-  /**
-   * Adds what has come since `before`; what there is now.
-   */
+  /** Adds what has come since `before`; what there is now. */
   def publish(
       sql: Map[String, SQLMetric],
       calls: AsyncMetrics,

@@ -12,9 +12,8 @@ import org.apache.hadoop.fs.Path
 /**
  * The database files of a partition that its snapshots share, in a folder beside them.
  *
- * A file has a unique name that begins with the version it was written for, is never changed, and is
- * deleted when no snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same
- * way.
+ * A file has a unique name that begins with the version it was written for, is never changed, and is deleted
+ * when no snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same way.
  */
 private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)

@@ -4,9 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 
-/**
- * The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver.
- */
+/** The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver. */
 final class CommittedBatches(session: SparkSession, checkpoint: String) {
   private val log = new CommitLog(
     session.asInstanceOf[org.apache.spark.sql.classic.SparkSession],

@@ -31,9 +31,7 @@ object DriverMessages {
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
 
-  /**
-   * On the driver, before tasks are made: from now on messages reach `listener`. Once a SparkContext.
-   */
+  /** On the driver, before tasks are made: from now on messages reach `listener`. Once a SparkContext. */
   def serve(context: SparkContext, listener: Listener, lender: Lender): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {

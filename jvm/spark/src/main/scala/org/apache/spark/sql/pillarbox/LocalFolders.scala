@@ -23,9 +23,7 @@ final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseabl
 
 private object LocalFolder {
 
-  /**
-   * What is gone already, as a database in the background may delete its files, is as it should be.
-   */
+  /** What is gone already, as a database in the background may delete its files, is as it should be. */
   object Deletion extends SimpleFileVisitor[Path] {
     override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = delete(file)
 
