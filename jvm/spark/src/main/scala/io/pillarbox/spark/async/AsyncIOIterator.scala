@@ -10,14 +10,14 @@ import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.pillarbox.SourceContext
 
 /**
- * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
+ * The rows of one partition with the results of their calls. Pulling it drives the operator.
  *
- * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs
- * something. For the same reason all is given back when the last row has been emitted, and not at the end of
- * the task, which may have other partitions to read (`coalesce`).
+ * Nothing is opened before the first row is asked for, nor for an empty partition, since a worker is costly.
+ * For the same reason everything is released after the last row, and not at the end of the task, which may
+ * read other partitions (`coalesce`).
  *
- * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which
- * waits, but with `poll`: so it can hand out its rows that are ready while this one has none.
+ * An operator that is chained behind this one on the same thread pulls it with `poll` and not with `hasNext`,
+ * which waits: so it can emit its own rows that are ready while this one has none.
  *
  * @param rows
  *   the operator's input
@@ -68,8 +68,8 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /**
-   * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator
-   * that is chained behind this one goes on in it.
+   * Waits until there is a row; false if none follows. Inside the lane, which stays open for the operator
+   * that is chained behind this one.
    */
   private[async] def awaitRow(): Boolean = {
     if (!started) start()
@@ -84,8 +84,8 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /**
-   * Does what can be done without waiting, until there is a row, and says where that has led. For an operator
-   * that has this one's lane, inside it.
+   * Does what can be done without waiting, until there is a row, and returns where that has led. Inside the
+   * lane.
    */
   private[async] def poll(): Polled = {
     if (!started) start()
@@ -94,7 +94,7 @@ private[pillarbox] final class AsyncIOIterator(
     if (!readyInputs.isEmpty) Polled.Row else if (isFinished) Polled.End else Polled.Nothing
   }
 
-  /** What to run, on this thread, when another `poll` may lead further than to nothing. */
+  /** Sets what runs, on this thread, when another `poll` may find more. */
   private[async] def onProgress(hook: Runnable): Unit = progress = hook
 
   override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit = {

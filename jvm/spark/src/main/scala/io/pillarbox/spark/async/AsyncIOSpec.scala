@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.types.StructType
 
-/** What becomes of a row whose call finally failed. */
+/** The fate of a row whose call has finally failed. */
 @JsonDeserialize(using = classOf[OnErrorReader])
 private[pillarbox] sealed abstract class OnError(val name: String)
 
@@ -19,19 +19,19 @@ private[pillarbox] object OnError {
 
 private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
-/** Which calls a limit counts together. */
+/** The calls that a limit counts together. */
 @JsonDeserialize(using = classOf[LimitScopeReader])
 private[pillarbox] sealed abstract class LimitScope(val name: String)
 
 private[pillarbox] object LimitScope {
 
-  /** Those of one task, or of a slot with carry-over. */
+  /** The calls of one task, or of one slot with carry-over. */
   case object Task extends LimitScope("task")
 
-  /** Those of all tasks of the operator in an executor. */
+  /** The calls of all tasks of the operator in an executor. */
   case object Executor extends LimitScope("executor")
 
-  /** Those of the operator in one streaming query, or in one action of a batch, in all executors. */
+  /** The calls of the operator in one streaming query, or in one action of a batch, in all executors. */
   case object Query extends LimitScope("query")
 
   def of(name: String): LimitScope =
@@ -45,7 +45,7 @@ private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitSco
  * jitter.
  *
  * @param retryOn
- *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
+ *   for a function of the JVM: the classes of exceptions that are retried; all if none is named
  * @param refusesResults
  *   whether results may count as failures
  */
@@ -62,7 +62,7 @@ private[pillarbox] final case class RetrySpec(
 /** At most `permits` calls are started in any `intervalMs`. */
 private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long) {
 
-  /** What `explain()` shows: the field of `pb.Limit` that it came from. */
+  /** The rate as `explain()` shows it: with the field of `pb.Limit` that it came from. */
   def summary: String = s"${RateSpec.Fields(intervalMs)}=$permits"
 }
 
@@ -72,12 +72,12 @@ private object RateSpec {
 }
 
 /**
- * How many calls a service may see: with a concurrency, a rate, or both.
+ * The number of calls that a service may see: a concurrency, a rate, or both.
  *
  * @param concurrency
  *   calls in flight at a time
  * @param scope
- *   which calls are counted together
+ *   the calls that are counted together
  * @param adaptive
  *   whether the concurrency is a ceiling, below which the limit follows what the service bears
  */
@@ -88,7 +88,7 @@ private[pillarbox] final case class LimitSpec(
     adaptive: Boolean = false
 ) {
 
-  /** What `explain()` shows. */
+  /** The limit as `explain()` shows it. */
   def summary: String = Seq(
     concurrency.map(n => s"concurrency=$n"),
     rate.map(_.summary),
@@ -116,11 +116,11 @@ private[pillarbox] final case class CarryOverSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
 ) {
 
-  /** Rows that may be taken in and not yet emitted. */
+  /** The number of rows that may be taken in and not yet emitted. */
   def maxWaiting(capacity: Int): Int =
     maxRows.getOrElse(math.multiplyExact(CarryOverSpec.MaxRowsShare, capacity))
 
-  /** What `explain()` shows. */
+  /** The options as `explain()` shows them. */
   def summary: String =
     (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n =>
       s"slots=$n"
@@ -161,9 +161,9 @@ private object CarryOverSpec {
  *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used;
  *   limits that tasks share go by it
  * @param callScope
- *   what the ids of its calls begin with, unless it has a place in a streaming query
+ *   the prefix of the ids of its calls, unless it has a place in a streaming query
  * @param json
- *   the very text this was read from; the worker gets it too
+ *   the text this was read from, which the worker gets, too
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,
@@ -196,23 +196,26 @@ private[pillarbox] final case class AsyncIOSpec(
     json: String = ""
 ) {
 
-  /** What messages call it. */
+  /** The operator as messages name it. */
   def operator: String = s"async_io($name)"
 
-  /** Whether calls are named by what they ask, and not by the place of their row. */
+  /** True if calls are named by what they ask, and not by the place of their row. */
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
 
-  /** Whether it counts which calls ask the same. */
+  /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
+  /**
+   * The number of rows that may be taken in and not yet emitted with carry-over, where an order makes them
+   * wait.
+   */
   def maxWaiting: Int =
     if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
 
   /** The same operator in a batch query. */
   def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)
 
-  /** What `explain()` shows. */
+  /** The options as `explain()` shows them. */
   def summary: Seq[String] = Seq(
     Some(name),
     Some(s"form=$form"),

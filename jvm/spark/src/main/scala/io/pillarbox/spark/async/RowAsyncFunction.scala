@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType
  * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
  *
  * @param operator
- *   whose function it is, as messages call it
+ *   the operator whose function it is, as messages name it
  * @param returns
  *   the columns that the function's rows must have
  * @param resultSchema

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * What `on_error` says: fail the task, emit nulls, or emit nulls and describe the failure in a column.
+ * Applies `on_error`: fails the task, emits nulls, or emits nulls and describes the failure in a column.
  *
  * @param show
  *   a row's text for messages
@@ -52,7 +52,7 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
     )
   }
 
-  /** An error of ours, which keeps its name. */
+  /** An error of this library, which keeps its name. */
   private def found(failure: Failure, row: String): FailureReport = {
     val text = failure.message.stripPrefix(s"[${failure.kind}] ")
     FailureReport.titled(failure.kind, s"$text It came for the row ($row).", spec.operator)
@@ -73,10 +73,10 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
 private[pillarbox] object RowFailurePolicy {
   private final val CallFailed = "ASYNC_CALL_FAILED"
 
-  /** Of a call that had no answer in time; the Python engine has the same. */
+  /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
 
-  /** The failure of a call as the error column, and the one who catches the error, see it. */
+  /** The failure of a call as the error column and the caller who catches the error see it. */
   private final case class Failure(kind: String, message: String, traceback: String)
 
   private object Failure {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Where answers are kept.
+ * The folder in which answers are kept.
  *
  * @param path
  *   with its scheme, the same for all executors
@@ -26,7 +26,7 @@ private[pillarbox] final case class JournalFolder(
  * A task's answers, in the journal that it shares with the others of its process. Mailbox thread only.
  *
  * Fails the task, naming the folder, where the journal can't be read or written: before a call, or else
- * before the rows of the answers that could not be kept leave.
+ * before the rows leave whose answers could not be kept.
  */
 private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFolder)
     extends CallJournal[InternalRow]
