@@ -117,7 +117,7 @@ private[carry] final class CarrySlot(
   /** The calls that its limit allows it at a time now; 0 without a limit. Any thread. */
   def limitShare: Long = calls.limitShare
 
-  /** What ended the slot, or null. Any thread. */
+  /** The error that ended the slot, or null. Any thread. */
   def failed: Throwable = failure
 
   private def onThread(action: => Unit): CompletableFuture[Void] = {
@@ -261,7 +261,7 @@ private[carry] object CarrySlot {
     def fail(): Unit
   }
 
-  /** What the task waits for at the end of its input. */
+  /** The state that the task waits for at the end of its input. */
   private final class Ending(val version: Long, val hadRows: Boolean, val drain: Boolean) {
     val state = new CompletableFuture[SlotState]
   }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
 
 /**
- * What the tasks of one micro-batch of an operator with carry-over need, made on the driver.
+ * The description of one micro-batch of an operator with carry-over for its tasks, made on the driver.
  *
  * @param calls
  *   how the calls are made; its scope is that of the operator

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
 /**
- * What a version of a slot holds besides the results that wait to be emitted.
+ * The contents of a version of a slot, besides the results that wait to be emitted.
  *
  * @param runId
  *   the run of the query that wrote it
@@ -64,7 +64,7 @@ private[carry] object SlotState {
 }
 
 /**
- * What a version of a slot holds, in figures.
+ * The figures of a version of a slot.
  *
  * @param results
  *   rows that wait to be emitted
@@ -78,7 +78,7 @@ private[carry] object SlotState {
 private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long) {
   def isEmpty: Boolean = results == 0 && inFlight == 0
 
-  /** Of both slots. */
+  /** Adds the figures of two slots. */
   def +(that: SlotReport): SlotReport = SlotReport(
     results + that.results,
     inFlight + that.inFlight,

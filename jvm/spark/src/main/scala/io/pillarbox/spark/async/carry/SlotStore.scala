@@ -34,8 +34,8 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
   private def isEmpty(version: StateVersion) = version.id.isEmpty && version.number <= since
 
   /**
-   * What an attempt of this run of the query has written of a version already, with its id: the earliest
-   * one's.
+   * Returns what the earliest attempt of this run of the query has written of a version, with its id, if any
+   * has.
    *
    * @param run
    *   the run's number; without one there is nothing to find

@@ -6,8 +6,7 @@ import java.util.{ArrayList => JArrayList, List => JList}
 import io.pillarbox.spark.worker.Frame
 
 /**
- * The thread that turns calls into frames and writes them, so that the mailbox thread never waits for a
- * socket.
+ * The thread that turns calls into frames and writes them, so that the mailbox thread waits for no socket.
  */
 private[python] final class ChannelWriter(
     name: String,
