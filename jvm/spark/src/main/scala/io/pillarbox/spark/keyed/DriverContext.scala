@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-/** What surrounds the operator of one task, and where its rows gather. */
+/** The context of the operator of one task. */
 private final class DriverContext(
     override val task: KeyedTaskSpec,
     state: PartitionState,

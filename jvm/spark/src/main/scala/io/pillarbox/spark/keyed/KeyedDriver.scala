@@ -11,7 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Steps the order of one operator's rows and timers, on the thread that pulls its rows and inside its lane.
+ * Steps through the order of one operator's rows and timers, on the thread that pulls its rows, inside its
+ * lane.
  *
  * The default action takes a step; an operator's answers come as mail. While the operator refuses an event,
  * or has answers to give before the order can go on, the default action is suspended and the thread sleeps on
@@ -59,8 +60,8 @@ private final class KeyedDriver(
   }
 
   /**
-   * State that the function no longer declares would be kept for ever, and a renamed one be empty without a
-   * word.
+   * Refuses a checkpoint with state that the function no longer declares: it would be kept for ever, and a
+   * renamed state would be empty.
    */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
@@ -72,7 +73,7 @@ private final class KeyedDriver(
     new InitialLoader(context, layout, operator.initialTargets).load(initial)
   }
 
-  /** Whether all that was due has been processed and answered. */
+  /** True once all that was due has been processed and answered. */
   def isFinished: Boolean = finished
 
   /** One step; sleeps if there is nothing to do. */
@@ -86,7 +87,7 @@ private final class KeyedDriver(
     }
   }
 
-  /** Frees what belongs to the task. Idempotent. */
+  /** Frees the task's resources. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
     operator.close()
@@ -132,7 +133,10 @@ private final class KeyedDriver(
       case KeyedSchedule.Refused | KeyedSchedule.Settling => action.suspend()
     }
 
-  /** Takes steps until rows come out, mail comes in or the task is killed, but no more than some. */
+  /**
+   * Takes steps until rows come out, mail comes in or the task is killed, at most
+   * [[KeyedDriver.StepsAtOnce]].
+   */
   private def stepSome(): KeyedSchedule.Step = {
     var left = KeyedDriver.StepsAtOnce
     var step = order.step()
@@ -148,6 +152,6 @@ private final class KeyedDriver(
 
 private object KeyedDriver {
 
-  /** What the mailbox's step costs is spread over so many. */
+  /** The number of steps over which the cost of a mailbox step is spread. */
   private final val StepsAtOnce = 64
 }

@@ -11,10 +11,10 @@ private[pillarbox] object KeyedErrors {
     named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
 
   /**
-   * The user's function, or what it asked for, failed for a key.
+   * The error of a user's function, or of what it asked for, that failed for a key.
    *
    * @param row
-   *   that was being processed, unless it was a timer
+   *   the row that was being processed, unless it was a timer
    */
   def callFailed(
       name: String,
@@ -107,7 +107,7 @@ private[pillarbox] object KeyedErrors {
   def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
     named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 
-  /** States that don't fit what a checkpoint has, or each other. */
+  /** The error of states that don't fit the checkpoint, or each other. */
   def stateMisfit(name: String, error: StateException): RuntimeException =
     UserErrors.failure(stateReport(name, error), error)
 
@@ -143,11 +143,11 @@ private[pillarbox] object KeyedErrors {
     "cast" -> cast
   )
 
-  /** Of a task, for what user code or data caused. */
+  /** Makes an error of a task, which user code or data caused. */
   private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
     UserErrors.failure(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
 
-  /** On the driver, before anything runs. */
+  /** Makes an error of the driver, before anything runs. */
   private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
     new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).layout)
 

@@ -5,7 +5,7 @@ import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
 /**
- * Tells the driver after a commit: when the partition's next timers are due, and which checkpoint it wrote.
+ * Reports a commit to the driver: when the partition's next timers are due, and which checkpoint it wrote.
  */
 private[pillarbox] final case class KeyedReport(
     reports: PartitionReports[DueTimes],

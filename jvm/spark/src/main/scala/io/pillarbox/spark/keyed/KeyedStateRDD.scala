@@ -9,8 +9,8 @@ import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
 /**
- * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can have
- * it so.
+ * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can place
+ * them there.
  *
  * @param initial
  *   the state that a query starts with, partitioned as `rows`
@@ -62,7 +62,7 @@ private[pillarbox] final class KeyedStateRDD(
     )
   }
 
-  /** A row that is late when it goes out would be dropped by the next operator, without a word. */
+  /** Fails on a row that is late when it goes out, since the next operator would drop it silently. */
   private def onTime(output: Iterator[InternalRow]): Iterator[InternalRow] =
     if (eventTime < 0 || task.lateWatermark == Long.MinValue) output
     else {

@@ -7,9 +7,7 @@ import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types._
 
-/**
- * States of functions of the JVM, whose values are rows or of basic types, as initial values get into them.
- */
+/** Converts initial values for the states of JVM functions, whose values are rows or of basic types. */
 private object JvmInitialTarget {
 
   def of(operator: String, backend: KeyedStateBackend[_], descriptor: StateDescriptor[_]): InitialTarget = {
@@ -28,7 +26,7 @@ private object JvmInitialTarget {
     )
   }
 
-  /** From what is shown of a value to what the function works with. */
+  /** Returns a converter of a value as it is shown into the function's own. */
   private def converter(serializer: TypeSerializer[_], shown: DataType): Any => Any =
     serializer match {
       case encoded: EncodedSerializer[_] => encoded.ofShown

@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.StructType
  * @param kind
  *   value, list, map, reducing or aggregating; the worker keeps the latter two as values
  * @param valueType
- *   of the value, element or accumulator
+ *   the type of the value, element or accumulator
  * @param keyType
- *   of a map's keys, else null
+ *   the type of a map's keys, else null
  */
 private final case class DeclaredState(
     name: String,

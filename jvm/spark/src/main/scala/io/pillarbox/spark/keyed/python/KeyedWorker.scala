@@ -13,8 +13,8 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * A task's session with its worker: one frame goes out, its update comes back, queries about large state
  * between them.
  *
- * The calling thread waits; it is the task's own. While the worker computes, the JVM has nothing to do for
- * the task, and with as many tasks as cores another task has the core.
+ * The calling thread, the task's own, waits: while the worker computes, the JVM has nothing to do for the
+ * task, and with as many tasks as cores another task has the core.
  *
  * @param count
  *   adds to one of the metrics of [[KeyedMetrics]]
@@ -27,7 +27,7 @@ private final class KeyedWorker(
   private var worker: WorkerSession = _
   private var isUsable = false
 
-  /** Less than a millisecond, which is not counted yet. */
+  /** Time below a millisecond, which is not counted yet. */
   private var uncountedNanos = 0L
 
   /**
@@ -59,7 +59,7 @@ private final class KeyedWorker(
    * Sends a frame and waits for its update.
    *
    * @param onQuery
-   *   answers: state, slot, op, key blob to the entries
+   *   returns the entries for a state, slot, op and key blob
    * @param onPart
    *   takes the body of a part of the update
    */
@@ -82,7 +82,7 @@ private final class KeyedWorker(
       frame
     }
 
-  /** Sends what comes before that of the next frame or answer: rows (0) or cells of a state (from 1). */
+  /** Sends what precedes the next frame or answer: rows (0), or cells of a state (from 1). */
   def sendPart(what: Int, batch: Seq[ByteBuffer]): Unit = worker.orDied {
     write(Frame.Part, Frame.buffer(4).putInt(what).flip() +: batch)
   }
@@ -120,7 +120,7 @@ private final class KeyedWorker(
    * Gives the worker back if it is between frames, else ends it.
    *
    * @throws PythonWorkerException
-   *   if what a task that has gone well added to accumulators can't be had
+   *   if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit = if (worker != null) {
     val end = if (isUsable && !context.isInterrupted()) lastFrame() else None

@@ -13,7 +13,7 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
 
   /**
-   * The program, and the columns that it puts out.
+   * Returns the program, and the columns of its rows.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   if an expression can't be resolved

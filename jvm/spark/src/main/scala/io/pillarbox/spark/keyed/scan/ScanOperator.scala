@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
 
 /**
- * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make
- * the row that goes out. No timers.
+ * Runs compiled SQL expressions: a row and the state of its key make the new state; the row and the new state
+ * make the row that goes out. There are no timers.
  */
 private[pillarbox] final class ScanOperator(program: ScanProgram)
     extends KeyedOperator

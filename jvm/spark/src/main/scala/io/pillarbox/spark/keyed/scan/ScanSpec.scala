@@ -4,13 +4,12 @@ import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.TtlSpec
 
 /**
- * A column of the state of a scan: what it is before a key's first row, and what each row makes of it, as
- * SQL.
+ * A column of the state of a scan, in SQL: its value before a key's first row, and its value after each row.
  */
 private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
 
 /**
- * What a scan does to each row.
+ * The state and the results of a scan.
  *
  * @param select
  *   the columns of the rows that it puts out, over row and new state; empty for all of both
