@@ -135,7 +135,7 @@ private final class KeyedDriver(
 
   /**
    * Takes steps until rows come out, mail comes in or the task is killed, at most
-   * [[KeyedDriver.StepsAtOnce]].
+   * `StepsAtOnce`.
    */
   private def stepSome(): KeyedSchedule.Step = {
     var left = KeyedDriver.StepsAtOnce

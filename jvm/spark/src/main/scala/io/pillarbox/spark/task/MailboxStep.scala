@@ -3,8 +3,8 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox._
 
 /**
- * What an operator does on a mailbox while no mail is due: one default action, on the mailbox of a lane or on
- * that of a thread of its own. Mailbox thread only.
+ * The step of an operator on a mailbox while no mail is due: one default action, on the mailbox of a lane or
+ * on that of a thread of its own. Mailbox thread only.
  *
  * @param action
  *   one small piece of work
@@ -19,10 +19,10 @@ private[pillarbox] final class MailboxStep(mailbox: TaskMailbox, ownsMailbox: Bo
     action()
   }
 
-  /** From within the action: it is not run until [[resume]], as there is nothing to do. */
+  /** Stops the action until [[resume]], as there is nothing to do. From within the action. */
   def suspend(): Unit = suspension = controller.suspendDefaultAction()
 
-  /** As `suspend`, as there is no room for what is to be done. */
+  /** Like `suspend`, as there is no room for a result or row. */
   def suspendForRoom(): Unit =
     suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
 

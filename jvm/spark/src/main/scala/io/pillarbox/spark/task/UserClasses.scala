@@ -11,13 +11,13 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
  * Makes objects of classes that the user names.
  *
  * @param operator
- *   how messages call the operator that they are for
+ *   the operator that they are for, as messages name it
  */
 private[pillarbox] final class UserClasses(operator: String) {
 
   /**
-   * An object made by the public constructor that takes a `java.util.Map` of options, else by that without
-   * parameters.
+   * Makes an object by the public constructor that takes a `java.util.Map` of options, else by the one
+   * without parameters.
    *
    * @throws org.apache.spark.api.python.PythonException
    *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor
@@ -64,7 +64,7 @@ private[pillarbox] final class UserClasses(operator: String) {
 
 private[pillarbox] object UserClasses {
 
-  /** The user's function can't be made, or threw `problem` in its `open`. */
+  /** The error of a function that can't be made, or that threw `problem` in its `open`. */
   def openFailed(operator: String, problem: Throwable): RuntimeException = {
     val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
     val parameters = Seq("kind" -> kind, "reason" -> message.stripSuffix("."))

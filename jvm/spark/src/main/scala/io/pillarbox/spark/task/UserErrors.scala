@@ -6,12 +6,13 @@ import org.apache.spark.sql.pillarbox.UserException
 private[pillarbox] object UserErrors {
 
   /**
-   * An error that the user's code or data caused. Fails the task; the driver raises it with the same message.
+   * Makes an error that the user's code or data caused. It fails the task; the driver raises it with the same
+   * message.
    */
   def failure(report: FailureReport, cause: Throwable = null): ReportedException =
     new ReportedException(report, cause)
 }
 
-/** What fails a task, with the report that its message is made of. */
+/** An exception that fails a task, with the report that its message is made of. */
 private[pillarbox] final class ReportedException(val report: FailureReport, cause: Throwable)
     extends UserException(report.condition, report.layout, cause)
