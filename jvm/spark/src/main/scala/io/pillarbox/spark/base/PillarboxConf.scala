@@ -7,9 +7,9 @@ import org.apache.spark.sql.internal.SQLConf
  * A setting `spark.pillarbox.*`, read on the driver when a query is planned.
  *
  * @param default
- *   as a user would write it
+ *   the default as a user would write it
  * @param doc
- *   what it does, for the page of settings
+ *   its description, for the page of settings
  */
 private[pillarbox] final class PillarboxConf[T] private (
     val key: String,

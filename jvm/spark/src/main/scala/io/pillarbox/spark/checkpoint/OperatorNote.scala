@@ -12,25 +12,26 @@ import org.apache.spark.sql.pillarbox.LosslessTypes
 import org.apache.spark.sql.types.{DataType, Metadata, StructType}
 
 /**
- * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any
- * data. The types of states are beside the state itself.
+ * The checkpoint's description of the operator that wrote it, so that another one is refused before it
+ * touches any data. The types of states are stored with the state itself.
  *
- * The name may always change; partitions and columns while nothing is stored, and a column may take nulls
- * from now on; the rest never, nor may slots become more under Spark's format 2. The note is written anew when something in it did change.
+ * The name may always change. Partitions and columns may change while nothing is stored, and a column may
+ * become nullable. The rest never changes, and slots can't become more under Spark's format 2. The note is
+ * written anew when it has changed.
  *
  * @param form
- *   of a keyed function, since state of SQL expressions is not state of a function; or that of calls that
- *   are carried over
+ *   the form of a keyed function, since state of SQL expressions is not state of a function; or that of async
+ *   I/O with carry-over
  * @param name
- *   of the operator in the last run
+ *   the name of the operator in the last run
  * @param partitions
- *   of the state, or slots
+ *   the number of partitions of the state, or of slots
  * @param format
  *   Spark's format of checkpoints of state, which decides how files are named
  * @param columns
- *   that state was written with, by what they are
+ *   the columns that state was written with, by their role
  * @param callScope
- *   what the ids of carried calls begin with
+ *   the prefix of the ids of carried calls
  * @param since
  *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
  */
@@ -46,26 +47,26 @@ private[pillarbox] final case class OperatorNote(
 ) {
   import OperatorNote._
 
-  /** Whether it is of async I/O, and else of a keyed function. */
+  /** True for async I/O, false for a keyed function. */
   def carriesCalls: Boolean = form == AsyncIO
 
-  /** What messages call the operator. */
+  /** The operator as messages name it. */
   def operator: String = if (carriesCalls) s"async_io($name)" else FailureReport.keyed(name)
 
   /** The key columns of a keyed function. */
   def keys: StructType = columns(Keys)
 
   /**
-   * Compares with what is there, and writes it down where it is new.
+   * Compares the note with the stored one, and writes it if it is new.
    *
    * @param version
-   *   that the operator is about to go on from
+   *   the version that the operator is about to go on from
    * @param isEmpty
-   *   whether nothing is stored in that version of an operator with the given note
+   *   true if nothing is stored in that version of an operator with the given note
    * @return
-   *   what is there now
+   *   the stored note
    * @throws IllegalStateException
-   *   if something else is there
+   *   if another operator's note is stored
    */
   def checkAndWrite(folder: Path, conf: Configuration, version: Long)(
       isEmpty: OperatorNote => Boolean
@@ -87,7 +88,7 @@ private[pillarbox] final case class OperatorNote(
       val condition = if (carriesCalls) "CARRY_OVER_MISMATCH" else "CHECKPOINT_MISMATCH"
       throw mismatch(condition, folder, changed.head)
     } else if (partitions == found.partitions) now.copy(since = version)
-    // Elements of a slot that is new may get numbers that others have had.
+    // Elements of a new slot may get numbers that others have had.
     else now.copy(callScope = s"${found.callScope}-$version", since = version)
   }
 
@@ -95,7 +96,7 @@ private[pillarbox] final case class OperatorNote(
     Change.of("the form", found.form, form)(_ == _) ++
       Change.of("time_sorted", found.timeSorted, timeSorted)(_ == _) ++
       Change.of(FormatVersion, found.format, format)(_ == _) ++
-      // Spark compares each partition's id with the one that it knows.
+      // Spark compares each partition's id with the known one.
       Change.of("slots", found.partitions, partitions)((there, now) =>
         format == 1 || !carriesCalls || now <= there
       )
@@ -110,7 +111,7 @@ private[pillarbox] final case class OperatorNote(
     }
   }
 
-  /** Keys may get other names, unless those are names of each other. */
+  /** Keys may get other names, unless they swap their names. */
   private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
     def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
     def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
@@ -152,7 +153,7 @@ private[pillarbox] object OperatorNote {
   final val AsyncIO = "async_io"
   private val Forms = Set("row", "arrow", "jvm", "scan", AsyncIO)
 
-  /** Columns: those of the key, of rows in flight, and those that calls add, as messages call them. */
+  /** The roles of columns as messages name them: the key, rows in flight, and the results of calls. */
   final val Keys = "keys"
   final val Input = "the input columns"
   final val Returns = "returns"
@@ -160,7 +161,7 @@ private[pillarbox] object OperatorNote {
   private[checkpoint] final val Folder = "_pillarbox"
   private final val File = "operator.json"
 
-  /** Of the note and of what it stands for. Lower ones were never released. */
+  /** The version of the note and of the stored formats it stands for. Lower ones were never released. */
   private final val Version = 3
 
   /** Spark's setting of the format. */
@@ -170,15 +171,15 @@ private[pillarbox] object OperatorNote {
   /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */
   def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
 
-  /** Columns without what is said of them in words, or to Spark. */
+  /** Drops the columns' comments and other metadata. */
   def columnsOf(schema: StructType): StructType =
     StructType(schema.map(_.copy(metadata = Metadata.empty)))
 
   /**
-   * What is written down in an operator's folder of state; None if it is no folder of ours.
+   * Returns the note in an operator's folder of state; None if the folder is not of this library.
    *
    * @throws IllegalStateException
-   *   (CHECKPOINT_FORMAT) if it is of another version than this one
+   *   (CHECKPOINT_FORMAT) if it is of another version
    */
   def find(folder: Path, conf: Configuration): Option[OperatorNote] = {
     val files = filesIn(folder, conf)
@@ -192,7 +193,7 @@ private[pillarbox] object OperatorNote {
 
   private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
 
-  /** The folder beside an operator's partitions. */
+  /** The folder of notes beside an operator's partitions. */
   def notesIn(folder: Path): Path = new Path(folder, Folder)
 
   private def parse(node: JsonNode, folder: Path): OperatorNote = {
@@ -217,7 +218,7 @@ private[pillarbox] object OperatorNote {
   private def unreadable(folder: Path, name: String, found: String): IllegalStateException =
     refused("CHECKPOINT_FORMAT", name, "path" -> folder, "found" -> found, "expected" -> Version)
 
-  /** An error that Python shows by its name. */
+  /** Makes an error that Python shows by its name. */
   def refused(condition: String, operator: String, parameters: (String, Any)*): IllegalStateException =
     new IllegalStateException(FailureReport.of(condition, operator, parameters: _*).layout)
 

@@ -12,13 +12,13 @@ import org.apache.hadoop.fs.Path
 /**
  * The database files of a partition that its snapshots share, in a folder beside them.
  *
- * A file has a unique name that begins with the version it was written for, is never changed, and is deleted
- * when no snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same way.
+ * A file has a unique name that begins with the version it was written for, never changes, and is deleted
+ * when no snapshot has it any more, as is one that a crash has left behind.
  */
 private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
 
-  /** Copies a local file there. */
+  /** Copies a local file into the checkpoint. */
   def add(file: LocalPath, version: Long): SharedFile = {
     val name = s"$version-${UUID.randomUUID()}.sst"
     val in = new CheckedInputStream(Files.newInputStream(file), new CRC32C)
@@ -34,7 +34,7 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
    * @param source
    *   the snapshot that has it
    * @throws StateRestoreException
-   *   if it is not there or not what it was
+   *   if the file is missing or has changed
    */
   def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
     val path = folder.pathOfNamed(file.shared)
@@ -42,8 +42,8 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
   }
 
   /**
-   * Deletes files written for versions before `version` that none of `used` has. Later ones may belong to a
-   * snapshot that is just being made.
+   * Deletes files written for versions before `version` that are not in `used`. Later ones may belong to a
+   * snapshot that is being made.
    */
   def deleteUnused(version: Long, used: => Set[String]): Unit = {
     def isOld(name: String) = SharedTables.versionOf(name).exists(_ < version)

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
-/** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */
+/** The keyed operators of a checkpoint, with their versions and states. On the driver. */
 private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
   private val conf = SparkAdapter.hadoopConf(session)
   private val root = new Path(checkpoint, "state")
@@ -26,11 +26,11 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
   def versions(operator: Long): Seq[Long] =
     batches.ids.map(_ + 1).filter(number => isThere(operator, number))
 
-  /** The version of a partition's state, with the id that its file has under checkpoint format 2. */
+  /** Returns the version of a partition's state, with the id that its file has under checkpoint format 2. */
   def version(operator: Long, partition: Int, number: Long): StateVersion =
     StateVersion(number, batches.stateIds(number - 1, operator).map(_.apply(partition)))
 
-  /** The states of a version, as its commit describes them; those of other functions before too. */
+  /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
   def states(operator: Long, number: Long): Seq[StoredState] = {
     val folder = folderOf(operator, 0)
     val history = new StateHistory(folder)

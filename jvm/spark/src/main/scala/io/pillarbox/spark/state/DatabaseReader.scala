@@ -11,7 +11,7 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
  * The files of a database on the local disk, from a snapshot.
  *
  * @param timersInside
- *   whether it has the timers too
+ *   true if it has the timers, too
  */
 private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
 
@@ -23,7 +23,7 @@ private[state] final class DatabaseReader(
 ) {
   private val tables = new SharedTables(folder.path, folder.conf)
 
-  /** @throws io.pillarbox.state.StateException if a file is missing or damaged; its name is in the message */
+  /** @throws io.pillarbox.state.StateException if a file is missing or damaged, with its name */
   def read(file: StateFile): DatabaseReader.Opened = {
     val source = folder.pathOf(file).toString
     var manifest: DatabaseManifest = null
@@ -65,7 +65,7 @@ private[state] final class DatabaseReader(
     }
   }
 
-  /** Goes through the portable format, by way of the local disk. */
+  /** Copies the content in the portable format, by way of the local disk. */
   private def converted(database: LocalDatabase, timers: Array[Byte], source: String): PartitionState = {
     val target = empty()
     closingIfFails(target) {

@@ -10,14 +10,14 @@ import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 
 /**
  * A snapshot of open state, in two steps: [[SnapshotWriter.take]] copies it to the local disk, while nobody
- * else uses it; [[upload]] brings it to the checkpoint, while the next micro-batch runs.
+ * else uses it; [[upload]] copies it to the checkpoint, while the next micro-batch runs.
  *
- * Of a database the first step only makes hard links, and the second only copies the tables that are not
- * there yet.
+ * With a database the first step only makes hard links, and the second copies only the tables that the
+ * checkpoint does not have yet.
  */
 private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 
-  /** Writes the snapshot's file; which tables of the database are in the checkpoint then. */
+  /** Writes the snapshot's file. Returns the tables of the database that are in the checkpoint then. */
   def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile]
 
   protected def file(kind: StateFileKind): StateFile = StateFile(kind, version.number, version.id)
@@ -26,7 +26,7 @@ private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 private[state] object SnapshotWriter {
 
   /**
-   * By the thread that has the state alone.
+   * Copies state to the local disk. The calling thread has the state alone.
    *
    * @param local
    *   an empty folder
@@ -89,7 +89,7 @@ private[state] object SnapshotWriter {
       shared.map(table => table.local -> table).toMap
     }
 
-    /** A name means one content for the whole life of a database, copies of it included. */
+    /** Within the life of a database, copies of it included, a name means one content. */
     private def sharedOf(table: LocalPath, tables: SharedTables): SharedFile =
       known
         .get(table.getFileName.toString)

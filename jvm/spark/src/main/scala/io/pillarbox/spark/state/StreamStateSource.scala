@@ -6,16 +6,15 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
 
 /**
- * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more
- * delta.
+ * The state of one partition for one micro-batch: found open in the executor, or loaded; committed as one
+ * more delta.
  *
- * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by
- * another.
+ * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
  * @param base
  *   the version that the micro-batch starts from
  * @param report
- *   tells the query what was committed
+ *   reports commits to the query
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,
@@ -108,7 +107,7 @@ private[pillarbox] final class StreamStateSource(
   private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
 }
 
-/** Tells the query's driver of a commit. Task thread. */
+/** Reports a commit to the query's driver. Task thread. */
 private[pillarbox] trait StateReport extends Serializable {
   def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
 }
