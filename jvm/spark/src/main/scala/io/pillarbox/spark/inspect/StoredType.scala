@@ -6,16 +6,16 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * How values that a serializer wrote look in a DataFrame.
+ * The form of a serializer's values in a DataFrame.
  *
  * @param read
- *   a value as Catalyst has it; the view holds at least the value
+ *   reads a value in Catalyst's form; the view holds at least the value
  */
 private final case class StoredType(dataType: DataType, read: InputView => Any)
 
 private object StoredType {
 
-  /** A serializer that is not known here gives its bytes. */
+  /** Returns the type of a serializer's values; those of an unknown one are their bytes. */
   def of(written: SerializerSnapshot): StoredType =
     known(written).getOrElse(StoredType(BinaryType, in => in.readBytes(in.remaining)))
 

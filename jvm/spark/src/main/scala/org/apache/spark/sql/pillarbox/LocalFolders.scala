@@ -11,11 +11,11 @@ import org.apache.spark.util.{ShutdownHookManager, Utils}
 final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseable {
 
   /**
-   * Deletes it with all that is in it, also if the thread is interrupted, as that of a killed task is.
+   * Deletes the folder with its content, also if the thread is interrupted, as that of a killed task is.
    * Idempotent.
    */
   override def close(): Unit = {
-    // Spark's own way starts a process and waits for it, which an interrupted thread can't.
+    // Spark's own function starts a process and waits for it, which an interrupted thread can't.
     if (Files.exists(path)) Files.walkFileTree(path, LocalFolder.Deletion)
     ShutdownHookManager.removeShutdownDeleteDir(path.toFile)
   }
@@ -23,7 +23,7 @@ final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseabl
 
 private object LocalFolder {
 
-  /** What is gone already, as a database in the background may delete its files, is as it should be. */
+  /** Ignores files that are gone already: a database in the background may delete its files. */
   object Deletion extends SimpleFileVisitor[Path] {
     override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = delete(file)
 
@@ -48,7 +48,7 @@ private object LocalFolder {
  */
 object LocalFolders {
 
-  /** A new, empty one. */
+  /** Makes a new, empty folder. */
   def create(purpose: String): LocalFolder =
     new LocalFolder(Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), s"pillarbox-$purpose").toPath)
 }

@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 
 /**
- * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it.
- * Written for Spark 4.2.
+ * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator identifies
+ * it. Written for Spark 4.2.
  *
  * @param checkpoint
  *   the query's folder of state
@@ -25,10 +25,10 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
   def folder: Path = new Path(checkpoint, s"$operator/$partition")
 
   /**
-   * Tells that this executor has it open now.
+   * Reports that this executor has the partition open now.
    *
    * @return
-   *   those of `others` that are open elsewhere
+   *   the partitions of `others` that are open elsewhere
    */
   def reportActive(others: Seq[StatePartition]): Seq[StatePartition] = {
     val env = SparkEnv.get
@@ -39,7 +39,7 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
     Spark42.toUnload(response).flatMap(known.get(_))
   }
 
-  /** Whether this executor is the one that has it, and its query still runs. */
+  /** True if this executor is the one that has it open, and its query still runs. */
   def isActive: Boolean = {
     val env = SparkEnv.get
     try env != null && StatePartition.coordinator(env).verifyIfInstanceActive(providerId, env.executorId)
@@ -57,7 +57,7 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
 
 object StatePartition {
 
-  /** Finds out on the driver which executor has a partition open. */
+  /** Returns a function that finds the executor that has a partition open. On the driver. */
   def locator(session: SparkSession): StatePartition => Seq[String] = {
     val coordinator =
       session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
