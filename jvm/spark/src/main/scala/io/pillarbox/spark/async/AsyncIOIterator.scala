@@ -22,7 +22,7 @@ import org.apache.spark.sql.pillarbox.SourceContext
  * @param rows
  *   the operator's input
  * @param reading
- *   if rows that are no operator's are to be read on a thread of their own: the context of that thread
+ *   the context of the thread that reads rows of no operator, if they have one of their own
  */
 private[pillarbox] final class AsyncIOIterator(
     task: AsyncIOTaskSpec,
@@ -112,7 +112,7 @@ private[pillarbox] final class AsyncIOIterator(
     readyResults.add(result)
   }
 
-  /** In Spark the watermark is the query's, between micro-batches, and no element of a plan. */
+  /** Does nothing: in Spark the watermark belongs to the query, and is no element of a plan. */
   override def emitWatermark(timestampMs: Long): Unit = ()
 
   private def isFinished: Boolean = driver == null || driver.isFinished

@@ -47,7 +47,7 @@ private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitSco
  * @param retryOn
  *   for a function of the JVM: the classes of exceptions that are retried; all if none is named
  * @param refusesResults
- *   whether results may count as failures
+ *   true if results may count as failures
  */
 private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
@@ -79,7 +79,7 @@ private object RateSpec {
  * @param scope
  *   the calls that are counted together
  * @param adaptive
- *   whether the concurrency is a ceiling, below which the limit follows what the service bears
+ *   true if the concurrency is a ceiling, below which the limit follows the load that the service bears
  */
 private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
@@ -136,20 +136,20 @@ private object CarryOverSpec {
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
  * @param form
- *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
+ *   the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the worker's
  *   threads, `jvm` a class on the executor's class path
  * @param returns
  *   the columns that the function's result adds
  * @param journal
  *   the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs
- *   how old an answer may be
+ *   the age up to which an answer is used
  * @param journalVersion
  *   part of the names of calls, beside the operator's name
  * @param callKey
  *   the columns that name a call; none named: those of the function
  * @param shareCalls
- *   whether rows in flight with one key share a call
+ *   true if rows in flight with one key share a call
  * @param by
  *   the columns by whose values rows are put into partitions, and within which an order is kept; none named:
  *   rows stay where they are

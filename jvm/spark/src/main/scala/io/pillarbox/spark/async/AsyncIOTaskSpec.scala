@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType
  * The columns of an operator's rows.
  *
  * @param child
- *   those that come in, all of which go out again
+ *   the columns that come in, all of which go out again
  * @param inputs
  *   the places of those that the function is given
  * @param keys
@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.StructType
  * @param by
  *   the places of those within whose values an order is kept
  * @param results
- *   those that are added, the error column included
+ *   the columns that are added, the error column included
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
@@ -48,7 +48,7 @@ private[pillarbox] final case class CallColumns(
  * @param limitKey
  *   names what the operator's limits count, for tasks that share them
  * @param journal
- *   where answers are kept, if they are
+ *   the folder in which answers are kept, if they are
  */
 private[pillarbox] final case class CallSite(
     scope: String,
@@ -85,7 +85,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    * empty partition.
    *
    * @param partition
-   *   its number among those of the operator; a task may have several, and then another number
+   *   its number among the operator's; a task may have several, and then another number
    */
   def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
     iterator(partition, input, TaskContext.get(), None)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  * action takes rows in. Mailbox thread only.
  *
  * @param context
- *   of the task that makes it; not used once it is open
+ *   the context of the task that makes it; not used once it is open
  * @param onRoom
  *   runs when there is room for a row again
  * @param takeInput

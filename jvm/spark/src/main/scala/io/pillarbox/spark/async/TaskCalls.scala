@@ -32,7 +32,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
 
-  /** After the operator was closed. */
+  /** Closes the limit and the journal. After the operator was closed. */
   def close(): Unit =
     try held.close()
     finally answers.foreach(_.close())

@@ -22,7 +22,7 @@ private[pillarbox] final case class Attempt(run: Long, task: Long) {
 private[pillarbox] object Attempt {
   private val Id = """r(\d+)t(\d+)-.+""".r
 
-  /** None for ids of checkpoint format 2. */
+  /** Returns None for ids of checkpoint format 2. */
   def of(id: String): Option[Attempt] = id match {
     case Id(run, task) =>
       for {

@@ -26,7 +26,7 @@ private[pillarbox] final case class SharedFile(local: String, shared: String, by
  * memory is allocated.
  *
  * @param timersInside
- *   whether the timers are in the database; else they are the other part of the container
+ *   true if the timers are in the database; else they are the other part of the container
  */
 private[pillarbox] final case class DatabaseManifest(
     timersInside: Boolean,

@@ -168,7 +168,7 @@ private[pillarbox] object OperatorNote {
   private final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
-  /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */
+  /** @param withIds true if Spark names the attempts that write files: checkpoint format 2 */
   def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
 
   /** Drops the columns' comments and other metadata. */

@@ -16,7 +16,7 @@ private[pillarbox] final case class PartitionReport[+A](id: Option[String], cont
  * partition that has not run has none.
  *
  * @param keepsFirst
- *   whether of several attempts of a partition the first that Spark hears of counts, else the last
+ *   true if of several attempts of a partition the first that Spark hears of counts, else the last
  */
 private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {

@@ -73,7 +73,7 @@ private object SharedTables {
   final val Folder = "tables"
   private val Name = """(\d+)-[0-9a-f-]+\.sst""".r
 
-  /** None for files of others. */
+  /** Returns None for other files. */
   def versionOf(name: String): Option[Long] = name match {
     case Name(version) => version.toLongOption
     case _ => None

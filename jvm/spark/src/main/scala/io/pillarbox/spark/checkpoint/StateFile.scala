@@ -45,7 +45,7 @@ private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long
 private[pillarbox] object StateFile {
   private val Name = """(\d+)_([0-9a-zA-Z-]+)\.(delta|snapshot|database|carried)""".r
 
-  /** None for files of others. */
+  /** Returns None for other files. */
   def parse(name: String): Option[StateFile] = name match {
     case Name(version, id, suffix) =>
       for {

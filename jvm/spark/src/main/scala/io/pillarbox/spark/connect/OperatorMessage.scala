@@ -40,7 +40,7 @@ private[connect] object OperatorMessage {
 
   /**
    * @param any a `google.protobuf.Any`
-   * @return None for a message of somebody else
+   * @return None for a message of another plugin
    */
   def parse(any: Array[Byte]): Option[OperatorMessage] = {
     val envelope = read(any)

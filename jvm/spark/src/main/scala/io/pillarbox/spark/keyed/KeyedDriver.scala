@@ -76,7 +76,7 @@ private final class KeyedDriver(
   /** True once all that was due has been processed and answered. */
   def isFinished: Boolean = finished
 
-  /** One step; sleeps if there is nothing to do. */
+  /** Does one step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(taskContext)
     try lane.step(processor)

@@ -116,7 +116,7 @@ private[pillarbox] object KeyedErrors {
     FailureReport("StateError", error.condition, text, FailureReport.keyed(name), error.condition, text)
   }
 
-  /** @param what in it is none of a row's values */
+  /** @param the part that no row's values determine */
   def scanExpression(
       operator: String,
       place: String,
@@ -125,7 +125,7 @@ private[pillarbox] object KeyedErrors {
   ): IllegalArgumentException =
     refused("SCAN_EXPRESSION", operator, "place" -> place, "expression" -> expression, "what" -> what)
 
-  /** @param cast what to write in the place of the state's initial value, or of its update */
+  /** @param cast the text for the place of the state's initial value, or of its update */
   def scanStateType(
       operator: String,
       state: String,

@@ -192,7 +192,7 @@ private[pillarbox] final case class CarryOverExec(
     )
   }
 
-  /** Without metrics, which the tasks add. */
+  /** The description without metrics, which the tasks add. */
   private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
     AsyncIOTasks.of(node, inputColumns, session, batch, note.callScope, Map.empty)

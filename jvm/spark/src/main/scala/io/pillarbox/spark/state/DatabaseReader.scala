@@ -107,7 +107,7 @@ private[state] final class DatabaseReader(
 
 private[state] object DatabaseReader {
 
-  /** @param tables of the database that are in the checkpoint, by their local names */
+  /** @param tables the tables of the database that are in the checkpoint, by their local names */
   final case class Opened(
       state: PartitionState,
       tables: Map[String, SharedFile],

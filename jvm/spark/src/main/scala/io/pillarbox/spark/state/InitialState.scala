@@ -26,7 +26,7 @@ private[pillarbox] final case class InitialLayout(columns: Seq[Attribute], state
  *
  * @param state
  *   the name of the state, or [[InitialState.Timers]]
- * @param isEntry whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
+ * @param isEntry true for a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
  *   read, one row an entry; otherwise all that a key has in the state
  */
 private[pillarbox] final case class InitialColumn(
@@ -50,9 +50,9 @@ private[pillarbox] object InitialKind {
  * A state of an operator that takes initial values.
  *
  * @param valueType
- *   of the value, accumulator, element or entry, as Catalyst has it
+ *   Catalyst's type of the value, accumulator, element or entry
  * @param mapKeyType
- *   of a map's keys, else null
+ *   Catalyst's type of a map's keys, else null
  * @param write takes a map's key (or null), a value for the current key, and its time in milliseconds,
  *   Unknown for a write that happens now
  */

@@ -12,9 +12,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * micro-batches; one task at a time uses it, after [[takeOver]].
  *
  * @param trackChanges
- *   whether changes can be committed
+ *   true if changes can be committed
  * @param timersInDatabase
- *   whether the timers are kept in the database of the state
+ *   true if the timers are in the database of the state
  */
 private[pillarbox] final class PartitionState(
     makeBackend: StateClock => KeyedStateBackend[UnsafeRow],

@@ -10,7 +10,7 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
  * @param retryable
  *   the answer of the user's retry predicate
  * @param isOverload
- *   whether its status says that the service was asked too much
+ *   true if its status says that the service is overloaded
  */
 private[pillarbox] class PythonCallException(
     kind: String,
@@ -39,7 +39,7 @@ private[pillarbox] object PythonCallException {
  * A failed call whose exception says when to try again.
  *
  * @param retryAfterMs
- *   in ms, at least 0
+ *   the time after which to try again in ms, at least 0
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,

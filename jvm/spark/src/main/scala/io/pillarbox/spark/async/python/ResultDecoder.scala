@@ -33,7 +33,7 @@ private[pillarbox] final class CallResults(
  * until `close`.
  *
  * @param schema
- *   of the rows; columns that Arrow does not bring are null
+ *   the columns of the rows; those that Arrow does not bring are null
  */
 private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
   private val reader = new ArrowBatchReader(arrowSchema)

@@ -198,13 +198,14 @@ private final class FrameEvents(
 /**
  * The limits of a frame, and of the state that the worker holds before it gives changed state back.
  *
- * @param events of a frame at most
+ * @param events
+ *   events of a frame at most
  * @param rows
- *   of a frame at most
+ *   rows of a frame at most
  * @param heldEvents
- *   of the frames that go on from each other's keys
+ *   events of the frames that keep the same keys, at most
  * @param keys
- *   whose state the worker holds at most
+ *   keys whose state the worker holds, at most
  */
 private final case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
 
@@ -222,7 +223,7 @@ private object FrameLimits {
   /** Columns take no more than their bytes, and in larger frames a key comes with its state less often. */
   private def columns(rows: Int) = FrameLimits(events = rows, heldEvents = rows, keys = rows)
 
-  /** @param maxRows of a frame, 0 for no limit but that of events */
+  /** @param maxRows rows of a frame at most, 0 for no limit but that of events */
   def of(form: String, states: Seq[DeclaredState], maxRows: Int): FrameLimits = {
     val most = if (maxRows > 0) maxRows else Int.MaxValue
     // The column form has no timers, and holds nothing from frame to frame.
