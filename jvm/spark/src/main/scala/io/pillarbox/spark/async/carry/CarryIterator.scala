@@ -190,7 +190,7 @@ private[carry] final class CarryIterator(
     }
   }
 
-  /** The earliest of the times that are not late already: each may be what an operator after this one sees. */
+  /** The earliest of the times that are not late already: an operator after this one may see each of them. */
   private def holdOf(): UnsafeRow => Long = {
     val late = math.max(0L, task.lateWatermark) * MicrosPerMs
     row =>
