@@ -17,9 +17,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-/**
- * The only class that Python calls: by py4j, or from a Spark Connect client by messages. Runs on the driver.
- */
+/** The only class that Python calls: by py4j, or from a Spark Connect client by messages. On the driver. */
 private[pillarbox] object PythonBridge {
 
   private lazy val build: Properties =

@@ -22,9 +22,6 @@ object SparkSerializers {
   /** Returns a serializer of rows of a schema. */
   def rows(schema: StructType): TypeSerializer[Row] = new RowSerializer(schema)
 
-  /**
-   * Returns a serializer of objects with an encoder, such as beans (`Encoders.bean(Visit.class)`) and case
-   * classes (`Encoders.product[Visit]`).
-   */
+  /** Returns a serializer of beans, case classes and other objects, such as by `Encoders.product[Visit]`. */
   def of[T](encoder: Encoder[T]): TypeSerializer[T] = new ObjectSerializer(encoder)
 }

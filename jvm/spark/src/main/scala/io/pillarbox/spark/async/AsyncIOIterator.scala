@@ -67,10 +67,7 @@ private[pillarbox] final class AsyncIOIterator(
     !readyInputs.isEmpty
   }
 
-  /**
-   * Waits until there is a row; false if none follows. Inside the lane, which stays open for the operator
-   * that is chained behind this one.
-   */
+  /** Waits until there is a row; false if none follows. Inside the lane, which stays open. */
   private[async] def awaitRow(): Boolean = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished) driver.step()
@@ -83,10 +80,7 @@ private[pillarbox] final class AsyncIOIterator(
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  /**
-   * Does what can be done without waiting, until there is a row, and returns where that has led. Inside the
-   * lane.
-   */
+  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the lane. */
   private[async] def poll(): Polled = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}

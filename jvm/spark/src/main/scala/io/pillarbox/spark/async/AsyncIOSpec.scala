@@ -205,10 +205,7 @@ private[pillarbox] final case class AsyncIOSpec(
   /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /**
-   * The number of rows that may be taken in and not yet emitted with carry-over, where an order makes them
-   * wait.
-   */
+  /** With carry-over, the number of rows that may be taken in and wait for their turn in the order. */
   def maxWaiting: Int =
     if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
 

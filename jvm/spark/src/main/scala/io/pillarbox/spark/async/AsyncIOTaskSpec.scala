@@ -134,9 +134,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     case None => (_, elementId) => s"${site.scope}-$elementId"
   }
 
-  /**
-   * Returns a function that gives the key of a row as bytes, which are equal where keys are. Single-threaded.
-   */
+  /** Returns a function that gives a row's key as bytes, equal where keys are. Single-threaded. */
   private def byKeys(): InternalRow => AnyRef = {
     val project = UnsafeProjection.create(columns.by.map { ordinal =>
       SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))

@@ -10,10 +10,7 @@ import io.pillarbox.async.lease._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.pillarbox.DriverMessages
 
-/**
- * Limits that the driver lends to executors, by key: the ledgers on the driver, and the way to them on
- * executors. Thread-safe.
- */
+/** Limits that the driver lends to executors: its ledgers, and the executors' way to them. Thread-safe. */
 private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
   private val ledgers = new DriverLedgers(() => System.nanoTime())
 

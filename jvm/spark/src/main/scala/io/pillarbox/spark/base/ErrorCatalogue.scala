@@ -5,10 +5,7 @@ import scala.util.matching.Regex
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/**
- * The texts of errors that both sides raise, from the Python package's `errors.json`, which is in the jar,
- * too.
- */
+/** The texts of errors that both sides raise: the Python package's `errors.json`, which is in the jar. */
 private[pillarbox] object ErrorCatalogue {
   private val Parameter = """\{(\w+)(!r)?\}""".r
 

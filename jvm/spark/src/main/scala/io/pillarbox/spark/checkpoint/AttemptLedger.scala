@@ -45,10 +45,7 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
     new StateHistory(folder).accepted(StateVersion(version, None))
   }
 
-  /**
-   * Notes that a micro-batch is about to write `version`, and that its tasks will name themselves in
-   * `reports`.
-   */
+  /** Notes that a micro-batch is about to write `version`, and that its tasks will report in `reports`. */
   def begins(version: Long, reports: PartitionReports[_]): Unit = {
     this.version = version
     taken = reports

@@ -59,10 +59,7 @@ private[pillarbox] object DatabaseManifest {
   /** A database of this library has fewer: RocksDB's own limit of open files would be passed long before. */
   private final val MaxFiles = 1 << 20
 
-  /**
-   * The limit of one small file. RocksDB starts a new manifest at a gigabyte; a checkpoint has a fresh, short
-   * one.
-   */
+  /** The limit of a small file. RocksDB's manifest may reach a gigabyte, but a checkpoint has a fresh one. */
   final val MaxSmallBytes: Int = 64 << 20
 
   /**

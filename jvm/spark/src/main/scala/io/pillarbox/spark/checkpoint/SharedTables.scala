@@ -41,10 +41,7 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
     folder.readNamed(file.shared, source)(in => copy(in, file, into.resolve(file.local), path))
   }
 
-  /**
-   * Deletes files written for versions before `version` that are not in `used`. Later ones may belong to a
-   * snapshot that is being made.
-   */
+  /** Deletes old files outside `used`; those from `version` on may belong to an unfinished snapshot. */
   def deleteUnused(version: Long, used: => Set[String]): Unit = {
     def isOld(name: String) = SharedTables.versionOf(name).exists(_ < version)
     val old = folder.listNames().filter(isOld)

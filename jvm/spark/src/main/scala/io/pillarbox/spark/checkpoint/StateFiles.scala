@@ -13,9 +13,7 @@ import org.apache.hadoop.fs.{CommonPathCapabilities, LocalFileSystem, Path}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 
-/**
- * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.
- */
+/** The files of one folder on the checkpoint file system, by name. Each is there as a whole or not at all. */
 private[pillarbox] trait StateFiles {
 
   /** The names of all files, in no order; empty if the folder is not there. */
@@ -40,16 +38,11 @@ private[pillarbox] trait StateFiles {
 
 private[pillarbox] object StateFiles {
 
-  /**
-   * The names are the same for all file systems of Spark's managers; Hadoop's local one adds a file of
-   * checksums.
-   */
+  /** All of Spark's managers give these names; Hadoop's local file system adds a file of checksums. */
   private val Unfinished =
     """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.TID\d+)?\.tmp(?:\.crc)?""".r
 
-  /**
-   * Returns the final name of a file that is being written, or was when its process died; None for others.
-   */
+  /** Returns the final name of a file that is being written, or whose writer died; None for others. */
   def unfinished(name: String): Option[String] = name match {
     case Unfinished(finished) => Some(finished)
     case _ => None
@@ -61,10 +54,7 @@ private[pillarbox] object StateFiles {
     else if (isObjectStore(folder, conf)) new ObjectStateFiles(folder, folder.getFileSystem(conf))
     else new ManagedStateFiles(folder, ReplacingFileManager.create(folder, conf))
 
-  /**
-   * Decides by the configuration, since the class in use depends on the class path (Hive's jar brings its own
-   * wrapper).
-   */
+  /** Decides by the configuration: the class in use depends on the class path, as Hive's jar wraps it. */
   def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
     def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
     folder.toUri.getScheme == "file" && isManagerOfSpark(conf) &&
@@ -160,9 +150,7 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
     Files.deleteIfExists(checksumOf(name)): Unit
   }
 
-  /**
-   * The checksums that Hadoop wrote beside an earlier file of that name. It would find the new one damaged.
-   */
+  /** The checksums that Hadoop wrote beside an earlier file of that name, and that the new one fails. */
   private def checksumOf(name: String): LocalPath = folder.resolve(s".$name.crc")
 }
 

@@ -56,9 +56,7 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
       cause
     )
 
-  /**
-   * Writes a file, in place of one with the same name, and returns its bytes. There is no file if it throws.
-   */
+  /** Writes a file, also in place of one with its name, and returns its bytes. None is left if it throws. */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
   private[pillarbox] def writeNamed(name: String)(content: OutputStream => Unit): Long =
@@ -69,10 +67,7 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
 
   private[pillarbox] def deleteNamed(name: String): Unit = files.delete(name)
 
-  /**
-   * Deletes unfinished files whose writer died and whose final file nobody needs. A writer that lives after
-   * all fails.
-   */
+  /** Deletes the unfinished files of unneeded ones, whose writers died. A writer that still lives fails. */
   private[pillarbox] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
     listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)
 }

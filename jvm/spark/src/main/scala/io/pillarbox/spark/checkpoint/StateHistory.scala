@@ -79,10 +79,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     }
   }
 
-  /**
-   * Returns None if it is deleted already, as when fewer versions were retained before, or the query went
-   * back.
-   */
+  /** Returns None if it is already deleted: fewer versions were retained before, or the query went back. */
   @tailrec
   private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
     if (idsOf(math.max(version.number, number), there).isEmpty) None

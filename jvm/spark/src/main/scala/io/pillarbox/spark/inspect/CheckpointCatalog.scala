@@ -19,10 +19,7 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   def note(operator: Long): OperatorNote = operators.toMap.apply(operator)
 
-  /**
-   * The versions of an operator's state that can be read, in order: version n is the state after n
-   * micro-batches.
-   */
+  /** The readable versions of an operator's state, in order: version n is the state after n micro-batches. */
   def versions(operator: Long): Seq[Long] =
     batches.ids.map(_ + 1).filter(number => isThere(operator, number))
 

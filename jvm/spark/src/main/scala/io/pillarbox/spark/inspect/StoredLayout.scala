@@ -42,9 +42,7 @@ private sealed trait StoredLayout extends Serializable {
     else ms * 1000
 }
 
-/**
- * The entries of a state, read from a snapshot in the portable format, which is the same for every backend.
- */
+/** The entries of a state, read from a snapshot in the portable format, which all backends share. */
 private sealed abstract class EntryLayout(state: StoredState) extends StoredLayout {
   @transient protected lazy val value: StoredType = StoredType.of(state.value)
 

@@ -59,10 +59,7 @@ private final class KeyedDriver(
     state.isClaimed = true
   }
 
-  /**
-   * Refuses a checkpoint with state that the function no longer declares: it would be kept for ever, and a
-   * renamed state would be empty.
-   */
+  /** Refuses state that the function no longer declares: a renamed state would silently be empty. */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
     if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)
@@ -133,10 +130,7 @@ private final class KeyedDriver(
       case KeyedSchedule.Refused | KeyedSchedule.Settling => action.suspend()
     }
 
-  /**
-   * Takes steps until rows come out, mail comes in or the task is killed, at most
-   * `StepsAtOnce`.
-   */
+  /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
   private def stepSome(): KeyedSchedule.Step = {
     var left = KeyedDriver.StepsAtOnce
     var step = order.step()

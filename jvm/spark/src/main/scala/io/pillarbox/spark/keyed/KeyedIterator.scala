@@ -56,10 +56,7 @@ private[pillarbox] final class KeyedIterator(
     !ready.isEmpty
   }
 
-  /**
-   * Has the task run to its end. Not registered before rows come, when all that they are made of has been
-   * started.
-   */
+  /** Has the task run to its end. Registered only when rows come and their sources have been started. */
   private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
     isEndEnsured = true
     RunToEnd.of(taskContext)(runToEnd())(())

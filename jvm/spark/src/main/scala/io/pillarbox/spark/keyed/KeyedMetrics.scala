@@ -23,10 +23,7 @@ private[pillarbox] object KeyedMetrics {
   val PythonOpenMs = "pythonInitTime"
   val PythonRunMs = "pythonTotalTime"
 
-  /**
-   * The metrics of an operator whose function is Python; none for others, which would show zeros. On the
-   * driver.
-   */
+  /** The metrics of a Python function; none for other functions, which would show zeros. On the driver. */
   def ofPython(factory: KeyedOperatorFactory, sc: SparkContext): Map[String, SQLMetric] =
     if (!factory.runsPython) Map.empty
     else

@@ -24,10 +24,7 @@ private[pillarbox] trait KeyedOperator {
   /** The receiver of rows and timers. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]
 
-  /**
-   * Frees the task's resources. Called once, also after a failure; events that were taken and not answered
-   * are dropped.
-   */
+  /** Frees the task's resources and drops unanswered events. Called once, also after a failure. */
   def close(): Unit
 
   /** Wakes the task's thread when the task is killed while that thread can't be reached. Any thread. */

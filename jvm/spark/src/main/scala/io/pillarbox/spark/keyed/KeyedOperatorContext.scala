@@ -27,10 +27,7 @@ private[pillarbox] trait KeyedOperatorContext {
   /** The key columns, in the order of the spec. */
   def keySchema: StructType
 
-  /**
-   * Returns the key of an input row, in the form of [[backend]]. The same object for every row: copy it to
-   * keep it.
-   */
+  /** Returns the key of an input row for [[backend]], as the same object for all rows: copy it to keep it. */
   def keyOf(row: InternalRow): UnsafeRow
 
   /** True if the data are static: one key after the other, no watermark, and state that nobody keeps. */
@@ -58,10 +55,7 @@ private[pillarbox] trait KeyedOperatorContext {
   /** Emits a row, which is copied if it can change. */
   def collect(row: InternalRow): Unit
 
-  /**
-   * Emits rows that are made when they are asked for, and may be one object. Their source must stay as it is
-   * until [[settleRows]].
-   */
+  /** Emits rows made when asked for, perhaps as one object. Their source must last until [[settleRows]]. */
   private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit
 
   /** Makes all rows that [[collectAll]] took and that are not made yet. */

@@ -4,9 +4,7 @@ import io.pillarbox.spark.checkpoint.{DueTimes, PartitionReport, PartitionReport
 import io.pillarbox.spark.state.{PartitionState, StateReport}
 import org.apache.spark.sql.pillarbox.StatefulExec
 
-/**
- * Reports a commit to the driver: when the partition's next timers are due, and which checkpoint it wrote.
- */
+/** Reports a commit to the driver: the times of the partition's next timers, and its checkpoint. */
 private[pillarbox] final case class KeyedReport(
     reports: PartitionReports[DueTimes],
     checkpoints: StatefulExec.CheckpointReport

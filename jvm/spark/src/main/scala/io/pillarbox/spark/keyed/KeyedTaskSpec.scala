@@ -63,10 +63,7 @@ private[pillarbox] final case class KeyedTaskSpec(
   def keyProjection(): Projection =
     UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
 
-  /**
-   * The ordinal of the key in an input row, if it is one column whose eight bytes are the key's as they are;
-   * else -1.
-   */
+  /** The ordinal of the key in an input row if it is one column of eight bytes as they are; else -1. */
   def wordOrdinal: Int = keys match {
     case Seq(key) if KeyedTaskSpec.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
     case _ => -1

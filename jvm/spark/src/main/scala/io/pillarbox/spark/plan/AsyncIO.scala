@@ -44,9 +44,7 @@ private[pillarbox] final case class AsyncIO(
     )
   }
 
-  /**
-   * Returns the node without the plan below it, for the physical node, which Spark's tasks may take along.
-   */
+  /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = child.output ++ results

@@ -38,10 +38,7 @@ private object AsyncIOTasks {
     )
   }
 
-  /**
-   * Returns the key of the operator's limits. If they count more than an executor, the driver lends from now
-   * on.
-   */
+  /** Returns the key of the limits. If they count more than an executor, the driver lends from now on. */
   private def limitKey(node: AsyncIO, context: SparkContext): String = {
     if (node.spec.limit.exists(_.scope == LimitScope.Query))
       DriverMessages.serve(context, CarryLedger, LeaseLedgers)

@@ -29,10 +29,7 @@ private object CallIdentity {
     inStream.orElse(spec.callScope).getOrElse(operatorId)
   }
 
-  /**
-   * Returns the prefix for an operator with carry-over: without the batch's number, since its elements have
-   * numbers that go on over micro-batches.
-   */
+  /** Returns the prefix with carry-over, without the batch's number: elements are numbered over batches. */
   def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
       batch <- batch
@@ -50,10 +47,7 @@ private object CallIdentity {
     if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId
     else s"$operatorId/${MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")}"
 
-  /**
-   * Returns the operator's number among those that look alike, so that other operators may come and go
-   * between two runs of a program.
-   */
+  /** Returns the number among operators that look alike, so that others may come and go between two runs. */
   private def placeIn(plan: LogicalPlan, spec: AsyncIOSpec, operatorId: String): Option[Int] = {
     val alike = plan.collectWithSubqueries {
       case other: AsyncIO if other.spec.signature == spec.signature => other.operatorId

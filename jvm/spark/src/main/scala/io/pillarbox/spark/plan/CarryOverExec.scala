@@ -48,10 +48,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override def output: Seq[Attribute] = inputColumns ++ results
 
-  /**
-   * The columns of the query. The plan below may know more of nulls, as by a filter, than holds for rows of
-   * the checkpoint.
-   */
+  /** The columns of the query, nullable as there: a filter's plan knows more than holds for stored rows. */
   private def inputColumns: Seq[Attribute] = {
     val nullable = AttributeSet(node.child.output.filter(_.nullable))
     child.output.map(column => if (nullable.contains(column)) column.withNullability(true) else column)
@@ -148,10 +145,7 @@ private[pillarbox] final case class CarryOverExec(
   /** Spark numbers stateful operators from the sink on. */
   private def feedsStateful: Boolean = getStateInfo.operatorId > 0
 
-  /**
-   * Called after this node has run, for the micro-batch that follows; and in the first micro-batch of a
-   * restarted query, before it runs.
-   */
+  /** Called after this node has run, for the next micro-batch, and before a restarted query's first one. */
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = Some {
     val version = getStateInfo.storeVersion
     eventTimeWatermarkForEviction match {

@@ -10,10 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
-/**
- * Makes the DataFrame that runs a keyed operator, whose options were checked against the input before. On the
- * driver.
- */
+/** Makes the DataFrame that runs a keyed operator, whose options were checked before. On the driver. */
 private[pillarbox] final class KeyedPlanner(
     df: DataFrame,
     spec: KeyedSpec,
@@ -98,10 +95,7 @@ private[pillarbox] final class KeyedPlanner(
     Alias(Cast(column, wanted, Some(zone)), column.name)()
   }
 
-  /**
-   * An event time that goes out under its own name stays the event time for stateful operators after this
-   * one.
-   */
+  /** An event time that keeps its name stays the event time for stateful operators after this one. */
   private def result(field: StructField): Attribute = {
     val isTime = timestamp.exists(time =>
       isWatermarked(time) && time.name == field.name && time.dataType == field.dataType

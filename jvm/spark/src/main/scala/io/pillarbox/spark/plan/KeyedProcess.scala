@@ -44,9 +44,7 @@ private[pillarbox] final case class KeyedProcess(
   /** Returns the factory for the tasks of a job, with the expressions as they are in this plan. */
   def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed).ofCurrentJob
 
-  /**
-   * Returns the node without the plan below it, for the physical node, which Spark's tasks may take along.
-   */
+  /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: KeyedProcess = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = results
@@ -79,9 +77,7 @@ private[pillarbox] final case class InitialPlan(
     layout: InitialLayout
 ) {
 
-  /**
-   * Returns the same for plans with the same result, whatever ids their columns have. For comparison only.
-   */
+  /** Returns the same for plans with the same result, whatever their columns' ids. For comparison only. */
   def canonicalized: InitialPlan = {
     val canonical = plan.canonicalized
     copy(

@@ -30,18 +30,13 @@ private[pillarbox] final case class KeyedProcessExec(
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
 
-  /**
-   * The times of the next timers, and the attempts whose state counts. If two jobs run the same micro-batch,
-   * the state of the last one is still open.
-   */
+  /** The next timers and accepted attempts. Of two jobs for a micro-batch, the last one's state is open. */
   @transient private lazy val reports =
     PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
   override def shortName: String = KeyedProcessExec.ShortName
 
-  /**
-   * Spark's own metrics would appear for any form, with a second "number of output rows" that nobody counts.
-   */
+  /** Spark's own would come for any form, with a second "number of output rows" that nobody counts. */
   override protected val pythonMetrics: Map[String, SQLMetric] =
     KeyedMetrics.ofPython(node.factory, sparkContext)
 

@@ -8,9 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.execution.LeafExecNode
 
-/**
- * The rows of stored state. Nodes for the same version of the same state are equal, so the cache finds them.
- */
+/** The rows of stored state. Nodes for the same version of a state are equal, so the cache finds them. */
 private[pillarbox] final case class ReadState(reader: StateReader, output: Seq[Attribute])
     extends LeafNode
     with MultiInstanceRelation {

@@ -12,10 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, Spark41, StartingQuery}
 import org.apache.spark.sql.streaming.Trigger
 
-/**
- * Refuses streaming queries that can't keep the promises of the library's nodes; wakes queries, and ends what
- * goes on beside them.
- */
+/** Refuses streaming queries that can't keep the nodes' promises; wakes queries, and cleans up after them. */
 private[plan] object StreamHooks extends QueryHooks {
 
   override def concerns(plan: LogicalPlan): Boolean =

@@ -21,9 +21,7 @@ private[pillarbox] abstract class EncodedSerializer[T](schema: StructType) exten
 
   protected def decode(row: UnsafeRow): T
 
-  /**
-   * Returns the object for Catalyst's form of what Spark shows of it; see [[UnsafeRowSerializer.shownType]].
-   */
+  /** Returns the object for Catalyst's form of what Spark shows; see [[UnsafeRowSerializer.shownType]]. */
   final def ofShown(shown: Any): T = decode(fromShown(shown))
 
   override final def serialize(value: T, out: OutputView): Unit = rows.serialize(encode(value), out)

@@ -40,9 +40,7 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   override protected def discard(state: VersionedState): Unit = state.close()
 
-  /**
-   * Runs `action` on idle state; a task that wants to check it out meanwhile waits. False if it is not idle.
-   */
+  /** Runs `action` on idle state, while a task that checks it out waits. False if it is not idle. */
   private[state] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
     val state = idle.get(partition)
     state != null && state.reserve() && {

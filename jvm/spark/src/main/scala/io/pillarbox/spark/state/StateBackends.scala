@@ -14,9 +14,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 /** Makes empty state of a partition, kept in an executor. */
 private[pillarbox] object StateBackends {
 
-  /**
-   * The number of key groups that state is divided into. It is part of the stored format and never changes.
-   */
+  /** The number of key groups that state is divided into. The stored format has it, so it never changes. */
   final val MaxKeyGroups = 128
 
   /** Spark assigns keys to partitions, so any partition can have keys of any key group. */
@@ -113,9 +111,7 @@ private[pillarbox] object StateBackends {
     }
   }
 
-  /**
-   * Makes the serializer from the types of the keys alone: names and nullability may change between two runs.
-   */
+  /** Makes the serializer from the keys' types alone: names and nullability may change between two runs. */
   private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
     val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
     new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))

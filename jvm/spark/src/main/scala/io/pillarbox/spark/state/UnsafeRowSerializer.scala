@@ -56,10 +56,7 @@ private[pillarbox] object UnsafeRowSerializer {
     row
   }
 
-  /**
-   * The type that users see of a struct of state: a plain value of the Python API is stored as a struct of
-   * one column.
-   */
+  /** The type that users see: a plain value of the Python API is stored as a struct of one column. */
   private[pillarbox] def shownType(schema: StructType): DataType = schema.fields match {
     case Array(StructField("value", plain, _, _)) => plain
     case _ => schema

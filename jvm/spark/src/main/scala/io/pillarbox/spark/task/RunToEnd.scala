@@ -8,10 +8,7 @@ import org.apache.spark.TaskContext
  */
 private[pillarbox] object RunToEnd {
 
-  /**
-   * Runs `toEnd` at the end of the task, or `abort` if the task has failed or was killed. What is registered
-   * last runs first.
-   */
+  /** Runs `toEnd` when the task ends, `abort` if it failed or was killed. Registered last, it runs first. */
   def of(context: TaskContext)(toEnd: => Unit)(abort: => Unit): Unit =
     context.addTaskCompletionListener[Unit] { ended =>
       if (ended.isFailed() || ended.isInterrupted()) abort else toEnd

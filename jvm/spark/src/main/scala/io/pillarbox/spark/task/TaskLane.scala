@@ -108,9 +108,7 @@ private[pillarbox] final class TaskLane private[task] (
   /** True if there is mail that the next step would run. Inside. */
   def hasMail: Boolean = mailbox.hasMail || servedBy.hasMail(this)
 
-  /**
-   * Runs a step of one of the lane's processors; sleeps if this thread has nothing to do in any lane. Inside.
-   */
+  /** Runs a step of one of the lane's processors; sleeps if no lane of this thread has work. Inside. */
   @throws[InterruptedException]
   def step(processor: MailboxProcessor): Unit = if (!stepWithoutWaiting(processor)) servedBy.awaitMail()
 
@@ -148,10 +146,7 @@ private[pillarbox] final class TaskLane private[task] (
       finally leave()
     }
 
-  /**
-   * Ends the lane with the task. On the task's own thread; waits at most `endTimeoutMs` for another one
-   * inside.
-   */
+  /** Ends the lane on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
   private def end(): Unit = {
     hasEnded = true
     if (!turn.tryLock()) {

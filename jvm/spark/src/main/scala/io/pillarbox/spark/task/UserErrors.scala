@@ -5,10 +5,7 @@ import org.apache.spark.sql.pillarbox.UserException
 
 private[pillarbox] object UserErrors {
 
-  /**
-   * Makes an error that the user's code or data caused. It fails the task; the driver raises it with the same
-   * message.
-   */
+  /** Makes an error of the user's code or data, which fails the task and keeps its message on the driver. */
   def failure(report: FailureReport, cause: Throwable = null): ReportedException =
     new ReportedException(report, cause)
 }

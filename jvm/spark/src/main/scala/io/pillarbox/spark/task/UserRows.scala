@@ -61,10 +61,7 @@ private[pillarbox] final class UserRows(columns: StructType, whole: StructType, 
 
 private object UserRows {
 
-  /**
-   * Converts what Spark's encoders refuse, though Java's rows hold it: Java's maps, and whole numbers as
-   * decimals.
-   */
+  /** Converts values in Java's rows that Spark's encoders refuse: maps, and whole numbers as decimals. */
   private def toScala(dataType: DataType): Any => Any = dataType match {
     case MapType(key, item, _) =>
       val (toKey, toItem) = (toScala(key), toScala(item))

@@ -1,7 +1,4 @@
 package io.pillarbox.spark
 
-/**
- * The parts of a Spark task that every operator needs: a mailbox with its thread, and the end of the task.
- * Knows neither kind of operator, nor Python.
- */
+/** What every operator needs in a task: a mailbox, its thread, its end. Knows no operator, nor Python. */
 package object task

@@ -115,10 +115,7 @@ private[pillarbox] final class ArrowBatchWriter(
     math.max(rowBytes, size.most + 1)
   }
 
-  /**
-   * Returns the message with the gathered rows, in one buffer on the heap, and starts anew. Valid until the
-   * next call.
-   */
+  /** Returns the gathered rows' message in one heap buffer, and starts anew. Valid until the next call. */
   def finish(): ByteBuffer = {
     bytes.reset()
     serialize(Channels.newChannel(bytes))
@@ -150,10 +147,7 @@ private[pillarbox] final class ArrowBatchWriter(
     count = 0
   }
 
-  /**
-   * Drops the rows that were sent. Buffers that one large row needed are freed, since each reset clears them
-   * all.
-   */
+  /** Drops the sent rows, and buffers that one large row has enlarged, since each reset clears them all. */
   private def reset(): Unit =
     if (gathered + unmeasured > 2 * size.cut) startAnew()
     else {
@@ -183,10 +177,7 @@ private[pillarbox] final class ArrowBatchWriter(
 
 private[pillarbox] object ArrowBatchWriter {
 
-  /**
-   * Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more in
-   * Arrow than in Spark.
-   */
+  /** Rows between two measurements, which look at each column; nulls may take more in Arrow than in Spark. */
   private final val MeasureRows = 64
   private final val MeasureBytes = 1L << 20
 
@@ -202,9 +193,7 @@ private final class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
   def view: ByteBuffer = ByteBuffer.wrap(buf, 0, count)
 }
 
-/**
- * Collects what is written to it. Off-heap memory, where the columns are, is not copied; the rest is small.
- */
+/** Collects what is written to it. Copies no off-heap memory, where the columns are; the rest is small. */
 private final class GatheredBuffers extends WritableByteChannel {
   private val parts = Seq.newBuilder[ByteBuffer]
 

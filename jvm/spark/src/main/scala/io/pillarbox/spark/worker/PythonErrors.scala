@@ -13,10 +13,7 @@ import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
 private[pillarbox] abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
     extends RuntimeException(s"$kind: $text", null, false, false)
 
-/**
- * A failure after which the task can't go on: a keyed function failed, a function does not unpickle, a
- * resource does not open, the worker died, ...
- */
+/** A failure that ends the task: of a keyed function, an unpickling, an opening, the worker itself, ... */
 private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
     extends PythonFailure(kind, text, traceback) {
 

@@ -20,10 +20,7 @@ private[pillarbox] object WorkerStderr {
   /** The bytes of it that a message shows. */
   private[worker] val TailBytes = 16384
 
-  /**
-   * Returns the last bytes that the process wrote to stderr; empty if there are none or they can't be read.
-   * Any thread.
-   */
+  /** Returns the end of the process's stderr; empty if there is none or it can't be read. Any thread. */
   def tail(pid: Long): String =
     try tailOf(file(pid))
     catch { case NonFatal(_) => "" }

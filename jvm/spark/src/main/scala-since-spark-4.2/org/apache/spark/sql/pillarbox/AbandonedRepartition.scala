@@ -18,10 +18,7 @@ import org.slf4j.LoggerFactory
 private object AbandonedRepartition {
   private val log = LoggerFactory.getLogger(getClass)
 
-  /**
-   * Takes the batch back, on the thread of the query, before it begins. Does nothing if state of Spark's own
-   * may have been rewritten.
-   */
+  /** Runs on the query's thread, before it begins. Does nothing if Spark's own state may have changed. */
   def takeBack(query: MicroBatchExecution, state: QueryState): Unit =
     for {
       started <- query.offsetLog.getLatestBatchId()

@@ -34,9 +34,7 @@ object Spark42 {
     executor
   }
 
-  /**
-   * Calls `listener` once, with the reason, within 50 ms of Spark's killing the task. On a thread of its own.
-   */
+  /** Calls `listener` once, with the reason, within 50 ms of Spark's killing the task, on its own thread. */
   def onKill(context: TaskContext)(listener: String => Unit): Unit = {
     val asking: ScheduledFuture[_] =
       watch.scheduleWithFixedDelay(new KillWatch(context, listener), 0, PeriodMs, TimeUnit.MILLISECONDS)

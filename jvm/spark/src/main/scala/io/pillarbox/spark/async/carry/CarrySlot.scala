@@ -66,18 +66,14 @@ private[carry] final class CarrySlot(
   private var hasWoken = true
   private var version = 0L
 
-  /**
-   * Task thread: opens the function, and calls again what the state holds. Blocks while the function opens.
-   */
+  /** Task thread: opens the function, and calls again what the state holds. Blocks meanwhile. */
   def open(): Unit = {
     thread.setDaemon(true)
     thread.start()
     await(opened): Unit
   }
 
-  /**
-   * Task thread: from now on results are written to `out`, by the slot's thread, until `endBatch` returns.
-   */
+  /** Task thread: from now on the slot's thread writes results to `out`, until `endBatch` returns. */
   def beginBatch(out: DataOutputStream): Unit =
     await(onThread {
       hasWoken = true

@@ -24,10 +24,7 @@ private[pillarbox] trait CallChannel {
   /** Cancels a call that was started; no answer need come. */
   def cancel(elementId: Long, attempt: Int): Unit
 
-  /**
-   * Tells that no further attempt follows for an element that failed, so that its place is free for one that
-   * was sent ahead.
-   */
+  /** Frees the place of a failed element, which no attempt follows, for one that was sent ahead. */
   def giveUp(elementId: Long): Unit
 
   /** Ends the channel, after all messages. Idempotent. */

@@ -166,9 +166,6 @@ private[pillarbox] final class PythonChannel(
 
 private[pillarbox] object PythonChannel {
 
-  /**
-   * The time for which a closing task waits for its worker to cancel the rest, in ms. The worker itself gives
-   * up first.
-   */
+  /** The ms that a closing task waits for its worker to cancel the rest. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L
 }

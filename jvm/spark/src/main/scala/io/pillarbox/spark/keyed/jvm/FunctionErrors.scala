@@ -52,10 +52,7 @@ private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
 
 private object FunctionErrors {
 
-  /**
-   * Runs a user's `open` and reports its failure as such. A declaration against the rules keeps its own
-   * error.
-   */
+  /** Runs a user's `open` and reports its failure as such. A refused declaration keeps its own error. */
   def opening(operator: String)(open: => Unit): Unit =
     try open
     catch {

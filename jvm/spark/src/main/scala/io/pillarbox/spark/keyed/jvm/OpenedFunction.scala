@@ -9,9 +9,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/**
- * A user's function that has been opened, with its states. Lives as long as the partition's state is open.
- */
+/** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
     val function: KeyedProcessFunction[Row, Row, Row],
     val states: FunctionStates[UnsafeRow]

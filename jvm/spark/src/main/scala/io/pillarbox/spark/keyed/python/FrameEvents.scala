@@ -96,10 +96,7 @@ private final class FrameEvents(
     sendAhead(parts)
   }
 
-  /**
-   * Adds a row whose key is one column of eight bytes. The numbers of many such keys are found later,
-   * together.
-   */
+  /** Adds a row whose key is one column of eight bytes. Such keys get their numbers later, together. */
   def addUnsettled(key: Long, timestamp: Long, row: InternalRow, size: Int): Unit = {
     unsettledKeys(unsettled) = key
     addRow(0, timestamp, row, size)

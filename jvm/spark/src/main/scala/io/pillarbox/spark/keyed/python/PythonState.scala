@@ -76,18 +76,13 @@ private abstract class PythonState(
   private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
     refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
-  /**
-   * Adds the state of the current key, which has the number `slot` of all and `index` of the frame's new
-   * ones. Returns its bytes.
-   */
+  /** Adds the state of the current key: number `slot` of all, `index` of the new ones. Returns its bytes. */
   def addCells(slot: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit
 
-  /**
-   * Returns the cells that were added, as the bytes of a blob, and starts anew. Valid until the next cell.
-   */
+  /** Returns the cells that were added, as a blob's bytes, and starts anew. Valid until the next cell. */
   def finishCells(): Seq[ByteBuffer] = writer.finishParts()
 
   /** Carries out the changes of an UPDATE; `select` makes a slot's key the current one. */
@@ -149,10 +144,7 @@ private abstract class PythonState(
   }
 }
 
-/**
- * A list or map. Its cells don't say which keys have none, and which have more than is sent with the frame:
- * flags do.
- */
+/** A list or map: flags tell which keys have more than is sent with the frame, since cells don't. */
 private abstract class PythonCollectionState(
     declared: DeclaredState,
     stored: Stamped,

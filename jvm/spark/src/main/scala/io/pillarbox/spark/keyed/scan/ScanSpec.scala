@@ -3,9 +3,7 @@ package io.pillarbox.spark.keyed.scan
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.TtlSpec
 
-/**
- * A column of the state of a scan, in SQL: its value before a key's first row, and its value after each row.
- */
+/** A column of a scan's state, in SQL: its value before a key's first row, and after each row. */
 private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
 
 /**

@@ -42,9 +42,7 @@ private final class ScanTypes(
         .getOrElse(throw misfit(i, types(i), found))
     }
 
-  /**
-   * True if a constant number is exact in that floating-point type: 0.0 is a decimal, and as good a double.
-   */
+  /** True if a constant is exact in that floating-point type: 0.0 is a decimal, and as good a double. */
   private def isExactly(initial: Expression, dataType: DataType): Boolean =
     initial.foldable && initial.dataType.isInstanceOf[NumericType] &&
       (dataType == DoubleType || dataType == FloatType) && {

@@ -31,10 +31,7 @@ object DriverMessages {
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
 
-  /**
-   * Lets messages reach `listener` from now on. On the driver, before tasks are made, once for a
-   * SparkContext.
-   */
+  /** Lets messages reach `listener`. On the driver, before tasks are made, once for a SparkContext. */
   def serve(context: SparkContext, listener: Listener, lender: Lender): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
@@ -67,16 +64,10 @@ object DriverMessages {
     }
   }
 
-  /**
-   * Tells the driver that a version has something for the next micro-batch. On an executor, after `announce`.
-   * Any thread.
-   */
+  /** Reports that a version has something for the next micro-batch. After `announce`. Any thread. */
   def wake(key: String, version: Long): Unit = tell((Wake, key, version))
 
-  /**
-   * Tells the driver that a part of a partition that goes on between micro-batches has failed. On an
-   * executor, after `announce`. Any thread.
-   */
+  /** Reports that a partition's work between micro-batches has failed. After `announce`. Any thread. */
   def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
 
   private def tell(message: Product): Unit =

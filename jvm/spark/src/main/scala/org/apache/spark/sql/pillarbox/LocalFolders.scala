@@ -10,10 +10,7 @@ import org.apache.spark.util.{ShutdownHookManager, Utils}
 /** A folder on an executor's local disk. */
 final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseable {
 
-  /**
-   * Deletes the folder with its content, also if the thread is interrupted, as that of a killed task is.
-   * Idempotent.
-   */
+  /** Deletes the folder with its content, also on the interrupted thread of a killed task. Idempotent. */
   override def close(): Unit = {
     // Spark's own function starts a process and waits for it, which an interrupted thread can't.
     if (Files.exists(path)) Files.walkFileTree(path, LocalFolder.Deletion)
@@ -42,10 +39,7 @@ private object LocalFolder {
   }
 }
 
-/**
- * Folders under Spark's local directories (`spark.local.dir`), which Spark deletes at the latest when it
- * ends.
- */
+/** Folders under `spark.local.dir`, which Spark deletes at the latest when it ends. */
 object LocalFolders {
 
   /** Makes a new, empty folder. */

@@ -25,10 +25,7 @@ object LosslessTypes {
     case _ => Cast.canUpCast(from, to)
   }
 
-  /**
-   * True if every value of `from` is a value of `to` as it is: more places may allow nulls, and comments may
-   * differ.
-   */
+  /** True if `to` has all values of `from` as they are: it may allow more nulls, or have other comments. */
   def isWider(from: DataType, to: DataType): Boolean = DataType.equalsIgnoreCompatibleNullability(from, to)
 
   /** Returns the common type, nullable everywhere. */

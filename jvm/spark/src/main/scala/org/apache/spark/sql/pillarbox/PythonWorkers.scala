@@ -53,10 +53,7 @@ final class LeasedWorker private[pillarbox] (
     else worker.stop()
   }
 
-  /**
-   * Kills the process. Any thread. A second call does nothing, since its id may belong to another process by
-   * then.
-   */
+  /** Kills the process, once, as its id may belong to another one later. Any thread. */
   def destroy(): Unit = if (returned.compareAndSet(false, true))
     sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
@@ -82,14 +79,10 @@ final class LeasedWorker private[pillarbox] (
   }
 }
 
-/**
- * Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`. Written for Spark 4.2.
- */
+/** Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`, of Spark 4.2. */
 object PythonWorkers {
 
-  /**
-   * The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark".
-   */
+  /** The module that Spark's daemon runs. Without "pyspark" at the start it runs pyspark's own instead. */
   val Module = "pyspark_pillarbox"
 
   /** The variable of PySpark's own worker for its memory in MiB. */

@@ -27,10 +27,7 @@ trait QueryHooks {
   /** True if the checkpoint of a query can ask for a micro-batch without input. */
   def canWake(plan: LogicalPlan): Boolean
 
-  /**
-   * Checks a query with nodes of this library before its first micro-batch; an exception fails the query. On
-   * the query's thread.
-   */
+  /** Checks a query with the library's nodes, on its thread, before it runs. An exception fails the query. */
   def check(query: StartingQuery): Unit
 
   /** Called after a run of any query. */

@@ -52,10 +52,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
     }
 
-  /**
-   * Makes the sources and the trigger executor, which Spark would make next, and hooks into the first
-   * micro-batch.
-   */
+  /** Makes the sources and trigger executor, as Spark would next, and hooks into the first micro-batch. */
   private def prepare(query: MicroBatchExecution): Unit =
     try {
       StreamInternals.session(query).withActive(query.logicalPlan)

@@ -69,10 +69,7 @@ object RowExpressions extends AliasHelper {
   /** The error of a `text` that can't be computed from a row, since it has `what`. */
   final class Refused(val text: String, val what: String) extends IllegalArgumentException(s"$text has $what")
 
-  /**
-   * Returns the upper one of nested projections in terms of the columns at the bottom; else the node between
-   * them.
-   */
+  /** Returns the top one of nested projections over the columns at the bottom, or the node between them. */
   private def ofRow(plan: LogicalPlan): Either[String, Seq[NamedExpression]] = plan match {
     case Project(list, _: LocalRelation) => Right(list)
     case Project(list, below: Project) =>

@@ -6,10 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 
-/**
- * The running queries, for stateful nodes: a query runs in a copy of its session, which does not know it. On
- * the driver. Written for Spark 4.2.
- */
+/** The running queries, which their sessions, copies, do not know. On the driver. Written for Spark 4.2. */
 object RunningQueries {
   private val byRun = new ConcurrentHashMap[UUID, StreamExecution]
 

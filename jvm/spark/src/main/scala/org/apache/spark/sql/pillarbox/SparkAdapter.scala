@@ -16,10 +16,7 @@ import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 import org.apache.spark.util.SerializableConfiguration
 
-/**
- * Adapter to the `private[sql]` calls that the plan nodes need, besides Python workers. Written for Spark
- * 4.2.
- */
+/** The `private[sql]` calls that plan nodes need, but for Python workers. Written for Spark 4.2. */
 object SparkAdapter {
 
   /** Returns a DataFrame over `plan`, analysed at once, so that errors point to the user's call. */

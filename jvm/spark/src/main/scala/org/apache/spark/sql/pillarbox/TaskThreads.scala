@@ -3,16 +3,10 @@ package org.apache.spark.sql.pillarbox
 import org.apache.spark.TaskContext
 import org.apache.spark.util.UninterruptibleThread
 
-/**
- * Tells the threads of Spark's tasks from others, and makes threads that read for a task. Written for Spark
- * 4.2.
- */
+/** Tells Spark's task threads from others, and makes threads that read for a task. Written for Spark 4.2. */
 object TaskThreads {
 
-  /**
-   * True if the calling thread runs a task, and so also its completion listeners; false on a thread that an
-   * operator has started for itself.
-   */
+  /** True if the calling thread runs a task and its completion listeners, and is not an operator's own. */
   def isTaskThread: Boolean = Thread.currentThread() match {
     case _: ReadingThread => false
     case thread => thread.isInstanceOf[UninterruptibleThread]
