@@ -38,8 +38,7 @@ private[pillarbox] object PythonBridge {
    *
    * @param function
    *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction`
-   * @param specJson
-   *   an [[AsyncIOSpec]] as JSON
+   * @param specJson an [[AsyncIOSpec]] as JSON
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
@@ -52,10 +51,8 @@ private[pillarbox] object PythonBridge {
   /**
    * Returns a DataFrame that processes each key of `df` with state and timers.
    *
-   * @param function
-   *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
-   * @param specJson
-   *   a [[KeyedSpec]] as JSON
+   * @param function PySpark's `SimplePythonFunction`; null for the forms that need no Python
+   * @param specJson a [[KeyedSpec]] as JSON
    * @param initial the state that the query starts with: the key columns, a column for each entry of the
    *   spec's `initial`, and one that rows are sorted by; null for none
    */

@@ -11,8 +11,7 @@ import org.apache.spark.unsafe.Platform
  * Encodes the rows of an answer as bytes: their number, then each with its size in Spark's binary form,
  * without the columns that the function does not know. Single-threaded.
  *
- * @param resultSchema
- *   the columns of `returns`, and those after them, which are null in an answer
+ * @param resultSchema the columns of `returns`, and those after them, which are null in an answer
  */
 private[async] final class AnswerCodec(returns: StructType, resultSchema: StructType) {
   import AnswerCodec._

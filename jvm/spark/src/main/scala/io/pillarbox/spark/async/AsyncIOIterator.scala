@@ -19,10 +19,8 @@ import org.apache.spark.sql.pillarbox.SourceContext
  * An operator that is chained behind this one on the same thread pulls it with `poll` and not with `hasNext`,
  * which waits: so it can emit its own rows that are ready while this one has none.
  *
- * @param rows
- *   the operator's input
- * @param reading
- *   the context of the thread that reads rows of no operator, if they have one of their own
+ * @param rows the operator's input
+ * @param reading the context of the thread that reads rows of no operator, if they have one of their own
  */
 private[pillarbox] final class AsyncIOIterator(
     task: AsyncIOTaskSpec,

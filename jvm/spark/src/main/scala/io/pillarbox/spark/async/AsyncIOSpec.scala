@@ -44,10 +44,8 @@ private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitSco
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with
  * jitter.
  *
- * @param retryOn
- *   for a function of the JVM: the classes of exceptions that are retried; all if none is named
- * @param refusesResults
- *   true if results may count as failures
+ * @param retryOn for a function of the JVM: the classes of exceptions that are retried; all if none is named
+ * @param refusesResults true if results may count as failures
  */
 private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
@@ -74,10 +72,8 @@ private object RateSpec {
 /**
  * The number of calls that a service may see: a concurrency, a rate, or both.
  *
- * @param concurrency
- *   calls in flight at a time
- * @param scope
- *   the calls that are counted together
+ * @param concurrency calls in flight at a time
+ * @param scope the calls that are counted together
  * @param adaptive
  *   true if the concurrency is a ceiling, below which the limit follows the load that the service bears
  */
@@ -103,12 +99,9 @@ private[pillarbox] final case class BatchSpec(rows: Int, waitMs: Long)
 /**
  * Calls in flight outlive a micro-batch of a stream.
  *
- * @param maxLagMs
- *   the age of the oldest row from which on a micro-batch waits for it
- * @param maxRows
- *   rows of a slot that may wait for their turn in the order
- * @param slots
- *   parts into which the rows of the stream are divided
+ * @param maxLagMs the age of the oldest row from which on a micro-batch waits for it
+ * @param maxRows rows of a slot that may wait for their turn in the order
+ * @param slots parts into which the rows of the stream are divided
  */
 private[pillarbox] final case class CarryOverSpec(
     maxLagMs: Long = CarryOverSpec.MaxLagMs,
@@ -135,35 +128,22 @@ private object CarryOverSpec {
 /**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
- * @param form
- *   the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the worker's
- *   threads, `jvm` a class on the executor's class path
- * @param returns
- *   the columns that the function's result adds
- * @param journal
- *   the folder in which answers are kept; an empty text is one in the query's checkpoint
- * @param journalTtlMs
- *   the age up to which an answer is used
- * @param journalVersion
- *   part of the names of calls, beside the operator's name
- * @param callKey
- *   the columns that name a call; none named: those of the function
- * @param shareCalls
- *   true if rows in flight with one key share a call
- * @param by
- *   the columns by whose values rows are put into partitions, and within which an order is kept; none named:
- *   rows stay where they are
- * @param callsPerKey
- *   calls of rows with one key in flight at a time
- * @param signature
- *   alike for operators of one kind, in every run of a program
- * @param operatorId
- *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used;
- *   limits that tasks share go by it
- * @param callScope
- *   the prefix of the ids of its calls, unless it has a place in a streaming query
- * @param json
- *   the text this was read from, which the worker gets, too
+ * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
+ *   worker's threads, `jvm` a class on the executor's class path
+ * @param returns the columns that the function's result adds
+ * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
+ * @param journalTtlMs the age up to which an answer is used
+ * @param journalVersion part of the names of calls, beside the operator's name
+ * @param callKey the columns that name a call; none named: those of the function
+ * @param shareCalls true if rows in flight with one key share a call
+ * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
+ *   named: rows stay where they are
+ * @param callsPerKey calls of rows with one key in flight at a time
+ * @param signature alike for operators of one kind, in every run of a program
+ * @param operatorId names this call of `async_io` in every executor of the application, wherever its
+ *   DataFrame is used; limits that tasks share go by it
+ * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param json the text this was read from, which the worker gets, too
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,

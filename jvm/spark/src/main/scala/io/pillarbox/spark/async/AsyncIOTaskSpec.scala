@@ -17,16 +17,11 @@ import org.apache.spark.sql.types.StructType
 /**
  * The columns of an operator's rows.
  *
- * @param child
- *   the columns that come in, all of which go out again
- * @param inputs
- *   the places of those that the function is given
- * @param keys
- *   the places of those that name a call; none where calls have no keys
- * @param by
- *   the places of those within whose values an order is kept
- * @param results
- *   the columns that are added, the error column included
+ * @param child the columns that come in, all of which go out again
+ * @param inputs the places of those that the function is given
+ * @param keys the places of those that name a call; none where calls have no keys
+ * @param by the places of those within whose values an order is kept
+ * @param results the columns that are added, the error column included
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
@@ -43,12 +38,9 @@ private[pillarbox] final case class CallColumns(
 /**
  * The data that all calls of one job, or of one streaming query, share.
  *
- * @param scope
- *   the prefix of the ids of calls
- * @param limitKey
- *   names what the operator's limits count, for tasks that share them
- * @param journal
- *   the folder in which answers are kept, if they are
+ * @param scope the prefix of the ids of calls
+ * @param limitKey names what the operator's limits count, for tasks that share them
+ * @param journal the folder in which answers are kept, if they are
  */
 private[pillarbox] final case class CallSite(
     scope: String,
@@ -84,8 +76,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    * Returns the iterator of one partition. It opens nothing before the first row is asked for, nor for an
    * empty partition.
    *
-   * @param partition
-   *   its number among the operator's; a task may have several, and then another number
+   * @param partition its number among the operator's; a task may have several, and then another number
    */
   def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
     iterator(partition, input, TaskContext.get(), None)
@@ -94,8 +85,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    * Like `run`, but a thread of its own reads `input`, so that rows leave when their calls end, also while
    * `input` blocks.
    *
-   * @param reading
-   *   the context that `input` was made with, if it could be, and is read with
+   * @param reading the context that `input` was made with, if it could be, and is read with
    */
   def runBeside(
       partition: Int,

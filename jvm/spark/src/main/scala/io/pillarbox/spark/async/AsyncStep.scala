@@ -12,12 +12,9 @@ import org.apache.spark.sql.catalyst.InternalRow
  * An async operator that runs on a mailbox: answers, deadlines and retries come as mail, and the default
  * action takes rows in. Mailbox thread only.
  *
- * @param context
- *   the context of the task that makes it; not used once it is open
- * @param onRoom
- *   runs when there is room for a row again
- * @param takeInput
- *   the default action
+ * @param context the context of the task that makes it; not used once it is open
+ * @param onRoom runs when there is room for a row again
+ * @param takeInput the default action
  */
 private[async] final class AsyncStep(
     task: AsyncIOTaskSpec,

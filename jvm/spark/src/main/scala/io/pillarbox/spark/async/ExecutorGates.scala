@@ -31,10 +31,8 @@ private[pillarbox] final class HeldGate private[async] (
  * just as much, so that the rate holds over micro-batches; an adaptive one keeps what it has learned for ten
  * minutes, and a pause for its whole length.
  *
- * @param nanoTime
- *   from an arbitrary origin
- * @param lend
- *   asks the driver for a part of a limit that more than this executor shares, by its key
+ * @param nanoTime from an arbitrary origin
+ * @param lend asks the driver for a part of a limit that more than this executor shares, by its key
  */
 private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String, LeaseTerms) => LeasedGate) {
   import ExecutorGates._

@@ -63,8 +63,7 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
  * The ledgers of the driver. An unused one is kept for ten minutes, for what it has learned, and as long as a
  * new one would lend more. Thread-safe.
  *
- * @param nanoTime
- *   from an arbitrary origin
+ * @param nanoTime from an arbitrary origin
  */
 private[async] final class DriverLedgers(nanoTime: () => Long) {
   import DriverLedgers._

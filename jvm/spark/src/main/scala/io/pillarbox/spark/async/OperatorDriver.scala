@@ -12,8 +12,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
  * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.
  *
- * @param progress
- *   runs when a step may do something again after one had nothing to do
+ * @param progress runs when a step may do something again after one had nothing to do
  */
 private final class OperatorDriver(
     task: AsyncIOTaskSpec,

@@ -11,8 +11,7 @@ import io.pillarbox.spark.task.ReportedException
  * exceptions it is those that are, or derive from, one of the named classes. A deadline of an attempt always
  * is, and so is an exception that says when to come back; an invalid answer never is.
  *
- * @param classes
- *   full names; none named: every exception
+ * @param classes full names; none named: every exception
  */
 private final class RetryableFailures(classes: Set[String]) extends Predicate[Throwable] {
 

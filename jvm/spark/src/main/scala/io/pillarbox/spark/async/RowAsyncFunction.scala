@@ -14,12 +14,9 @@ import org.apache.spark.sql.types.StructType
 /**
  * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
  *
- * @param operator
- *   the operator whose function it is, as messages name it
- * @param returns
- *   the columns that the function's rows must have
- * @param resultSchema
- *   these, and the columns after them that the function does not know, which are null
+ * @param operator the operator whose function it is, as messages name it
+ * @param returns the columns that the function's rows must have
+ * @param resultSchema these, and the columns after them that the function does not know, which are null
  */
 private[pillarbox] final class RowAsyncFunction(
     operator: String,

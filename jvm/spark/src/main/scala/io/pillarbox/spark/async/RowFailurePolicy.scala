@@ -14,8 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /**
  * Applies `on_error`: fails the task, emits nulls, or emits nulls and describes the failure in a column.
  *
- * @param show
- *   a row's text for messages
+ * @param show a row's text for messages
  */
 private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     extends FailurePolicy[InternalRow, InternalRow] {

@@ -13,10 +13,8 @@ import org.slf4j.LoggerFactory
  *
  * An exception of the input is thrown as it is, after the rows before it.
  *
- * @param task
- *   the context of the operator
- * @param context
- *   the one of what is read
+ * @param task the context of the operator
+ * @param context the one of what is read
  */
 private[async] final class SourceInput(
     rows: Iterator[InternalRow],

@@ -14,8 +14,7 @@ import org.apache.spark.util.SerializableConfiguration
 /**
  * The folder in which answers are kept.
  *
- * @param path
- *   with its scheme, the same for all executors
+ * @param path with its scheme, the same for all executors
  */
 private[pillarbox] final case class JournalFolder(
     path: String,

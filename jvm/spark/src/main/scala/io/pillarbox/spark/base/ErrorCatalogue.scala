@@ -21,8 +21,7 @@ private[pillarbox] object ErrorCatalogue {
   /**
    * Returns what was wrong and what to do, without the name.
    *
-   * @param parameters
-   *   the parameters of the text, by name
+   * @param parameters the parameters of the text, by name
    */
   def text(name: String, parameters: (String, Any)*): String = {
     val entry = errors.path(name)

@@ -7,20 +7,13 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 /**
  * The failure of a task as data, and as the text that carries it to the caller who catches Spark's exception.
  *
- * @param errorType
- *   the Python class of the error
- * @param condition
- *   a key of `errors.json`, and the condition of Spark's exception
- * @param text
- *   what was wrong and what to do, without the condition
- * @param operator
- *   the operator as messages name it; empty if unknown
- * @param kind
- *   the class name of the user's exception, or an error name of this library
- * @param message
- *   the message of the user's exception
- * @param traceback
- *   the traceback of the user's code, or the stack of the JVM
+ * @param errorType the Python class of the error
+ * @param condition a key of `errors.json`, and the condition of Spark's exception
+ * @param text what was wrong and what to do, without the condition
+ * @param operator the operator as messages name it; empty if unknown
+ * @param kind the class name of the user's exception, or an error name of this library
+ * @param message the message of the user's exception
+ * @param traceback the traceback of the user's code, or the stack of the JVM
  */
 private[pillarbox] final case class FailureReport(
     errorType: String,

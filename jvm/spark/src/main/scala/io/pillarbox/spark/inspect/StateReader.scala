@@ -13,12 +13,9 @@ import org.apache.spark.sql.types.StructType
 /**
  * The address of stored state. A look-up of something larger leaves out the fields that it does not need.
  *
- * @param operator
- *   the number of the operator
- * @param version
- *   the number of micro-batches that led to the state
- * @param name
- *   the name of the state, or [[InitialState.Timers]]
+ * @param operator the number of the operator
+ * @param version the number of micro-batches that led to the state
+ * @param name the name of the state, or [[InitialState.Timers]]
  */
 private[pillarbox] final case class StateAddress(
     checkpoint: String,

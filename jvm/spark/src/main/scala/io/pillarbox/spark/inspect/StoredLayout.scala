@@ -27,8 +27,7 @@ private sealed trait StoredLayout extends Serializable {
   /**
    * Returns the rows of a partition.
    *
-   * @param scratch
-   *   a local file that may be overwritten
+   * @param scratch a local file that may be overwritten
    */
   def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow]
 

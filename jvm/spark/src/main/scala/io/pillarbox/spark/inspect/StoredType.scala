@@ -8,8 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /**
  * The form of a serializer's values in a DataFrame.
  *
- * @param read
- *   reads a value in Catalyst's form; the view holds at least the value
+ * @param read reads a value in Catalyst's form; the view holds at least the value
  */
 private final case class StoredType(dataType: DataType, read: InputView => Any)
 

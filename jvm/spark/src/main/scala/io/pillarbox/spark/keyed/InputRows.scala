@@ -35,8 +35,7 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
    * before a timer exactly if its time in microseconds is not after that of the timer, and is not due before
    * the watermark has reached it.
    *
-   * @throws RuntimeException
-   *   (TIMESTAMP_MISSING) if a row that has to be sorted has none
+   * @throws RuntimeException (TIMESTAMP_MISSING) if a row that has to be sorted has none
    */
   private def timeOf(row: UnsafeRow): Long =
     if (timestampOrdinal < 0 || row.isNullAt(timestampOrdinal)) {

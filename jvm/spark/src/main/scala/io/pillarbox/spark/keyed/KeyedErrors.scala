@@ -13,8 +13,7 @@ private[pillarbox] object KeyedErrors {
   /**
    * The error of a user's function, or of what it asked for, that failed for a key.
    *
-   * @param row
-   *   the row that was being processed, unless it was a timer
+   * @param row the row that was being processed, unless it was a timer
    */
   def callFailed(
       name: String,

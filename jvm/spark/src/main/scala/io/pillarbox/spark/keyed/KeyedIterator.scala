@@ -17,8 +17,7 @@ import org.apache.spark.sql.pillarbox.TaskThreads
  * has been opened once is not opened for a partition with neither rows nor due timers, as most partitions of
  * a small micro-batch are.
  *
- * @param initial
- *   the rows of the state that the query starts with
+ * @param initial the rows of the state that the query starts with
  */
 private[pillarbox] final class KeyedIterator(
     task: KeyedTaskSpec,

@@ -12,14 +12,11 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
  * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can place
  * them there.
  *
- * @param initial
- *   the state that a query starts with, partitioned as `rows`
- * @param isLate
- *   true for rows that are dropped and counted
+ * @param initial the state that a query starts with, partitioned as `rows`
+ * @param isLate true for rows that are dropped and counted
  * @param eventTime the column, of rows that go out, by which stateful operators after this one find late
  *   rows; -1 if there is none
- * @param locate
- *   the executors that have a partition's state open; asked on the driver
+ * @param locate the executors that have a partition's state open; asked on the driver
  */
 private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],

@@ -13,24 +13,15 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
 /**
  * The description of a keyed operator for its tasks, made on the driver and sent to them.
  *
- * @param input
- *   the columns of the rows that come in
- * @param timestamp
- *   the column with the event time, of a timestamp type
- * @param orderBy
- *   rows of a key within a batch come in this order
- * @param lateWatermark
- *   rows up to it have been dropped; `Long.MinValue` where there is no watermark
- * @param watermark
- *   event-time timers up to it fire
- * @param batchTime
- *   processing time in milliseconds since 1970
- * @param timeZone
- *   the session's
- * @param maxRowsPerBatch
- *   rows of an Arrow batch for Python at most; 0 for no limit but that of the form
- * @param initial
- *   the layout of the rows of initial state, if there are any
+ * @param input the columns of the rows that come in
+ * @param timestamp the column with the event time, of a timestamp type
+ * @param orderBy rows of a key within a batch come in this order
+ * @param lateWatermark rows up to it have been dropped; `Long.MinValue` where there is no watermark
+ * @param watermark event-time timers up to it fire
+ * @param batchTime processing time in milliseconds since 1970
+ * @param timeZone the session's
+ * @param maxRowsPerBatch rows of an Arrow batch for Python at most; 0 for no limit but that of the form
+ * @param initial the layout of the rows of initial state, if there are any
  */
 private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,

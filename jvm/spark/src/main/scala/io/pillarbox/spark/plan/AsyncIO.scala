@@ -11,14 +11,10 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
  * The node is not deterministic, and the optimizer does not know it: no filter is pushed below it, so a row
  * that the query filters afterwards is still called. Columns that nobody needs are pruned below it.
  *
- * @param inputs
- *   the child's columns that the function is given
- * @param keys
- *   the child's columns that name a call; none where calls have no keys
- * @param by
- *   the columns by which rows are put into partitions; without any they stay where they are
- * @param results
- *   the columns that it adds
+ * @param inputs the child's columns that the function is given
+ * @param keys the child's columns that name a call; none where calls have no keys
+ * @param by the columns by which rows are put into partitions; without any they stay where they are
+ * @param results the columns that it adds
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,

@@ -18,8 +18,7 @@ import org.apache.spark.sql.pillarbox.MicroBatches
  * Runs `node`: one operator for each partition, on the task's thread. There is no shuffle; partitioning is
  * kept, and so is the order of rows in a partition if the operator is ordered.
  *
- * @param inStream
- *   true if rows leave while the input blocks, which costs one thread for each task
+ * @param inStream true if rows leave while the input blocks, which costs one thread for each task
  */
 private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean, child: SparkPlan)
     extends UnaryExecNode {

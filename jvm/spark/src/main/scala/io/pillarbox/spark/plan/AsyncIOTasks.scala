@@ -12,12 +12,9 @@ import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatch, SparkAdapter}
 private object AsyncIOTasks {
 
   /**
-   * @param rows
-   *   the columns of the rows that come in
-   * @param batch
-   *   the micro-batch that the operator runs in, if it is in a streaming query
-   * @param scope
-   *   the prefix of the ids of its calls
+   * @param rows the columns of the rows that come in
+   * @param batch the micro-batch that the operator runs in, if it is in a streaming query
+   * @param scope the prefix of the ids of its calls
    */
   def of(
       node: AsyncIO,

@@ -18,8 +18,7 @@ private object CallIdentity {
   /**
    * Returns the prefix of the ids of an operator's calls. On the driver, when the operator is about to run.
    *
-   * @param batch
-   *   the micro-batch that the operator runs in, if it is in a streaming query
+   * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
   def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {

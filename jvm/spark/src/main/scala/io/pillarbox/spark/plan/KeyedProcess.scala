@@ -15,16 +15,11 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 /**
  * Processes the rows of each key with state and timers, and returns the rows that the function emits.
  *
- * @param computed
- *   the expressions of `factory`, where the optimizer finds them
- * @param timestamp
- *   the column with the event time
- * @param batchTime
- *   `CurrentTimestamp()`, which every micro-batch replaces by its own time
- * @param hasWatermark
- *   true if the input is a stream with a watermark
- * @param initial
- *   the state that the query starts with
+ * @param computed the expressions of `factory`, where the optimizer finds them
+ * @param timestamp the column with the event time
+ * @param batchTime `CurrentTimestamp()`, which every micro-batch replaces by its own time
+ * @param hasWatermark true if the input is a stream with a watermark
+ * @param initial the state that the query starts with
  */
 private[pillarbox] final case class KeyedProcess(
     spec: KeyedSpec,

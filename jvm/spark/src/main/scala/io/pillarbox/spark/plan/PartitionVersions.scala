@@ -10,8 +10,7 @@ import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
  *
  * @param run
  *   the number of the query's run; None where Spark names the attempts (state-store checkpoint format 2)
- * @param bases
- *   the versions by partition
+ * @param bases the versions by partition
  */
 private[plan] final case class PartitionVersions(run: Option[Long], bases: Int => StateVersion)
 
@@ -28,10 +27,8 @@ private[plan] object PartitionVersions {
   /**
    * Returns the versions before a micro-batch runs. On the driver.
    *
-   * @param withIds
-   *   true if Spark names the attempts
-   * @param reports
-   *   the reports in which the tasks will name themselves
+   * @param withIds true if Spark names the attempts
+   * @param reports the reports in which the tasks will name themselves
    */
   def of(
       info: StatefulOperatorStateInfo,

@@ -10,8 +10,7 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
 /**
  * The files of a database on the local disk, from a snapshot.
  *
- * @param timersInside
- *   true if it has the timers, too
+ * @param timersInside true if it has the timers, too
  */
 private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
 

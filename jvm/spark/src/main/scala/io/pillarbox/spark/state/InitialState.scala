@@ -14,18 +14,15 @@ import org.apache.spark.sql.types._
 /**
  * The layout of the rows of initial state, whose first columns are the keys.
  *
- * @param columns
- *   the columns of the rows: the keys, then one for each of `states`, then one to sort by
- * @param states
- *   the content of each column after the keys
+ * @param columns the columns of the rows: the keys, then one for each of `states`, then one to sort by
+ * @param states the content of each column after the keys
  */
 private[pillarbox] final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColumn])
 
 /**
  * A column of initial state.
  *
- * @param state
- *   the name of the state, or [[InitialState.Timers]]
+ * @param state the name of the state, or [[InitialState.Timers]]
  * @param isEntry true for a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
  *   read, one row an entry; otherwise all that a key has in the state
  */
@@ -49,10 +46,8 @@ private[pillarbox] object InitialKind {
 /**
  * A state of an operator that takes initial values.
  *
- * @param valueType
- *   Catalyst's type of the value, accumulator, element or entry
- * @param mapKeyType
- *   Catalyst's type of a map's keys, else null
+ * @param valueType Catalyst's type of the value, accumulator, element or entry
+ * @param mapKeyType Catalyst's type of a map's keys, else null
  * @param write takes a map's key (or null), a value for the current key, and its time in milliseconds,
  *   Unknown for a write that happens now
  */

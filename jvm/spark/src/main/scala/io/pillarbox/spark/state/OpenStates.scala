@@ -15,8 +15,7 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
    * Returns the state of `partition` at `version`, if it is open and idle. State of any other version is
    * closed.
    *
-   * @throws InterruptedException
-   *   if interrupted while a snapshot is taken of it; it stays open and idle then
+   * @throws InterruptedException if interrupted while a snapshot is taken of it; it stays open and idle then
    */
   def checkOut(partition: StatePartition, version: StateVersion): Option[VersionedState] =
     take(partition).flatMap { state =>
@@ -57,10 +56,8 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 /**
  * Open state with its version.
  *
- * @param deltas
- *   the deltas committed since the last snapshot
- * @param tables
- *   the files of its database that the last snapshot left in the checkpoint, by their local names
+ * @param deltas the deltas committed since the last snapshot
+ * @param tables the files of its database that the last snapshot left in the checkpoint, by their local names
  */
 private[pillarbox] final class VersionedState(
     val state: PartitionState,

@@ -11,10 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * The state and timers of one partition, with their clocks. It stays open in the executor between
  * micro-batches; one task at a time uses it, after [[takeOver]].
  *
- * @param trackChanges
- *   true if changes can be committed
- * @param timersInDatabase
- *   true if the timers are in the database of the state
+ * @param trackChanges true if changes can be committed
+ * @param timersInDatabase true if the timers are in the database of the state
  */
 private[pillarbox] final class PartitionState(
     makeBackend: StateClock => KeyedStateBackend[UnsafeRow],

@@ -28,8 +28,7 @@ private[state] object SnapshotWriter {
   /**
    * Copies state to the local disk. The calling thread has the state alone.
    *
-   * @param local
-   *   an empty folder
+   * @param local an empty folder
    */
   def take(versioned: VersionedState, local: LocalPath): SnapshotWriter = {
     val (state, version) = (versioned.state, versioned.version)

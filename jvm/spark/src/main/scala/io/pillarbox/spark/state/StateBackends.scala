@@ -39,12 +39,9 @@ private[pillarbox] object StateBackends {
   /**
    * Makes state for a stream.
    *
-   * @param memoryLimit
-   *   the limit of all RocksDB databases of the process, in bytes
-   * @param from
-   *   a database to go on with; see [[canAdopt]]
-   * @param clockBehind
-   *   the time by which the batch's clock is behind the machine's, in milliseconds
+   * @param memoryLimit the limit of all RocksDB databases of the process, in bytes
+   * @param from a database to go on with; see [[canAdopt]]
+   * @param clockBehind the time by which the batch's clock is behind the machine's, in milliseconds
    */
   def forStream(
       storage: StateStorage,

@@ -12,8 +12,7 @@ import org.slf4j.LoggerFactory
  * A damaged snapshot is passed over if the deltas before and after it still exist; a damaged delta is an
  * error that names the file.
  *
- * @param empty
- *   makes empty state
+ * @param empty makes empty state
  * @param adopt opens state on the files of a database, which it takes over, or leaves it alone and says None:
  *   then the content goes into empty state
  */

@@ -11,10 +11,8 @@ import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
  *
  * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
- * @param base
- *   the version that the micro-batch starts from
- * @param report
- *   reports commits to the query
+ * @param base the version that the micro-batch starts from
+ * @param report reports commits to the query
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,

@@ -6,8 +6,7 @@ import io.pillarbox.mailbox._
  * The step of an operator on a mailbox while no mail is due: one default action, on the mailbox of a lane or
  * on that of a thread of its own. Mailbox thread only.
  *
- * @param action
- *   one small piece of work
+ * @param action one small piece of work
  */
 private[pillarbox] final class MailboxStep(mailbox: TaskMailbox, ownsMailbox: Boolean)(action: () => Unit) {
   private var controller: MailboxDefaultAction.Controller = _

@@ -21,8 +21,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * At the end of the task, a thread that is inside closes the resources of [[closeAtEnd]]: the task's own,
  * unless another one does not leave in time; then that one, when it leaves. Nobody enters afterwards.
  *
- * @param endTimeoutMs
- *   the longest time that the end of the task waits for a thread that is inside
+ * @param endTimeoutMs the longest time that the end of the task waits for a thread that is inside
  */
 private[pillarbox] final class TaskLane private[task] (
     task: TaskLanes,
@@ -47,8 +46,7 @@ private[pillarbox] final class TaskLane private[task] (
   /**
    * Lets the calling thread in; waits while another one is inside. Each call needs a [[leave]].
    *
-   * @throws TaskKilledException
-   *   if the task has ended
+   * @throws TaskKilledException if the task has ended
    */
   def enter(): Unit = {
     turn.lock()
@@ -91,8 +89,7 @@ private[pillarbox] final class TaskLane private[task] (
   /**
    * Has `resource` closed at the end of the task at the latest, those added last first. Inside.
    *
-   * @throws TaskKilledException
-   *   if the task has ended; the resource is closed all the same
+   * @throws TaskKilledException if the task has ended; the resource is closed all the same
    */
   def closeAtEnd(resource: LaneResource): Unit = {
     resources.push(resource)

@@ -10,8 +10,7 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 /**
  * Makes objects of classes that the user names.
  *
- * @param operator
- *   the operator that they are for, as messages name it
+ * @param operator the operator that they are for, as messages name it
  */
 private[pillarbox] final class UserClasses(operator: String) {
 

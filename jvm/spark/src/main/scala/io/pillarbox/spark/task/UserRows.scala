@@ -16,12 +16,9 @@ import org.apache.spark.sql.types._
  * Converts the rows of a user's JVM function to Spark's own, and checks types and nulls. One thread at a
  * time.
  *
- * @param columns
- *   the columns that the function's rows must have
- * @param whole
- *   the columns of the rows that come out
- * @param complete
- *   makes such a row of one of the function's
+ * @param columns the columns that the function's rows must have
+ * @param whole the columns of the rows that come out
+ * @param complete makes such a row of one of the function's
  */
 private[pillarbox] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
   private val serializer = ExpressionEncoder(whole, lenient = true).createSerializer()
@@ -32,8 +29,7 @@ private[pillarbox] final class UserRows(columns: StructType, whole: StructType, 
   /**
    * Returns the row, valid until the next call.
    *
-   * @throws IllegalArgumentException
-   *   with what does not fit
+   * @throws IllegalArgumentException with what does not fit
    */
   def toInternal(row: Row): InternalRow = {
     if (row == null)

@@ -53,8 +53,7 @@ private[pillarbox] final class ArrowBatchWriter(
   /**
    * Copies the row's values. Rows gathered before are sent ahead as a separate message if they are large.
    *
-   * @param ahead
-   *   takes the number of rows of such a message, and the message, valid until it returns
+   * @param ahead takes the number of rows of such a message, and the message, valid until it returns
    * @param tooLarge
    *   makes the error for a row that is too large for any message, from its bytes and the bounds
    */
@@ -77,11 +76,9 @@ private[pillarbox] final class ArrowBatchWriter(
   /**
    * Copies the row's values.
    *
-   * @param rowBytes
-   *   its bytes in Spark, 0 if unknown
-   * @return
-   *   0, or the bytes of a row that is too large for any message: then all gathered rows are dropped, too;
-   *   there are none if they were sent where [[isFullFor]] is true and `rowBytes` is known
+   * @param rowBytes its bytes in Spark, 0 if unknown
+   * @return 0, or the bytes of a row that is too large for any message: then all gathered rows are dropped,
+   *   too; there are none if they were sent where [[isFullFor]] is true and `rowBytes` is known
    */
   def write(row: InternalRow, rowBytes: Long): Long = {
     if (isFinished) reset()

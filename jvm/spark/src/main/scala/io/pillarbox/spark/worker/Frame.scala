@@ -58,8 +58,7 @@ private[pillarbox] final class FrameReader(channel: SocketChannel) {
   /**
    * Returns the next frame. Blocks.
    *
-   * @throws EOFException
-   *   if the peer closed the channel
+   * @throws EOFException if the peer closed the channel
    */
   def read(): Frame = {
     if (storage.capacity > FrameReader.KeptBytes && !storage.hasRemaining)

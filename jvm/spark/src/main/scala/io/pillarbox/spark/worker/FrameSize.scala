@@ -7,11 +7,9 @@ import org.apache.spark.TaskContext
 /**
  * The bytes of rows, answers and state that go into one frame.
  *
- * @param cut
- *   bytes from which a frame is sent, so that neither side holds much at a time
- * @param most
- *   the most bytes of a frame with a single row, answer or value: Arrow's offsets and the JVM's arrays end at
- *   2 GiB, and Arrow's buffers double as they grow
+ * @param cut bytes from which a frame is sent, so that neither side holds much at a time
+ * @param most the most bytes of a frame with a single row, answer or value: Arrow's offsets and the JVM's
+ *   arrays end at 2 GiB, and Arrow's buffers double as they grow
  */
 private[pillarbox] final case class FrameSize(cut: Long, most: Long) {
 

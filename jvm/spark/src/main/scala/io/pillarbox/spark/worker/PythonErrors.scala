@@ -7,8 +7,7 @@ import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
  * A failure in Python. It carries the user's own traceback, and no Java stack trace, which would be of no
  * use.
  *
- * @param kind
- *   the Python exception's class name, or an error name of this library
+ * @param kind the Python exception's class name, or an error name of this library
  */
 private[pillarbox] abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
     extends RuntimeException(s"$kind: $text", null, false, false)
@@ -24,8 +23,7 @@ private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: S
 /**
  * A failure that the worker reported.
  *
- * @param told
- *   the report without the operator
+ * @param told the report without the operator
  */
 private[pillarbox] final class PythonWorkerException(told: FailureReport)
     extends PythonTaskFailure(told.kind, told.text, told.traceback) {
@@ -63,10 +61,8 @@ private[pillarbox] object PythonWorkerException {
 /**
  * The worker process ended without a message.
  *
- * @param memoryLimitMib
- *   its limit, if it had one
- * @param tail
- *   the end of its stderr
+ * @param memoryLimitMib its limit, if it had one
+ * @param tail the end of its stderr
  */
 private[pillarbox] final class PythonWorkerDiedException(
     pid: Long,

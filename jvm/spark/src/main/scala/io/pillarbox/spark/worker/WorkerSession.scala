@@ -51,8 +51,7 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
   /**
    * Reads the worker's END and adds the task's updates to accumulators. True if the worker may be used again.
    *
-   * @throws PythonWorkerException
-   *   if the updates could not be sent
+   * @throws PythonWorkerException if the updates could not be sent
    */
   def ended(end: Frame): Boolean = {
     val clean = end.body.get() == 1

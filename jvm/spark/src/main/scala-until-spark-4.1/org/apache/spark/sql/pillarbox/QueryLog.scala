@@ -54,8 +54,7 @@ object BatchOffsets {
   /**
    * Returns the watermark of the sources that a micro-batch was started with, in ms; 0 for none.
    *
-   * @param state
-   *   the query's folder of state
+   * @param state the query's folder of state
    */
   def watermarkOf(session: SparkSession, state: String, batch: Long): Long =
     new QueryLog(session, new Path(new Path(state).getParent, "offsets"))

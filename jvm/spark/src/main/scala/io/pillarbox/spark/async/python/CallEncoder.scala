@@ -15,10 +15,8 @@ private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, ro
  * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; holds off-heap memory until
  * `close`.
  *
- * @param view
- *   the columns of a row that are sent
- * @param keys
- *   name the calls, if the worker needs the names
+ * @param view the columns of a row that are sent
+ * @param keys name the calls, if the worker needs the names
  */
 private[pillarbox] final class CallEncoder(
     schema: Schema,
@@ -32,10 +30,8 @@ private[pillarbox] final class CallEncoder(
    * Passes ids, attempts and the rows as one Arrow record batch to `send`, in as many bodies as their bytes
    * need.
    *
-   * @param send
-   *   takes a body, valid until it returns, and whether it is the last one
-   * @param refuse
-   *   takes a call whose row is too large for any frame, with its bytes
+   * @param send takes a body, valid until it returns, and whether it is the last one
+   * @param refuse takes a call whose row is too large for any frame, with its bytes
    */
   def encode(
       calls: JList[PythonCall],

@@ -36,8 +36,7 @@ private[python] final class CallOutbox {
   /**
    * Returns all messages that wait, at least one; `null` once closed. Blocks; the writer thread only.
    *
-   * @param spare
-   *   an empty list to fill next
+   * @param spare an empty list to fill next
    */
   def take(spare: JArrayList[Outgoing]): JArrayList[Outgoing] = synchronized {
     while (pending.isEmpty && !closed) {

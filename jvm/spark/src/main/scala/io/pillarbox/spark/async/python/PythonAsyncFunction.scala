@@ -14,12 +14,9 @@ import org.apache.spark.sql.catalyst.InternalRow
  * Every message of the worker names an element and an attempt, and reaches only the future of that attempt,
  * or nobody: nothing else is kept of an attempt.
  *
- * @param noMatch
- *   the row of nulls that stands for "no match"
- * @param fatal
- *   takes the reason why the worker can't go on; any thread
- * @param lends
- *   the worker gets rows ahead and keeps their places
+ * @param noMatch the row of nulls that stands for "no match"
+ * @param fatal takes the reason why the worker can't go on; any thread
+ * @param lends the worker gets rows ahead and keeps their places
  */
 private[pillarbox] final class PythonAsyncFunction(
     noMatch: InternalRow,

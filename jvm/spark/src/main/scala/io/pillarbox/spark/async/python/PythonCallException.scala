@@ -7,10 +7,8 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
 /**
  * A call of the user's function that failed.
  *
- * @param retryable
- *   the answer of the user's retry predicate
- * @param isOverload
- *   true if its status says that the service is overloaded
+ * @param retryable the answer of the user's retry predicate
+ * @param isOverload true if its status says that the service is overloaded
  */
 private[pillarbox] class PythonCallException(
     kind: String,
@@ -38,8 +36,7 @@ private[pillarbox] object PythonCallException {
 /**
  * A failed call whose exception says when to try again.
  *
- * @param retryAfterMs
- *   the time after which to try again in ms, at least 0
+ * @param retryAfterMs the time after which to try again in ms, at least 0
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,

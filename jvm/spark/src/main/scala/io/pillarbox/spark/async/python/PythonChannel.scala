@@ -17,14 +17,10 @@ import org.apache.spark.sql.types.StructType
 /**
  * The settings that a task sends its worker at the start.
  *
- * @param initJson
- *   the operator's options and the task's identity
- * @param inputView
- *   makes a function that picks the columns to send from a row; used by one thread
- * @param callKeys
- *   makes a function that names calls, if the worker is to know; used by one thread
- * @param maxRowsPerFrame
- *   rows in one frame at most
+ * @param initJson the operator's options and the task's identity
+ * @param inputView makes a function that picks the columns to send from a row; used by one thread
+ * @param callKeys makes a function that names calls, if the worker is to know; used by one thread
+ * @param maxRowsPerFrame rows in one frame at most
  */
 private[pillarbox] final case class ChannelSettings(
     name: String,
@@ -93,8 +89,7 @@ private[pillarbox] final class PythonChannel(
   /**
    * Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent.
    *
-   * @throws PythonWorkerException
-   *   if the accumulator updates of a task that succeeded are lost
+   * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit =
     if (closed.compareAndSet(false, true) && worker != null) {

@@ -11,8 +11,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * The answers of one RESULTS frame, element by element: `counts(i)` rows each, -1 for "no match".
  *
- * @param unreadable
- *   for each row the reason why it could not be read, or null; null if all could be read
+ * @param unreadable for each row the reason why it could not be read, or null; null if all could be read
  */
 private[pillarbox] final class CallResults(
     val elementIds: Array[Long],
@@ -32,8 +31,7 @@ private[pillarbox] final class CallResults(
  * Turns the bodies of RESULTS frames into rows that own their bytes. Single-threaded; holds off-heap memory
  * until `close`.
  *
- * @param schema
- *   the columns of the rows; those that Arrow does not bring are null
+ * @param schema the columns of the rows; those that Arrow does not bring are null
  */
 private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
   private val reader = new ArrowBatchReader(arrowSchema)

@@ -9,12 +9,9 @@ import org.apache.spark.sql.types.StructType
 /**
  * A state that the Python function declared when it was opened.
  *
- * @param kind
- *   value, list, map, reducing or aggregating; the worker keeps the latter two as values
- * @param valueType
- *   the type of the value, element or accumulator
- * @param keyType
- *   the type of a map's keys, else null
+ * @param kind value, list, map, reducing or aggregating; the worker keeps the latter two as values
+ * @param valueType the type of the value, element or accumulator
+ * @param keyType the type of a map's keys, else null
  */
 private final case class DeclaredState(
     name: String,

@@ -21,8 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * @param sendAhead
  *   takes rows that come before those of the frame, as an Arrow batch that is valid until it returns
- * @param refused
- *   the error to throw for a row or key that is too large
+ * @param refused the error to throw for a row or key that is too large
  */
 private final class FrameEvents(
     keySchema: Schema,
@@ -195,14 +194,10 @@ private final class FrameEvents(
 /**
  * The limits of a frame, and of the state that the worker holds before it gives changed state back.
  *
- * @param events
- *   events of a frame at most
- * @param rows
- *   rows of a frame at most
- * @param heldEvents
- *   events of the frames that keep the same keys, at most
- * @param keys
- *   keys whose state the worker holds, at most
+ * @param events events of a frame at most
+ * @param rows rows of a frame at most
+ * @param heldEvents events of the frames that keep the same keys, at most
+ * @param keys keys whose state the worker holds, at most
  */
 private final case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
 

@@ -16,8 +16,7 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * The calling thread, the task's own, waits: while the worker computes, the JVM has nothing to do for the
  * task, and with as many tasks as cores another task has the core.
  *
- * @param count
- *   adds to one of the metrics of [[KeyedMetrics]]
+ * @param count adds to one of the metrics of [[KeyedMetrics]]
  */
 private final class KeyedWorker(
     function: UserFunction,
@@ -33,8 +32,7 @@ private final class KeyedWorker(
   /**
    * Starts or takes over a worker and sends the function.
    *
-   * @return
-   *   the worker's READY, as JSON
+   * @return the worker's READY, as JSON
    */
   def open(initJson: String, rowSchema: Schema, resultSchema: Schema): String = {
     val leasing = System.nanoTime
@@ -58,10 +56,8 @@ private final class KeyedWorker(
   /**
    * Sends a frame and waits for its update.
    *
-   * @param onQuery
-   *   returns the entries for a state, slot, op and key blob
-   * @param onPart
-   *   takes the body of a part of the update
+   * @param onQuery returns the entries for a state, slot, op and key blob
+   * @param onPart takes the body of a part of the update
    */
   def exchange(
       parts: Seq[ByteBuffer],
@@ -119,8 +115,7 @@ private final class KeyedWorker(
   /**
    * Gives the worker back if it is between frames, else ends it.
    *
-   * @throws PythonWorkerException
-   *   if the accumulator updates of a task that succeeded are lost
+   * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit = if (worker != null) {
     val end = if (isUsable && !context.isInterrupted()) lastFrame() else None

@@ -22,10 +22,8 @@ import org.apache.spark.sql.types._
  * The transfer of one declared state to the worker and back, under the backend's current key. The worker
  * judges TTL, so state is sent as it is stored, and what comes back is stored with its stamp.
  *
- * @param stored
- *   the state in the backend
- * @param arrow
- *   converts a schema into Arrow's, by the session's settings
+ * @param stored the state in the backend
+ * @param arrow converts a schema into Arrow's, by the session's settings
  */
 private abstract class PythonState(
     val declared: DeclaredState,
@@ -61,8 +59,7 @@ private abstract class PythonState(
   /**
    * @param send takes cells that come before those of the next message, as an Arrow batch that is valid until
    *   it returns
-   * @param refuse
-   *   the error to throw for a value or entry that is too large
+   * @param refuse the error to throw for a value or entry that is too large
    */
   def onMany(send: Seq[ByteBuffer] => Unit, refuse: PythonTaskFailure => Throwable): Unit = {
     sendAhead = (_, parts) => send(parts)

@@ -98,14 +98,10 @@ private[pillarbox] object ScanOperator {
 /**
  * The resolved expressions of a scan.
  *
- * @param state
- *   columns of the state
- * @param initials
- *   over the columns of a row
- * @param updates
- *   over a row and the old `state`, all at once
- * @param emits
- *   over a row and the new `state`
+ * @param state columns of the state
+ * @param initials over the columns of a row
+ * @param updates over a row and the old `state`, all at once
+ * @param emits over a row and the new `state`
  */
 private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],

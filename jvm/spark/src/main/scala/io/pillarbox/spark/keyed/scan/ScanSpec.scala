@@ -9,8 +9,7 @@ private[pillarbox] final case class ScanColumn(name: String, init: String, updat
 /**
  * The state and the results of a scan.
  *
- * @param select
- *   the columns of the rows that it puts out, over row and new state; empty for all of both
+ * @param select the columns of the rows that it puts out, over row and new state; empty for all of both
  */
 private[pillarbox] final case class ScanSpec(
     state: Seq[ScanColumn] = Nil,

@@ -9,8 +9,7 @@ import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, NumericType}
  * Finds the types of a scan's state: the smallest that hold the initial values and, over state of these
  * types, all updates. Nothing is rounded or cut.
  *
- * @param updates
- *   the updates over state of the given types
+ * @param updates the updates over state of the given types
  */
 private final class ScanTypes(
     operator: String,

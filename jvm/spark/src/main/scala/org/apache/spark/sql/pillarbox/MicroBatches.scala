@@ -12,10 +12,8 @@ import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchE
 /**
  * A micro-batch of a streaming query.
  *
- * @param plan
- *   the query's whole plan, analysed
- * @param checkpoint
- *   the query's folder
+ * @param plan the query's whole plan, analysed
+ * @param checkpoint the query's folder
  */
 final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, checkpoint: Path)
 

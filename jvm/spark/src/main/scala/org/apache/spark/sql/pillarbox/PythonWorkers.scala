@@ -116,9 +116,8 @@ object PythonWorkers {
    * A task that is killed meanwhile is interrupted afterwards: Spark takes an interrupt here for the end of
    * its daemon, and starts a new one, which ends all other workers of the old one.
    *
-   * @param sources
-   *   the folder or jar with this library's Python sources, put first on the worker's path so that versions
-   *   agree
+   * @param sources the folder or jar with this library's Python sources, put first on the worker's path so
+   *   that versions agree
    */
   def lease(
       function: UserFunction,

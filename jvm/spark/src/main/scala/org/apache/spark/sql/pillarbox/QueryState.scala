@@ -12,12 +12,9 @@ trait QueryState {
   /**
    * Finds the earliest timers over all partitions of all operators of this library.
    *
-   * @param state
-   *   the query's folder of state
-   * @param version
-   *   the version of the last micro-batch that was committed
-   * @param ids
-   *   the ids of its commits, by operator and partition; none under checkpoint format 1
+   * @param state the query's folder of state
+   * @param version the version of the last micro-batch that was committed
+   * @param ids the ids of its commits, by operator and partition; none under checkpoint format 1
    */
   def due(
       state: Path,

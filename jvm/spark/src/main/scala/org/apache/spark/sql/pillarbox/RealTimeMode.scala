@@ -23,8 +23,7 @@ object RealTimeMode {
   /**
    * Returns a plan that runs `function` on the rows of `child`.
    *
-   * @param output
-   *   the columns of the rows that the function returns
+   * @param output the columns of the rows that the function returns
    */
   def mapPartitions(child: SparkPlan, output: Seq[Attribute], function: PartitionFunction): SparkPlan = {
     // The object of a row, on both sides of the function, is the row itself, as a struct.

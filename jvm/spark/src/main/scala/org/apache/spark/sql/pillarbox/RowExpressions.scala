@@ -23,10 +23,8 @@ final class RowExpressions(session: SparkSession) {
   /**
    * Returns the expressions over `columns`; a star gives several.
    *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if one has an unknown column or function, or is invalid
-   * @throws RowExpressions.Refused
-   *   if one is no expression of a row
+   * @throws org.apache.spark.sql.AnalysisException if one has an unknown column or function, or is invalid
+   * @throws RowExpressions.Refused if one is no expression of a row
    */
   def resolve(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
     try resolveTogether(texts, columns)

@@ -43,8 +43,7 @@ object SparkAdapter {
   /**
    * Returns the column called `name`, by the session's case rules.
    *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if there is none, or more than one
+   * @throws org.apache.spark.sql.AnalysisException if there is none, or more than one
    */
   def resolve(df: DataFrame, name: String): Attribute =
     classicOf(df).resolve(QuotingUtils.quoteIdentifier(name)) match {
@@ -69,8 +68,7 @@ object SparkAdapter {
   /**
    * Returns the rows of `plan`, partitioned as the input of a stateful operator is.
    *
-   * @param order
-   *   the column by which rows of a key are sorted; those of equal keys are together
+   * @param order the column by which rows of a key are sorted; those of equal keys are together
    */
   def partitionedRows(
       session: SparkSession,

@@ -17,8 +17,7 @@ import org.apache.spark.sql.execution.streaming.state.{
  * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator identifies
  * it. Written for Spark 4.2.
  *
- * @param checkpoint
- *   the query's folder of state
+ * @param checkpoint the query's folder of state
  */
 final case class StatePartition(checkpoint: String, operator: Long, partition: Int, runId: UUID) {
 
@@ -27,8 +26,7 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
   /**
    * Reports that this executor has the partition open now.
    *
-   * @return
-   *   the partitions of `others` that are open elsewhere
+   * @return the partitions of `others` that are open elsewhere
    */
   def reportActive(others: Seq[StatePartition]): Seq[StatePartition] = {
     val env = SparkEnv.get

@@ -31,8 +31,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
    * Compares the checkpoint of an earlier run of the query with this one, before any data are touched, and
    * leaves a note for later ones. On the driver, once a run.
    *
-   * @param folder
-   *   the folder of this operator's state
+   * @param folder the folder of this operator's state
    */
   protected def checkCheckpoint(folder: Path, conf: Configuration): Unit
 
