@@ -73,11 +73,11 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         writer.finish(): Unit
       }
       send(10)
-      val before = writer.allocatedBytes
+      val before = allocatedBytes
       send(32 << 20)
-      assert(writer.allocatedBytes > (32 << 20))
+      assert(allocatedBytes > (32 << 20))
       send(10)
-      assert(writer.allocatedBytes <= 2 * before)
+      assert(allocatedBytes <= 2 * before)
     }
   }
 

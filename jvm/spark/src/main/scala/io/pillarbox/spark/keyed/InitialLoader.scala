@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * An entry without a timestamp starts its life now, as far as the time is known.
  */
 private final class InitialLoader(
-    context: DriverContext,
+    context: KeyedOperatorContext,
     layout: InitialLayout,
     targets: Map[String, () => InitialTarget]
 ) {

@@ -11,12 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Steps through the order of one operator's rows and timers, on the thread that pulls its rows, inside its
- * lane.
- *
- * The default action takes a step; an operator's answers come as mail. While the operator refuses an event,
- * or has answers to give before the order can go on, the default action is suspended and the thread sleeps on
- * the mailbox.
+ * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
+ * that pulls its rows and inside its lane. The operator answers each event at once.
  */
 private final class KeyedDriver(
     task: KeyedTaskSpec,
@@ -26,20 +22,9 @@ private final class KeyedDriver(
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val action = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act())
-  import action.processor
-  private val timers: DueTimers[UnsafeRow] =
-    if (task.isBatch) batchTimers else state.timers
-  private val context = new DriverContext(
-    task,
-    state,
-    timers,
-    ready,
-    processor.mailboxExecutor(lane.nextPriority()),
-    () => action.resume(),
-    error => processor.reportThrowable(error),
-    taskContext
-  )
+  private val processor = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act()).processor
+  private val timers: DueTimers[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
+  private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
   private var finished = false
@@ -70,10 +55,10 @@ private final class KeyedDriver(
     new InitialLoader(context, layout, operator.initialTargets).load(initial)
   }
 
-  /** True once all that was due has been processed and answered. */
+  /** True once all that was due has been processed. */
   def isFinished: Boolean = finished
 
-  /** Does one step; sleeps if there is nothing to do. */
+  /** Takes some steps, after the mail of other operators of this thread. */
   def step(): Unit = {
     TaskKills.check(taskContext)
     try lane.step(processor)
@@ -127,7 +112,7 @@ private final class KeyedDriver(
     stepSome() match {
       case KeyedSchedule.Taken => ()
       case KeyedSchedule.Done => finished = true
-      case KeyedSchedule.Refused | KeyedSchedule.Settling => action.suspend()
+      case other => throw new IllegalStateException(s"The operators here answer at once, found $other")
     }
 
   /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */

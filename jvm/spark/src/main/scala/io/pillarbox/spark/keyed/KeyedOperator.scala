@@ -8,10 +8,9 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
  * One form of keyed process functions (a class of the JVM, SQL expressions, a Python function) that runs for
  * one partition, for one micro-batch or one task of a batch. Mailbox thread only.
  *
- * After `open`, its [[target]] gets rows and timers in the order that `core` has for them; `close` comes
- * last. An event that the target refuses is offered again, without spinning, when the operator calls
- * [[KeyedOperatorContext.resume]]. When the order is done, all answers must have been given, rows collected,
- * state and timers changed: the commit follows.
+ * After `open`, its [[target]] gets rows and timers in the order that `core` has for them, and refuses none;
+ * `close` comes last. When the order is done, rows must have been collected, state and timers changed: the
+ * commit follows.
  */
 private[pillarbox] trait KeyedOperator {
 
@@ -24,7 +23,7 @@ private[pillarbox] trait KeyedOperator {
   /** The receiver of rows and timers. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]
 
-  /** Frees the task's resources and drops unanswered events. Called once, also after a failure. */
+  /** Frees the task's resources. Called once, also after a failure. */
   def close(): Unit
 
   /** Wakes the task's thread when the task is killed while that thread can't be reached. Any thread. */

@@ -2,6 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
+import io.pillarbox.spark.state.StateReport
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
@@ -129,7 +130,7 @@ private[pillarbox] final case class KeyedProcessExec(
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,
-      KeyedReport(reports, checkpointReport),
+      StateReport(reports, checkpointReport),
       StatePartition.locator(session)
     )
   }

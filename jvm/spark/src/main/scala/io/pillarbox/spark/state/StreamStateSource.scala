@@ -3,7 +3,7 @@ package io.pillarbox.spark.state
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
+import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, TaskKills}
 
 /**
  * The state of one partition for one micro-batch: found open in the executor, or loaded; committed as one
@@ -105,7 +105,13 @@ private[pillarbox] final class StreamStateSource(
   private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
 }
 
-/** Reports a commit to the query's driver. Task thread. */
-private[pillarbox] trait StateReport extends Serializable {
-  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
+/** Reports commits to the query's driver: the partition's next timers, and its checkpoint. Task thread. */
+private[pillarbox] final case class StateReport(
+    reports: PartitionReports[DueTimes],
+    checkpoints: StatefulExec.CheckpointReport
+) {
+  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit = {
+    reports.add(partition -> PartitionReport(next.id, state.dueTimes))
+    checkpoints.add(partition, next.number, next.id, base.id)
+  }
 }
