@@ -1,15 +1,16 @@
 package io.pillarbox.spark.inspect
 
-import java.io.{BufferedOutputStream, InputStream}
+import java.io.InputStream
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
-import io.pillarbox.spark.state.{InitialState, PartitionState, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialState, PartitionState, StoredType, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.pillarbox.LocalFolders
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -52,9 +53,7 @@ private sealed abstract class EntryLayout(state: StoredState) extends StoredLayo
   protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow
 
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
-    val out = new BufferedOutputStream(Files.newOutputStream(scratch))
-    try state.backend.snapshot(out)
-    finally out.close()
+    LocalFolders.write(scratch)(state.backend.snapshot(_): Unit)
     val keySerializer = new UnsafeRowSerializer(keys)
     val in: InputStream = Files.newInputStream(scratch)
     StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.state
 
-import java.io.{BufferedInputStream, BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream}
-import java.io.{InputStream, OutputStream}
+import java.io.{BufferedInputStream, ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 import java.nio.file.{Files, Path => LocalPath}
 
 import io.pillarbox.spark.checkpoint._
@@ -34,14 +33,7 @@ private[state] final class DatabaseReader(
     }
     val local = download(manifest, source)
     val database = LocalDatabase(local, manifest.timersInside)
-    val adopted =
-      try adopt(database)
-      catch {
-        case e: Throwable =>
-          local.close()
-          throw e
-      }
-    adopted match {
+    closingIfFails(local)(adopt(database)) match {
       case Some(state) =>
         if (!manifest.timersInside)
           closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
@@ -53,15 +45,11 @@ private[state] final class DatabaseReader(
 
   private def download(manifest: DatabaseManifest, source: String): LocalFolder = {
     val local = LocalFolders.create("rocksdb")
-    try {
+    closingIfFails(local) {
       manifest.tables.foreach(tables.fetch(_, local.path, source))
       manifest.small.foreach { case (name, content) => Files.write(local.path.resolve(name), content) }
-      local
-    } catch {
-      case e: Throwable =>
-        local.close()
-        throw e
     }
+    local
   }
 
   /** Copies the content in the portable format, by way of the local disk. */
@@ -73,8 +61,9 @@ private[state] final class DatabaseReader(
         val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
         val opened = StateBackends.overDatabase(target.backend.keySerializer, database)
         try {
-          writeTo(content)(opened.backend.snapshot(_): Unit)
-          if (database.timersInside) writeTo(due)(opened.timers.snapshot) else Files.write(due, timers): Unit
+          LocalFolders.write(content)(opened.backend.snapshot(_): Unit)
+          if (database.timersInside) LocalFolders.write(due)(opened.timers.snapshot)
+          else Files.write(due, timers): Unit
         } finally opened.close()
         readFrom(content)(target.backend.restore(_, source))
         readFrom(due)(target.timers.restore(_, source))
@@ -83,19 +72,13 @@ private[state] final class DatabaseReader(
     target
   }
 
-  private def closingIfFails(state: PartitionState)(action: => Unit): Unit =
+  private def closingIfFails[A](resource: AutoCloseable)(action: => A): A =
     try action
     catch {
       case e: Throwable =>
-        state.close()
+        resource.close()
         throw e
     }
-
-  private def writeTo(file: LocalPath)(content: OutputStream => Unit): Unit = {
-    val out = new BufferedOutputStream(Files.newOutputStream(file))
-    try content(out)
-    finally out.close()
-  }
 
   private def readFrom(file: LocalPath)(content: InputStream => Unit): Unit = {
     val in = new BufferedInputStream(Files.newInputStream(file))

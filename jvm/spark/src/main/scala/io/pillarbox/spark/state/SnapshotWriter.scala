@@ -1,12 +1,12 @@
 package io.pillarbox.spark.state
 
-import java.io.{BufferedOutputStream, OutputStream}
 import java.nio.file.{Files, Path => LocalPath}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
+import org.apache.spark.sql.pillarbox.LocalFolders
 
 /**
  * A snapshot of open state, in two steps: [[SnapshotWriter.take]] copies it to the local disk, while nobody
@@ -37,11 +37,11 @@ private[state] object SnapshotWriter {
     state.backend match {
       case database: RocksDBKeyedStateBackend[_] =>
         if (state.timersInDatabase) state.timers.flush()
-        else writeTo(local.resolve(Timers))(state.timers.snapshot)
+        else LocalFolders.write(local.resolve(Timers))(state.timers.snapshot)
         database.checkpoint(local.resolve(Database))
         new OfDatabase(version, header, local, versioned.tables)
       case backend =>
-        writeTo(local.resolve(Whole)) { out =>
+        LocalFolders.write(local.resolve(Whole)) { out =>
           StateFileFormat.write(out, header)(backend.snapshot(_): Unit)(state.timers.snapshot)
         }
         new Portable(version, local)
@@ -51,12 +51,6 @@ private[state] object SnapshotWriter {
   private final val Timers = "timers"
   private final val Database = "database"
   private final val Whole = "snapshot"
-
-  private def writeTo(file: LocalPath)(content: OutputStream => Unit): Unit = {
-    val out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 16)
-    try content(out)
-    finally out.close()
-  }
 
   private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
 

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.worker
 
 import java.io.IOException
+import java.nio.file.Paths
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.pillarbox.spark.base.FailureReport
@@ -15,7 +16,7 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  * [[destroy]] and [[died]] are for any thread, the rest for the task's.
  */
 private[pillarbox] final class WorkerSession(function: UserFunction, context: TaskContext) {
-  private val worker: LeasedWorker = PythonWorkers.lease(function, PythonSources.path, context)
+  private val worker: LeasedWorker = PythonWorkers.lease(function, WorkerSession.sources, context)
   private val ended = new AtomicBoolean
 
   def channel: java.nio.channels.SocketChannel = worker.channel
@@ -81,4 +82,11 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
     worker.destroy()
     WorkerStderr.remove(worker.pid)
   }
+}
+
+private object WorkerSession {
+
+  /** The place of this library's Python sources on this machine: the jar itself, or a class folder in tests. */
+  private lazy val sources =
+    Paths.get(getClass.getProtectionDomain.getCodeSource.getLocation.toURI).toString
 }

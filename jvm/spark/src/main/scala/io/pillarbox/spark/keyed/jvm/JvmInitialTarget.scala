@@ -2,10 +2,10 @@ package io.pillarbox.spark.keyed.jvm
 
 import io.pillarbox.api.{SerializerSnapshot, StateDescriptor, TypeSerializer}
 import io.pillarbox.spark.keyed.KeyedErrors
-import io.pillarbox.spark.state.{EncodedSerializer, InitialTarget, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{EncodedSerializer, InitialTarget, StoredType}
 import io.pillarbox.state._
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.types.DataType
 
 /** Converts initial values for the states of JVM functions, whose values are rows or of basic types. */
 private object JvmInitialTarget {
@@ -14,16 +14,13 @@ private object JvmInitialTarget {
     val name = descriptor.name
     if (descriptor.kind == StateDescriptor.Kind.AGGREGATING)
       throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
-    def typeOf(written: SerializerSnapshot): DataType = dataType(written)
+    def typeOf(written: SerializerSnapshot): DataType = StoredType.known(written).map(_.dataType)
       .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
     val valueType = typeOf(descriptor.valueSerializer.snapshot)
     val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
-    val toKey =
-      if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)
-    InitialTarget.of(backend, descriptor, valueType, keyType)(
-      toKey,
-      converter(descriptor.valueSerializer, valueType)
-    )
+    val toKey = if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)
+    val toValue = converter(descriptor.valueSerializer, valueType)
+    InitialTarget.of(backend, descriptor, valueType, keyType)(toKey, toValue)
   }
 
   /** Returns a converter of a value as it is shown into the function's own. */
@@ -32,15 +29,4 @@ private object JvmInitialTarget {
       case encoded: EncodedSerializer[_] => encoded.ofShown
       case _ => CatalystTypeConverters.createToScalaConverter(shown)
     }
-
-  private def dataType(written: SerializerSnapshot): Option[DataType] = written.id match {
-    case UnsafeRowSerializer.Id => Some(UnsafeRowSerializer.shownType(UnsafeRowSerializer.schemaOf(written)))
-    case "long" => Some(LongType)
-    case "int" => Some(IntegerType)
-    case "double" => Some(DoubleType)
-    case "boolean" => Some(BooleanType)
-    case "string" => Some(StringType)
-    case "bytes" => Some(BinaryType)
-    case _ => None
-  }
 }

@@ -36,7 +36,7 @@ private final class PythonListState(
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     writeAll(0, state.elements)
-    message()
+    writer.finishParts()
   }
 
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =

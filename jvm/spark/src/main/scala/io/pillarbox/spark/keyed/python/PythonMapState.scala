@@ -73,7 +73,7 @@ private final class PythonMapState(
       case _ =>
         entries(InlineEntries).foreach { case (key, value, stamp) => writeEntry(0, key, value, stamp) }
     }
-    message()
+    writer.finishParts()
   }
 
   private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, stamp: Long): Unit = {

@@ -127,8 +127,6 @@ private abstract class PythonState(
 
   protected def change(row: InternalRow): Unit
 
-  protected def message(): Seq[ByteBuffer] = writer.finishParts()
-
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
 

@@ -1,8 +1,10 @@
 package org.apache.spark.sql.pillarbox
 
-import java.io.IOException
+import java.io.{BufferedOutputStream, IOException, OutputStream}
 import java.nio.file.attribute.BasicFileAttributes
 import java.nio.file.{FileVisitResult, Files, NoSuchFileException, Path, SimpleFileVisitor}
+
+import scala.util.Using
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.util.{ShutdownHookManager, Utils}
@@ -45,4 +47,8 @@ object LocalFolders {
   /** Makes a new, empty folder. */
   def create(purpose: String): LocalFolder =
     new LocalFolder(Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), s"pillarbox-$purpose").toPath)
+
+  /** Writes a local file. */
+  def write(file: Path)(content: OutputStream => Unit): Unit =
+    Using.resource(new BufferedOutputStream(Files.newOutputStream(file), 1 << 16))(content)
 }
