@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{MailboxStep, UserErrors}
+import io.pillarbox.spark.task.{MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -70,7 +70,7 @@ private[async] final class AsyncStep(
 private object AsyncStep {
 
   private def named(task: AsyncIOTaskSpec, error: Throwable): Throwable = error match {
-    case failure: PythonTaskFailure => UserErrors.failure(failure.report(task.spec.operator))
+    case failure: PythonTaskFailure => new ReportedException(failure.report(task.spec.operator))
     case other => other
   }
 

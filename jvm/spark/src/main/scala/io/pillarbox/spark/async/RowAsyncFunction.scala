@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{AsyncFunction, OpenContext, ResultFuture}
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{UserClasses, UserErrors, UserRows}
+import io.pillarbox.spark.task.{ReportedException, UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
@@ -63,7 +63,7 @@ private[pillarbox] final class RowAsyncFunction(
     try rows.synchronized(rows.toInternal(row).copy())
     catch {
       case misfit: IllegalArgumentException =>
-        throw UserErrors.failure(FailureReport.of(Mismatch, operator, "reason" -> misfit.getMessage))
+        throw new ReportedException(FailureReport.of(Mismatch, operator, "reason" -> misfit.getMessage))
     }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {

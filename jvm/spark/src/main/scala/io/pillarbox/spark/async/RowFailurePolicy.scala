@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{ReportedException, UserErrors}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -39,7 +39,7 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
   private def failure(call: FailedCall[InternalRow], failure: Failure): Throwable = {
     val row = show(call.input)
     val report = if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, call)
-    UserErrors.failure(
+    new ReportedException(
       report.copy(
         kind = failure.kind,
         message = failure.message.stripPrefix(s"[${failure.kind}] "),

@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection}
 
 import io.pillarbox.async.journal.{CallJournal, CallKey, HeldJournal, Journals}
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
@@ -70,7 +70,7 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
       case problem: IOException =>
         val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName)
         val parameters = Seq("path" -> folder.path, "what" -> what, "reason" -> reason)
-        throw UserErrors.failure(FailureReport.of(Failed, task.spec.operator, parameters: _*), problem)
+        throw new ReportedException(FailureReport.of(Failed, task.spec.operator, parameters: _*), problem)
     }
 }
 

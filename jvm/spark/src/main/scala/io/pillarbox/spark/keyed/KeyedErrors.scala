@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{ReportedException, UserErrors}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.state.StateException
 
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
@@ -28,7 +28,7 @@ private[pillarbox] object KeyedErrors {
       case ours: StateException => found(stateReport(name, ours), key, event)
       case other => thrown(name, key, event, other)
     }
-    UserErrors.failure(report.copy(key = Some(key), row = row, timer = timer))
+    new ReportedException(report.copy(key = Some(key), row = row, timer = timer))
   }
 
   private def found(report: FailureReport, key: String, event: String): FailureReport =
@@ -108,7 +108,7 @@ private[pillarbox] object KeyedErrors {
 
   /** The error of states that don't fit the checkpoint, or each other. */
   def stateMisfit(name: String, error: StateException): RuntimeException =
-    UserErrors.failure(stateReport(name, error), error)
+    new ReportedException(stateReport(name, error), error)
 
   private def stateReport(name: String, error: StateException): FailureReport = {
     val text = error.getMessage.stripPrefix(s"[${error.condition}] ")
@@ -144,7 +144,7 @@ private[pillarbox] object KeyedErrors {
 
   /** Makes an error of a task, which user code or data caused. */
   private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
+    new ReportedException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
 
   /** Makes an error of the driver, before anything runs. */
   private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =

@@ -58,7 +58,7 @@ private[pillarbox] final class UserClasses(operator: String) {
     failure("JVM_CLASS_UNSUITABLE", "class_name" -> className, "reason" -> reason, "wanted" -> wanted.getName)
 
   private def failure(name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(FailureReport.of(name, operator, parameters: _*))
+    new ReportedException(FailureReport.of(name, operator, parameters: _*))
 }
 
 private[pillarbox] object UserClasses {
@@ -68,7 +68,7 @@ private[pillarbox] object UserClasses {
     val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
     val parameters = Seq("kind" -> kind, "reason" -> message.stripSuffix("."))
     val report = FailureReport.of("FUNCTION_OPEN_FAILED", operator, parameters: _*)
-    UserErrors.failure(
+    new ReportedException(
       report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
     )
   }

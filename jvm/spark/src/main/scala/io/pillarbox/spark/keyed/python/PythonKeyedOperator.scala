@@ -6,7 +6,7 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
-import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
@@ -334,7 +334,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     catch { case failure: PythonTaskFailure => throw shown(failure) }
 
   private def shown(failure: PythonTaskFailure): Throwable =
-    UserErrors.failure(failure.report(context.spec.operator))
+    new ReportedException(failure.report(context.spec.operator))
 }
 
 private[pillarbox] object PythonKeyedOperator {
