@@ -41,8 +41,7 @@ private[pillarbox] object LimitScope {
 private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitScope.of)
 
 /**
- * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with
- * jitter.
+ * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)` up to `maxBackoffMs`, with jitter.
  *
  * @param retryOn for a function of the JVM: the classes of exceptions that are retried; all if none is named
  * @param refusesResults true if results may count as failures

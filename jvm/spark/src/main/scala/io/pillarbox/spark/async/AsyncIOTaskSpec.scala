@@ -73,8 +73,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   val inputSchema: StructType = StructType(columns.inputs.map(columns.child.fields(_)))
 
   /**
-   * Returns the iterator of one partition. It opens nothing before the first row is asked for, nor for an
-   * empty partition.
+   * Returns the iterator of one partition, which opens nothing before the first row is asked for.
    *
    * @param partition its number among the operator's; a task may have several, and then another number
    */
@@ -82,8 +81,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     iterator(partition, input, TaskContext.get(), None)
 
   /**
-   * Like `run`, but a thread of its own reads `input`, so that rows leave when their calls end, also while
-   * `input` blocks.
+   * Like `run`, but a thread of its own reads `input`: rows leave when their calls end, even if it blocks.
    *
    * @param reading the context that `input` was made with, if it could be, and is read with
    */

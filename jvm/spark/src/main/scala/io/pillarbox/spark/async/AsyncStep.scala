@@ -9,8 +9,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * An async operator that runs on a mailbox: answers, deadlines and retries come as mail, and the default
- * action takes rows in. Mailbox thread only.
+ * An async operator on a mailbox, whose default action takes rows in. Mailbox thread only.
  *
  * @param context the context of the task that makes it; not used once it is open
  * @param onRoom runs when there is room for a row again

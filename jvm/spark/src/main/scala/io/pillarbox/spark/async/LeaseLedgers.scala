@@ -60,8 +60,7 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
 }
 
 /**
- * The ledgers of the driver. An unused one is kept for ten minutes, for what it has learned, and as long as a
- * new one would lend more. Thread-safe.
+ * The driver's ledgers. One is dropped once it is unused for ten minutes and like a new one. Thread-safe.
  *
  * @param nanoTime from an arbitrary origin
  */

@@ -12,8 +12,7 @@ import org.apache.spark.sql.pillarbox.StatePartition
 private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   /**
-   * Returns the state of `partition` at `version`, if it is open and idle. State of any other version is
-   * closed.
+   * Returns the idle state of `partition` at `version`. State of any other version is closed.
    *
    * @throws InterruptedException if interrupted while a snapshot is taken of it; it stays open and idle then
    */

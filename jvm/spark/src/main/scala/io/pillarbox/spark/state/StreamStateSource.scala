@@ -6,8 +6,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, TaskKills}
 
 /**
- * The state of one partition for one micro-batch: found open in the executor, or loaded; committed as one
- * more delta.
+ * The state of a partition for one micro-batch: found open or loaded, and committed as one more delta.
  *
  * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *

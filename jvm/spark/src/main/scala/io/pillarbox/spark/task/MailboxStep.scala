@@ -3,8 +3,7 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox._
 
 /**
- * The step of an operator on a mailbox while no mail is due: one default action, on the mailbox of a lane or
- * on that of a thread of its own. Mailbox thread only.
+ * The default action of an operator, on the mailbox of a lane or of its own thread. Mailbox thread only.
  *
  * @param action one small piece of work
  */

@@ -15,8 +15,7 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 private[pillarbox] final class UserClasses(operator: String) {
 
   /**
-   * Makes an object by the public constructor that takes a `java.util.Map` of options, else by the one
-   * without parameters.
+   * Makes an object by its public constructor with a `java.util.Map` of options, else without parameters.
    *
    * @throws org.apache.spark.api.python.PythonException
    *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor

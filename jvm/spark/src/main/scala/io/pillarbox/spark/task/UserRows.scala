@@ -13,8 +13,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /**
- * Converts the rows of a user's JVM function to Spark's own, and checks types and nulls. One thread at a
- * time.
+ * Converts rows of a JVM function to Spark's, checking types and nulls. One thread at a time.
  *
  * @param columns the columns that the function's rows must have
  * @param whole the columns of the rows that come out

@@ -17,10 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.pillarbox.SparkAdapter
 
-/**
- * Gathers rows and writes them as Arrow record batch messages of bounded size. Single-threaded; holds
- * off-heap memory until `close`.
- */
+/** Writes rows as Arrow record batch messages of bounded size. Single-threaded; off-heap until `close`. */
 private[pillarbox] final class ArrowBatchWriter(
     val schema: Schema,
     size: FrameSize = FrameSize.of(TaskContext.get())

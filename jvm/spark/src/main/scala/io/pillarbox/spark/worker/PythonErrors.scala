@@ -4,8 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
 
 /**
- * A failure in Python. It carries the user's own traceback, and no Java stack trace, which would be of no
- * use.
+ * A failure in Python, with the user's own traceback and no Java stack trace.
  *
  * @param kind the Python exception's class name, or an error name of this library
  */

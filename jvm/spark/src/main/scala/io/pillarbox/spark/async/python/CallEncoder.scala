@@ -12,8 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
 /**
- * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; holds off-heap memory until
- * `close`.
+ * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; off-heap memory until `close`.
  *
  * @param view the columns of a row that are sent
  * @param keys name the calls, if the worker needs the names
@@ -27,8 +26,7 @@ private[pillarbox] final class CallEncoder(
   private val writer = new ArrowBatchWriter(schema, size)
 
   /**
-   * Passes ids, attempts and the rows as one Arrow record batch to `send`, in as many bodies as their bytes
-   * need.
+   * Passes ids, attempts and rows as Arrow record batches to `send`, in as many bodies as they need.
    *
    * @param send takes a body, valid until it returns, and whether it is the last one
    * @param refuse takes a call whose row is too large for any frame, with its bytes

@@ -28,8 +28,7 @@ private[pillarbox] final class CallResults(
 }
 
 /**
- * Turns the bodies of RESULTS frames into rows that own their bytes. Single-threaded; holds off-heap memory
- * until `close`.
+ * Turns RESULTS frames into rows that own their bytes. Single-threaded; off-heap memory until `close`.
  *
  * @param schema the columns of the rows; those that Arrow does not bring are null
  */

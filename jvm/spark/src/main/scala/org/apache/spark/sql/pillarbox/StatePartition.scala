@@ -14,8 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 
 /**
- * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator identifies
- * it. Written for Spark 4.2.
+ * A partition of a stateful operator in a run of a query, for Spark's coordinator. Written for Spark 4.2.
  *
  * @param checkpoint the query's folder of state
  */
