@@ -79,12 +79,7 @@ private[pillarbox] final class KeyedPlanner(
     val found = SparkAdapter.analyzedPlan(rows)
     val (own, states) = found.output.splitAt(keys.size)
     val plan = Project(own.zip(keys).map { case (column, key) => asKey(column, key) } ++ states, found)
-    InitialPlan(
-      df.sparkSession,
-      plan,
-      plan.output.take(keys.size),
-      InitialLayout(plan.output, spec.initial)
-    )
+    InitialPlan(df.sparkSession, plan, plan.output.take(keys.size), InitialLayout(plan.output, spec.initial))
   }
 
   private def asKey(column: Attribute, key: Attribute): NamedExpression = {

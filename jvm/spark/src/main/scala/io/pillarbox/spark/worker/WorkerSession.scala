@@ -86,7 +86,7 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
 
 private object WorkerSession {
 
-  /** The place of this library's Python sources on this machine: the jar itself, or a class folder in tests. */
+  /** The place of this library's Python sources: the jar itself, or a class folder in tests. */
   private lazy val sources =
     Paths.get(getClass.getProtectionDomain.getCodeSource.getLocation.toURI).toString
 }

@@ -6,11 +6,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 
 /** The micro-batches that a streaming query has finished, from its checkpoint. On the driver. */
 final class CommittedBatches(session: SparkSession, checkpoint: String) {
-  private val log = new CommitLog(
-    session.asInstanceOf[org.apache.spark.sql.classic.SparkSession],
-    new Path(checkpoint, "commits").toString,
-    readOnly = true
-  )
+  private val log =
+    new CommitLog(SparkAdapter.classicOf(session), new Path(checkpoint, "commits").toString, readOnly = true)
 
   /** The ids of the micro-batches, in order; empty if there is no checkpoint. */
   def ids: Seq[Long] =

@@ -16,12 +16,7 @@ trait QueryState {
    * @param version the version of the last micro-batch that was committed
    * @param ids the ids of its commits, by operator and partition; none under checkpoint format 1
    */
-  def due(
-      state: Path,
-      version: Long,
-      ids: (Long, Int) => Option[String],
-      conf: Configuration
-  ): QueryState.Due
+  def due(state: Path, version: Long, ids: (Long, Int) => Option[String], conf: Configuration): QueryState.Due
 }
 
 object QueryState {

@@ -30,11 +30,7 @@ object RealTimeMode {
     val packed = ProjectExec(Seq(Alias(CreateStruct(child.output), Packed)()), child)
     val result = AttributeReference(Packed, DataTypeUtils.fromAttributes(output), nullable = false)()
     val columns = output.zipWithIndex.map { case (column, i) =>
-      Alias(GetStructField(result, i), column.name)(
-        column.exprId,
-        column.qualifier,
-        Some(column.metadata)
-      )
+      Alias(GetStructField(result, i), column.name)(column.exprId, column.qualifier, Some(column.metadata))
     }
     ProjectExec(columns, MapPartitionsExec(new OfObjects(function), result, packed))
   }

@@ -56,8 +56,7 @@ object StatePartition {
 
   /** Returns a function that finds the executor that has a partition open. On the driver. */
   def locator(session: SparkSession): StatePartition => Seq[String] = {
-    val coordinator =
-      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
+    val coordinator = SparkAdapter.classicOf(session).streams.stateStoreCoordinator
     partition => coordinator.getLocation(partition.providerId).toSeq
   }
 
