@@ -48,7 +48,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override def output: Seq[Attribute] = inputColumns ++ results
 
-  /** The columns of the query, nullable as there: a filter's plan knows more than holds for stored rows. */
+  /** The columns, nullable as in the query: the plan below may rule nulls out that stored rows have. */
   private def inputColumns: Seq[Attribute] = {
     val nullable = AttributeSet(node.child.output.filter(_.nullable))
     child.output.map(column => if (nullable.contains(column)) column.withNullability(true) else column)

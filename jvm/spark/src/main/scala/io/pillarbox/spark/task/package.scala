@@ -1,4 +1,4 @@
 package io.pillarbox.spark
 
-/** What every operator needs in a task: a mailbox, its thread, its end. Knows no operator, nor Python. */
+/** The parts of a task that every operator needs: mailbox, thread and end. Knows no operator, nor Python. */
 package object task

@@ -11,7 +11,7 @@ import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
 private[pillarbox] abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
     extends RuntimeException(s"$kind: $text", null, false, false)
 
-/** A failure that ends the task: of a keyed function, an unpickling, an opening, the worker itself, ... */
+/** A failure that ends the task: in a keyed function, in unpickling or opening it, or of the worker. */
 private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
     extends PythonFailure(kind, text, traceback) {
 

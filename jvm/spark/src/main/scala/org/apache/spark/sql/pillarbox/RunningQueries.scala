@@ -6,7 +6,10 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 
-/** The running queries, which their sessions, copies, do not know. On the driver. Written for Spark 4.2. */
+/**
+ * The running queries, for stateful nodes: a node's session is a copy that does not know its query. On the
+ * driver. Written for Spark 4.2.
+ */
 object RunningQueries {
   private val byRun = new ConcurrentHashMap[UUID, StreamExecution]
 
