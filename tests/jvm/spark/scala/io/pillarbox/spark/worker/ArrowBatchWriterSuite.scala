@@ -87,6 +87,10 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(FrameReader.capacityFor(Int.MaxValue - 8) == Int.MaxValue - 8)
   }
 
+  /** The off-heap bytes of all writers and readers of this process. */
+  private def allocatedBytes: Long =
+    Using.resource(SparkAdapter.arrowAllocator("test"))(_.getParentAllocator.getAllocatedMemory)
+
   /**
    * The bodies, each with its bytes and whether it is the last; and the bytes of calls that were refused, by
    * id.
