@@ -13,8 +13,7 @@ import org.apache.hadoop.fs.Path
  * Within a run it is the attempt whose task Spark has taken. A run that begins finds out from the files, see
  * [[StateHistory.accepted]].
  *
- * @param operator
- *   its folder of state
+ * @param operator its folder of state
  */
 private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L

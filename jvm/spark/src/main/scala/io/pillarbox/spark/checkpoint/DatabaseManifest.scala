@@ -7,14 +7,10 @@ import io.pillarbox.state.StateRestoreException
 /**
  * A file of a database that is kept in the checkpoint, for all snapshots that have it.
  *
- * @param local
- *   its name in the database's folder
- * @param shared
- *   its name in the checkpoint
- * @param bytes
- *   its size
- * @param checksum
- *   CRC-32C of its content
+ * @param local its name in the database's folder
+ * @param shared its name in the checkpoint
+ * @param bytes its size
+ * @param checksum CRC-32C of its content
  */
 private[pillarbox] final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
 
@@ -25,8 +21,7 @@ private[pillarbox] final case class SharedFile(local: String, shared: String, by
  * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are checked before
  * memory is allocated.
  *
- * @param timersInside
- *   true if the timers are in the database; else they are the other part of the container
+ * @param timersInside true if the timers are in the database; else they are the other part of the container
  */
 private[pillarbox] final case class DatabaseManifest(
     timersInside: Boolean,
@@ -63,10 +58,8 @@ private[pillarbox] object DatabaseManifest {
   final val MaxSmallBytes: Int = 64 << 20
 
   /**
-   * @param source
-   *   names the file in errors
-   * @throws StateRestoreException
-   *   if a size or a name is impossible
+   * @param source names the file in errors
+   * @throws StateRestoreException if a size or a name is impossible
    */
   def readFrom(stream: InputStream, source: String): DatabaseManifest = {
     val in = new DataInputStream(stream)

@@ -31,10 +31,8 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
   /**
    * Copies a file into a local folder.
    *
-   * @param source
-   *   the snapshot that has it
-   * @throws StateRestoreException
-   *   if the file is missing or has changed
+   * @param source the snapshot that has it
+   * @throws StateRestoreException if the file is missing or has changed
    */
   def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
     val path = folder.pathOfNamed(file.shared)

@@ -3,8 +3,7 @@ package io.pillarbox.spark.checkpoint
 /**
  * The content of a file of state.
  *
- * @param hasBase
- *   true if its header names the file that it goes on from
+ * @param hasBase true if its header names the file that it goes on from
  */
 private[pillarbox] sealed abstract class StateFileKind(
     val suffix: String,
@@ -35,8 +34,7 @@ private[pillarbox] object StateFileKind {
 /**
  * A file of a partition's folder, as in its name: `12_<id>.delta`.
  *
- * @param version
- *   the version of the state with this file
+ * @param version the version of the state with this file
  */
 private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long, id: Option[String]) {
   def name: String = s"$version${id.fold("")("_" + _)}.${kind.suffix}"

@@ -24,14 +24,11 @@ private[pillarbox] object StateFileFormat {
   /**
    * The header of a file, which names its writer.
    *
-   * @param id
-   *   the id of the commit; a snapshot has that of the commit it was taken after
-   * @param base
-   *   the id of the commit that a delta follows; None for the first one and for snapshots
+   * @param id the id of the commit; a snapshot has that of the commit it was taken after
+   * @param base the id of the commit that a delta follows; None for the first one and for snapshots
    * @param due
    *   the times of the partition's next timers, so that a restarted query knows them without loading state
-   * @param entries
-   *   the number of entries of the state, for metrics
+   * @param entries the number of entries of the state, for metrics
    */
   final case class Header(
       id: String,
@@ -66,8 +63,7 @@ private[pillarbox] object StateFileFormat {
   /**
    * Reads a file and passes its two parts on, each valid during the call only.
    *
-   * @param source
-   *   names the file in errors
+   * @param source names the file in errors
    * @throws io.pillarbox.state.StateException
    *   if the file is damaged, cut short or of a newer format; parts that were passed on must not be used then
    */

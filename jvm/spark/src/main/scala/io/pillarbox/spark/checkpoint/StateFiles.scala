@@ -27,8 +27,7 @@ private[pillarbox] trait StateFiles {
   /**
    * Writes a file, in place of one with the same name. There is no file if it throws.
    *
-   * @return
-   *   its size in bytes
+   * @return its size in bytes
    */
   def write(name: String)(content: OutputStream => Unit): Long
 

@@ -16,10 +16,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   /**
    * Returns the files to read for `version`, in order: at most one snapshot, then deltas.
    *
-   * @param skipped
-   *   snapshots that turned out to be damaged
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if a file is missing
+   * @param skipped snapshots that turned out to be damaged
+   * @throws io.pillarbox.state.StateRestoreException if a file is missing
    */
   def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
     val there = folder.list().toSet -- skipped
@@ -53,8 +51,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   /**
    * Returns the header of a version's delta.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if the file is missing or damaged
+   * @throws io.pillarbox.state.StateRestoreException if the file is missing or damaged
    */
   def header(version: StateVersion): StateFileFormat.Header = header(deltaOf(accepted(version)))
 

@@ -14,21 +14,14 @@ import org.apache.spark.util.SerializableConfiguration
 /**
  * The settings of a query's state, which are the same for all its tasks.
  *
- * @param hadoopConf
- *   the configuration of the checkpoint file system
- * @param run
- *   the number of the query's run, see [[AttemptLedger]]; None where Spark names the attempts (state-store
- *   checkpoint format 2)
- * @param versionsToRetain
- *   the number of versions back from which the query can be restarted
- * @param snapshotEvery
- *   the number of commits after which a snapshot is taken
- * @param rocksDBMemory
- *   the limit of all databases of a process together, in bytes
- * @param maintenanceMs
- *   the interval of the search for state that is no longer needed
- * @param reportCommits
- *   true if Spark wants a report of every commit
+ * @param hadoopConf the configuration of the checkpoint file system
+ * @param run the number of the query's run, see [[AttemptLedger]]; None where Spark names the attempts
+ *   (state-store checkpoint format 2)
+ * @param versionsToRetain the number of versions back from which the query can be restarted
+ * @param snapshotEvery the number of commits after which a snapshot is taken
+ * @param rocksDBMemory the limit of all databases of a process together, in bytes
+ * @param maintenanceMs the interval of the search for state that is no longer needed
+ * @param reportCommits true if Spark wants a report of every commit
  */
 private[pillarbox] final case class StateSettings(
     hadoopConf: Broadcast[SerializableConfiguration],

@@ -4,8 +4,7 @@ package io.pillarbox.spark.checkpoint
  * A version of state: the number of micro-batches that led to it, and the id of the attempt that wrote the
  * last of them.
  *
- * @param id
- *   None where Spark does not tell (checkpoint format 1), and for the empty state
+ * @param id None where Spark does not tell (checkpoint format 1), and for the empty state
  */
 private[pillarbox] final case class StateVersion(number: Long, id: Option[String]) {
 

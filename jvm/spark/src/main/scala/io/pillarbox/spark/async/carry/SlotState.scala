@@ -13,14 +13,11 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 /**
  * The contents of a version of a slot, besides the results that wait to be emitted.
  *
- * @param runId
- *   the run of the query that wrote it
+ * @param runId the run of the query that wrote it
  * @param elements
  *   in flight, in the order in which they were taken in; their timestamps are the times of that, in ms
- * @param nextElementId
- *   of the next new element
- * @param results
- *   rows that wait to be emitted
+ * @param nextElementId of the next new element
+ * @param results rows that wait to be emitted
  * @param resultsHoldMicros
  *   the earliest event time among them that holds the watermark back, in µs; `Long.MaxValue` for none
  */
@@ -66,14 +63,10 @@ private[carry] object SlotState {
 /**
  * The figures of a version of a slot.
  *
- * @param results
- *   rows that wait to be emitted
- * @param inFlight
- *   rows that were taken in and whose results are not among those
- * @param calls
- *   how many of them have a call to be made
- * @param holdMicros
- *   the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
+ * @param results rows that wait to be emitted
+ * @param inFlight rows that were taken in and whose results are not among those
+ * @param calls how many of them have a call to be made
+ * @param holdMicros the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
  */
 private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long) {
   def isEmpty: Boolean = results == 0 && inFlight == 0
@@ -94,10 +87,8 @@ private[pillarbox] object SlotReport {
 /**
  * The two parts of a slot's file: results as they came, each behind its length; then the rest of the state.
  *
- * @param inputWidth
- *   columns of the input
- * @param answerWidth
- *   columns that the operator adds
+ * @param inputWidth columns of the input
+ * @param answerWidth columns that the operator adds
  */
 private[carry] final class SlotStateFormat(inputWidth: Int, answerWidth: Int, toAnswer: UnsafeProjection) {
   import SlotStateFormat._
