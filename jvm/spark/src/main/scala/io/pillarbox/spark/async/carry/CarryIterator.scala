@@ -248,7 +248,7 @@ private object CarryIterator {
   /**
    * The next version as it is there already.
    *
-   * @param isOpen whether its slot is open in this executor
+   * @param isOpen true if its slot is open in this executor
    */
   private final case class Known(id: Option[String], report: SlotReport, isOpen: Boolean)
 }

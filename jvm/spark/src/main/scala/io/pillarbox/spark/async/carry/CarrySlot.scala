@@ -22,9 +22,9 @@ import org.apache.spark.sql.execution.metric.SQLMetric
  * The task of a micro-batch calls `beginBatch`, `put` for each row, `endBatch`; a failure of the slot comes
  * out of each of them. `close` is for any thread.
  *
- * @param context of the task that makes the slot; not used once it is open
+ * @param context the context of the task that makes the slot; not used once it is open
  * @param maxLagMs the age of the oldest element from which on a micro-batch with rows waits for it
- * @param driver told on the slot's thread
+ * @param driver called on the slot's thread
  */
 private[carry] final class CarrySlot(
     task: AsyncIOTaskSpec,
@@ -84,8 +84,8 @@ private[carry] final class CarrySlot(
    * Task thread: waits until all rows of the micro-batch are taken in, and the oldest element is not too old
    * if there were any; then takes the state.
    *
-   * @param version that the state becomes
-   * @param drain waits until nothing is in flight
+   * @param version the version that the state becomes
+   * @param drain true to wait until nothing is in flight
    */
   def endBatch(version: Long, hadRows: Boolean, drain: Boolean): SlotState = {
     val end = new CarrySlot.Ending(version, hadRows, drain)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.pillarbox.StatePartition
 /**
  * A slot with calls in flight between two micro-batches.
  *
- * @param version that was committed last
+ * @param version the version that was committed last
  * @param base the version before
  */
 private[carry] final class OpenSlot(

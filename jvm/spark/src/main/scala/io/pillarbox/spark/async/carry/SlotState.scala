@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * @param runId the run of the query that wrote it
  * @param elements
  *   in flight, in the order in which they were taken in; their timestamps are the times of that, in ms
- * @param nextElementId of the next new element
+ * @param nextElementId the id of the next new element
  * @param results rows that wait to be emitted
  * @param resultsHoldMicros
  *   the earliest event time among them that holds the watermark back, in µs; `Long.MaxValue` for none
@@ -65,7 +65,7 @@ private[carry] object SlotState {
  *
  * @param results rows that wait to be emitted
  * @param inFlight rows that were taken in and whose results are not among those
- * @param calls how many of them have a call to be made
+ * @param calls the number of them that have a call to be made
  * @param holdMicros the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
  */
 private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long) {
