@@ -66,7 +66,7 @@ class PillarboxError(Exception):
         return _remade, (type(self), self.args, self.__dict__)
 
     @staticmethod
-    def reported(
+    def _reported(
         type_name: str, report: dict[str, Any], layout: str | None = None
     ) -> PillarboxError:
         """The error of the class ``type_name`` that a worker's report is about."""

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from .._arrow.rows import Unreadable
-from .._base.failures import Failure, final_failure
+from .._base.failures import Failure
 from ..errors import EXITS, error, shown
 from .call_context import CallContext
 from .calls import CURRENT, CallSite, RunningCall, RunningGroup
@@ -246,7 +246,7 @@ class CallRunner:
     def _is_refused(self, call: RunningCall, key: tuple[int, int], answer: Any) -> bool:
         if self._refuses is None or key[1] >= self._last_attempt:
             return False
-        refusal = self._refusal(answer)
+        refusal = refused_result(answer, self._refuses)
         if refusal is not None:
             self._fail(call, key, refusal)
         return refusal is not None
@@ -262,15 +262,6 @@ class CallRunner:
                     self._fail(call, key, failure)
         except BaseException as broken:
             self._outcomes.exited(broken)
-
-    def _refusal(self, answer: Any) -> Failure | None:
-        assert self._refuses is not None
-        try:
-            return refused_result(shown(answer)) if self._refuses(answer) else None
-        except EXITS:
-            raise
-        except BaseException as broken:
-            return final_failure(broken)
 
     def _fail(self, call: RunningCall, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:

@@ -108,16 +108,20 @@ def check_parameters(
     problem: str = "WRONG_PARAMETERS",
 ) -> None:
     """Raises the error ``problem`` if ``function`` can't be called with so many arguments."""
+    signature = unfit_signature(function, len(arguments))
+    if signature is not None:
+        call = f"{name}({', '.join(arguments)})"
+        raise error(problem, function=name, signature=signature, call=call)
+
+
+def unfit_signature(function: Callable[..., Any], arguments: int) -> str | None:
+    """The signature of what can't be called with so many arguments; None for what can."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # a built-in that does not tell
+        return None  # a built-in that does not tell
     try:
-        signature.bind(*arguments)
+        signature.bind(*range(arguments))
     except TypeError:
-        raise error(
-            problem,
-            function=name,
-            signature=str(signature),
-            call=f"{name}({', '.join(arguments)})",
-        ) from None
+        return str(signature)
+    return None

@@ -80,11 +80,11 @@ class Report:
 
     def to_error(self) -> PillarboxError:
         """The error that it is about, for who asks for it."""
-        return PillarboxError.reported(self.type, self.__dict__)
+        return PillarboxError._reported(self.type, self.__dict__)
 
     def to_raise(self) -> PillarboxError:
         """The same error with the whole layout as its text, for Spark to carry on."""
-        return PillarboxError.reported(self.type, self.__dict__, self.layout())
+        return PillarboxError._reported(self.type, self.__dict__, self.layout())
 
 
 class Reported(Exception):

@@ -242,7 +242,7 @@ def _check_kind(function: Function, options: AsyncOptions, resource: object) -> 
 
 def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
     """Exceptions of Python mean nothing to the JVM, and the other way round: ``InvalidOption``."""
-    if retry is None or retry.on in (transient, Exception) or bool(retry.classes) == on_jvm:
+    if retry is None or retry.on in (transient, Exception) or bool(retry._classes) == on_jvm:
         return
     if on_jvm:
         kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'

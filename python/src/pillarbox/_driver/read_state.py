@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 from .._base.checks import check, check_name, is_number
 from .._base.unknown_options import answers_unknown
 from .._keyed.stored_names import TIMERS
-from ..errors import error, shown
+from ..errors import InvalidOption, error, shown
+from .failure_of import failure_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .door.door import Door
 
 
 @answers_unknown
@@ -64,13 +67,23 @@ def read_state(
     is_number_or_none = batch_id is None or is_number(batch_id, int)
     check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
     path = fspath(checkpoint)
-    number = _operator(door.stored_operators(path), path, operator)
+    number = _operator(_operators(door, path), path, operator)
     version = _version(door.stored_versions(path, number), path, batch_id)
     names = door.stored_states(path, number, version)
     if state not in (TIMERS, *names):
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
     return door.read_state(path, number, state, version)
+
+
+def _operators(door: Door, path: str) -> list[dict[str, Any]]:
+    try:
+        return door.stored_operators(path)
+    except Exception as problem:
+        found = failure_of(problem)
+        if isinstance(found, InvalidOption):  # what Spark has raised in the place of ours
+            raise found from None
+        raise
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:

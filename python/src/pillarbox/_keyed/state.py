@@ -32,7 +32,7 @@ class Declaration:
             "plain": self.type.is_plain,
             "key_type": None if self.key_type is None else self.key_type.wire_type.json(),
             "key_plain": self.key_type is not None and self.key_type.is_plain,
-            "ttl": None if self.ttl is None else self.ttl.to_spec(),
+            "ttl": None if self.ttl is None else self.ttl._to_spec(),
             "on_expire": self.ttl is not None and self.ttl.on_expire is not None,
         }
 
