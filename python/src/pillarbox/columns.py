@@ -58,13 +58,13 @@ def group_sum(values: Any, index: Any, start: Any = None) -> pa.Array:
 
 
 def group_first(values: Any, index: Any, start: Any = None) -> pa.Array:
-    """Pick each key's first value; for keys without rows that of ``start``, or null."""
+    """Pick the first of each key's ``values``; without rows that of ``start``, or null."""
     index = _index(index)
     return _pick(values, index[::-1], np.arange(len(index))[::-1], start)
 
 
 def group_last(values: Any, index: Any, start: Any = None) -> pa.Array:
-    """Pick each key's last value; for keys without rows that of ``start``, or null."""
+    """Pick the last of each key's ``values``; without rows that of ``start``, or null."""
     index = _index(index)
     return _pick(values, index, np.arange(len(index)), start)
 
