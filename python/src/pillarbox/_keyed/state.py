@@ -109,7 +109,7 @@ class State:
         self._cells[slot], self._stamps[slot], self.changed[slot] = mark
 
     def _slot(self) -> int:
-        """Return the current slot, with the cells loaded. Raises ``StateError``."""
+        """Return the current slot, with the cells loaded. Raises StateError (NO_CURRENT_KEY)."""
         slot = self._at.slot()
         if self._cells is None:
             self._load()

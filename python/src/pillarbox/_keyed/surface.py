@@ -66,7 +66,10 @@ class Timers(ABC):
 
 
 class Context(ABC, Generic[Key]):
-    """The current row or timer; valid during the call only. Times are epoch milliseconds.
+    """The current row or timer; valid during the call only, in its thread.
+
+    Times are epoch milliseconds. Elsewhere ``key`` and ``output`` raise :class:`StateError`
+    (NO_CURRENT_KEY), so pass the values that another thread needs.
 
     ``Context[str]`` tells type checkers that the key is a string.
     """
@@ -109,8 +112,9 @@ class Context(ABC, Generic[Key]):
 class AsyncContext(Context[Key]):
     """The current row of an ``AsyncKeyedProcessFunction``.
 
-    It belongs to the calling coroutine and the asyncio tasks that it has started, until its call
-    has ended; it is not available in other threads. There are no timers.
+    It belongs to the calling coroutine and to what that has started by asyncio. ``key``,
+    ``timestamp`` and ``watermark`` can be read there also in other threads (``asyncio.to_thread``)
+    and after the call; the others only on its loop, until the call ends. There are no timers.
     """
 
     __slots__ = ()

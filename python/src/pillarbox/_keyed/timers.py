@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from .._base.checks import invalid, is_number
@@ -184,9 +185,10 @@ class KeyTimers(Timers):
             if time is None and kind == EVENT_TIMER:
                 raise error("TIMER_WITHOUT_TIME", operator=self._at._name)
             time = epoch_ms(time)
-        slot = self._at._slot
-        if slot is None:
-            slot = self._at.slot()
+        at = self._at
+        slot = at._slot
+        if at._thread != get_ident() or slot is None:
+            slot = at.slot()
         if self.frozen:
             return
         times = self._pending[kind].get(slot)
