@@ -136,6 +136,11 @@ WORDS: dict[str, dict[str, str]] = {
             ("side_outputs", "tags", "outputs"), "A scan has one output; use pb.process_keyed."
         ),
     },
+    "read_offsets": {
+        "version": "Meant is batch_id: the offsets after that micro-batch.",
+        "batchId": "Meant is batch_id.",
+        "path": "Meant is checkpoint.",
+    },
     "read_state": {
         "name": "Meant is state, the name of the state; operator names the operator.",
         "version": "Meant is batch_id: the state after that micro-batch.",

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
-from .._keyed.stored_names import TIMERS
+from .._keyed.stored_names import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
 from .door import door_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .keyed_input import KeyedInput
 
 # The one state of a scan.
 SCAN = "scan"
@@ -39,15 +41,17 @@ class InitialState:
 
 
 def initial_state(
-    given: object, spark: SparkSession, keys: StructType, scanned: Sequence[str] = ()
+    given: object, spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
 ) -> InitialState | None:
-    """What the user handed over, checked and brought into form.
+    """Check what the user handed over, and bring it into form.
 
     ``spark`` is the input's session. A scan has one state of the columns ``scanned``. Raises
     ``InvalidOption`` (INITIAL_STATE_INVALID, OTHER_SESSION) for what can't be such.
     Whether the function has these states, and of these types, is known only when it is opened.
     """
     from pyspark.sql import DataFrame
+
+    keys = found.keys
 
     if given is None:
         return None
@@ -59,6 +63,8 @@ def initial_state(
             if not isinstance(name, str) or not isinstance(df, DataFrame):
                 raise _invalid(given, f"{shown(name)} has {shown(df)}")
             _check_frame(df, spark)
+        if WAITING_ROWS in given:
+            _check_waiting(given, found)
         return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
@@ -107,6 +113,13 @@ def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
     order = df[_INDEX] if _INDEX in df.columns else F.lit(0)
     own_keys = _keys([df["key"].getField(field) for field in key.names])
     return df.select(*own_keys, F.struct(*fields).alias(column), _order(order))
+
+
+def _check_waiting(given: object, found: KeyedInput) -> None:
+    if not found.options.time_sorted:
+        raise _invalid(given, "only rows of time_sorted=True wait for the watermark")
+    if not found.streaming:
+        raise _invalid(given, "in a batch no row waits; union their values with the input")
 
 
 def _keys(columns: list[Any]) -> list[Any]:
