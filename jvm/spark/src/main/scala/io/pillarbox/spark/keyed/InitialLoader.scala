@@ -174,7 +174,7 @@ private final class InitialLoader(
 
     private def columnOf(wanted: Attribute): Expression = value.dataType match {
       case row: StructType if row.fieldNames.contains(wanted.name) =>
-        val at = GetStructField(value, row.fieldIndex(wanted.name))
+        val at: Expression = GetStructField(value, row.fieldIndex(wanted.name))
         if (!LosslessTypes.canBecome(at.dataType, wanted.dataType)) throw misfit
         if (at.dataType == wanted.dataType) at else Cast(at, wanted.dataType, Some(task.timeZone))
       case _ => throw misfit
