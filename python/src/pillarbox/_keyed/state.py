@@ -109,7 +109,7 @@ class State:
         self._cells[slot], self._stamps[slot], self.changed[slot] = mark
 
     def _slot(self) -> int:
-        """The current slot, with the cells loaded. Raises ``NoCurrentKey``."""
+        """The current slot, with the cells loaded. NO_CURRENT_KEY."""
         slot = self._at.slot()
         if self._cells is None:
             self._load()

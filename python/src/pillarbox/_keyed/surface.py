@@ -63,7 +63,10 @@ class Timers(ABC):
 
 
 class Context(ABC, Generic[Key]):
-    """The current row or timer; valid during the call only. Times are epoch milliseconds.
+    """The current row or timer; valid during the call only, in its thread.
+
+    Times are epoch milliseconds. Elsewhere ``key`` and ``output`` raise :class:`StateError`
+    (NO_CURRENT_KEY): another thread is handed what it needs.
 
     ``Context[str]`` is one whose key is a string, for type checkers.
     """
@@ -106,8 +109,9 @@ class Context(ABC, Generic[Key]):
 class AsyncContext(Context[Key]):
     """The current row of an ``AsyncKeyedProcessFunction``.
 
-    It is that of the coroutine that asks, also in what it has started by asyncio, and only until
-    its call has ended; not in other threads. There are no timers.
+    It is that of the coroutine that asks, and of what it has started by asyncio. ``key``,
+    ``timestamp`` and ``watermark`` can be read there also in other threads (``asyncio.to_thread``)
+    and after the call; all else only until its call has ended, on its loop. There are no timers.
     """
 
     __slots__ = ()

@@ -70,6 +70,11 @@ class KeyType(ValueType):
             inner, normalise = self.accept, self.normalise
             self.accept = lambda value: normalise(inner(value))
 
+    @property
+    def plain_class(self) -> type | None:
+        """Of objects that are keys as they are, where one equals a key; None if there is none."""
+        return None if self.normalise is not None else _class_of(self.data_type)
+
 
 def is_hashable(data_type: t.DataType) -> bool:
     """Whether values of the type can be keys: no maps, arrays or opaque types in them."""
@@ -114,7 +119,7 @@ def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
     if None in kinds:
         return strict
     limits = [
-        (index, _LIMITS[type(field.dataType)])
+        (index, -_LIMITS[type(field.dataType)], _LIMITS[type(field.dataType)])
         for index, field in enumerate(data_type.fields)
         if type(field.dataType) in _LIMITS
     ]
@@ -126,8 +131,8 @@ def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
             return strict(value)
         if list(map(type, value)) != kinds:
             return strict(value)
-        for index, limit in limits:
-            if not -limit <= value[index] < limit:
+        for index, lowest, limit in limits:
+            if not lowest <= value[index] < limit:
                 return strict(value)
         for index in texts:
             if not value[index].isascii():  # a lone surrogate is no text

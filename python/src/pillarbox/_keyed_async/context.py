@@ -20,7 +20,16 @@ class Attempt:
     these had before take them back.
     """
 
-    __slots__ = ("_marks", "context", "is_open", "side_rows", "slot", "timestamp", "watermark")
+    __slots__ = (
+        "_marks",
+        "context",
+        "is_open",
+        "key",
+        "side_rows",
+        "slot",
+        "timestamp",
+        "watermark",
+    )
 
     def __init__(
         self,
@@ -32,6 +41,7 @@ class Attempt:
     ) -> None:
         self.context = context
         self.slot = slot
+        self.key = context._keys[slot]
         self.timestamp = timestamp
         self.watermark = watermark
         self.side_rows: list[tuple[str, int, Any]] = []
@@ -63,16 +73,21 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
     ``_slot``, ``_row_time`` and ``_reached`` hold where none of them runs: for messages.
     """
 
-    __slots__ = ("_reached", "_row_time", "_thread", "resource")
+    __slots__ = ("_loop_thread", "_reached", "_row_time", "resource")
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         super().__init__(name, tags)
-        self._thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self.resource: Any = None
 
     def begin_calls(self) -> None:
         """The present thread is that of the calls to come."""
-        self._thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
+
+    @property
+    def key(self) -> Any:
+        attempt = self._started_by()
+        return self._keys[self.slot()] if attempt is None else attempt.key
 
     def slot(self) -> int:
         attempt = self._attempt()
@@ -89,7 +104,7 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
 
     @property
     def timestamp(self) -> int | None:
-        attempt = self._attempt()
+        attempt = self._started_by()
         return self._row_time if attempt is None else attempt.timestamp
 
     @timestamp.setter
@@ -98,16 +113,21 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
 
     @property
     def _watermark(self) -> int:
-        attempt = self._attempt()
+        attempt = self._started_by()
         return self._reached if attempt is None else attempt.watermark
 
     @_watermark.setter
     def _watermark(self, watermark: int) -> None:
         self._reached = watermark
 
+    def _started_by(self) -> Attempt | None:
+        """The one that has started the caller, in any thread, though it may be over."""
+        attempt = _CURRENT.get(None)
+        return None if attempt is None or attempt.context is not self else attempt
+
     def _attempt(self) -> Attempt | None:
         """The one that the caller runs in, while it may read and write."""
-        attempt = _CURRENT.get(None)
-        if attempt is None or not attempt.is_open or attempt.context is not self:
+        attempt = self._started_by()
+        if attempt is None or not attempt.is_open:
             return None
-        return attempt if threading.get_ident() == self._thread else None
+        return attempt if threading.get_ident() == self._loop_thread else None
