@@ -31,6 +31,7 @@ from ._driver.process_keyed import (
     process_keyed_async,
     side_output,
 )
+from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.aggregate import AggregateFunction
@@ -126,6 +127,7 @@ __all__ = [
     "process_keyed",
     "process_keyed_arrow",
     "process_keyed_async",
+    "read_offsets",
     "read_state",
     "scan",
     "side_output",

@@ -130,6 +130,13 @@ WORDS: dict[str, dict[str, str]] = {
     | _words({"Its function makes no calls; use pb.testing.AsyncKeyedHarness.": _CALL_OPTIONS}),
     "AsyncKeyedHarness": _HARNESS | _CALLS,
     "scan": _KEYED | _SCAN,
+    "read_offsets": _words(
+        {
+            "batch_id: the offsets after that micro-batch": "version",
+            "batch_id": "batchId",
+            "checkpoint": "path",
+        }
+    ),
     "read_state": _words(
         {
             "state, the name of the state; operator names the operator": "name",

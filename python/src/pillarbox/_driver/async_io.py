@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
     from .door import Door
 
 Function = Callable[..., Any] | AsyncFunction | JvmFunction
+
+_LOG = logging.getLogger("pillarbox")
+_NO_TIMEOUT = (
+    'async_io("%s") on a stream has no timeout: a call that hangs holds the stream up for ever. '
+    'Pass timeout="30s", or what suits the service.'
+)
 
 
 @answers_unknown
@@ -180,6 +187,8 @@ def _plan(
     )
 
     check_frame(df)
+    if df.isStreaming and options.timeout == Timeout():
+        _LOG.warning(_NO_TIMEOUT, options.name)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns, df.sparkSession)

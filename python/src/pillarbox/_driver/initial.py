@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
-from .._keyed.stored_names import TIMERS
+from .._keyed.stored_names import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
 from .door import door_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .keyed_input import KeyedInput
 
 SCAN = "scan"  # the one state of a scan
 
@@ -38,7 +40,7 @@ class InitialState:
 
 
 def initial_state(
-    given: object, spark: SparkSession, keys: StructType, scanned: Sequence[str] = ()
+    given: object, spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
 ) -> InitialState | None:
     """Check the option and bring it into form. Raises ``InvalidOption``.
 
@@ -46,6 +48,8 @@ def initial_state(
     types of states are compared with those of the function only when it is opened.
     """
     from pyspark.sql import DataFrame
+
+    keys = found.keys
 
     if given is None:
         return None
@@ -57,6 +61,8 @@ def initial_state(
             if not isinstance(name, str) or not isinstance(df, DataFrame):
                 raise _invalid(given, f"{shown(name)} has {shown(df)}")
             _check_frame(df, spark)
+        if WAITING_ROWS in given:
+            _check_waiting(given, found)
         return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
@@ -105,6 +111,13 @@ def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
     order = df[_INDEX] if _INDEX in df.columns else F.lit(0)
     own_keys = _keys([df["key"].getField(field) for field in key.names])
     return df.select(*own_keys, F.struct(*fields).alias(column), _order(order))
+
+
+def _check_waiting(given: object, found: KeyedInput) -> None:
+    if not found.options.time_sorted:
+        raise _invalid(given, "only rows of time_sorted=True wait for the watermark")
+    if not found.streaming:
+        raise _invalid(given, "in a batch no row waits; union their values with the input")
 
 
 def _keys(columns: list[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from .._version import __version__
 from ..errors import PillarboxError, error
 
 _BRIDGE = "io/pillarbox/spark/PythonBridge.class"
+_ANY_LINE = "pillarbox-spark_*-*.jar"
 _NAME = re.compile(r"pillarbox([-_.].*)?\.jar")
 
 
@@ -27,14 +28,13 @@ def find_jar(line: str | None = None) -> str:
     if isinstance(package, zipfile.Path):
         return _around(package, line)
     if not isinstance(package, Path):
-        raise error(
-            "JAR_NOT_FOUND", spark=line, searched=f"{package}, which is neither a folder nor a jar"
-        )
+        raise _not_found(line, f"{package}, which is neither a folder nor a jar", [])
     bundled, built = package / "jars", package.parents[2] / "target"
     name = f"pillarbox-spark_{line}-*.jar"
     jars = sorted(bundled.glob(name)) or _built(built, name)
     if not jars:
-        raise error("JAR_NOT_FOUND", spark=line, searched=f"{bundled}, {built}")
+        others = [*bundled.glob(_ANY_LINE), *built.glob(_ANY_LINE)]
+        raise _not_found(line, f"{bundled}, {built}", others)
     return str(jars[-1])
 
 
@@ -78,13 +78,20 @@ def is_ours(jar: str) -> bool:
     return _NAME.fullmatch(re.split(r"[/\\]", jar)[-1]) is not None
 
 
+def _not_found(line: str, searched: str, others: list[Path]) -> PillarboxError:
+    lines = sorted({jar.name.split("_")[1].split("-")[0] for jar in others})
+    there = (
+        f"the jars there are for Spark {', '.join(lines)}" if lines else "there is no jar at all"
+    )
+    install = f'pip install "pyspark=={lines[-1]}.*"' if lines else "install the wheel"
+    return error("JAR_NOT_FOUND", spark=line, searched=searched, there=there, install=install)
+
+
 def _around(package: zipfile.Path, line: str) -> str:
     """Return the archive that the package was loaded from, if it has the JVM's classes too."""
     archive = package.root
     if _BRIDGE not in archive.namelist():
-        raise error(
-            "JAR_NOT_FOUND", spark=line, searched=f"{archive.filename}, which has no classes"
-        )
+        raise _not_found(line, f"{archive.filename}, which has no classes", [])
     return str(Path(str(archive.filename)).absolute())
 
 

@@ -80,9 +80,9 @@ def process_keyed(
     initial_state: the state that the query starts with. A DataFrame of the key columns and a
         column for each state, by name: its value, or accumulator, an array for a list, a map for
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
-        ``pb.TIMERS``) to DataFrames as :func:`read_state` gives them. It is read by the first
-        micro-batch only: a query that goes on from its checkpoint has its state already, and
-        ignores it. In a batch it is the state that each key has before its first row.
+        ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` gives them. It is
+        read by the first micro-batch only: a query that goes on from its checkpoint has its state
+        already, and ignores it. In a batch it is the state that each key has before its first row.
     backend: where state and timers are kept between micro-batches: "rocksdb", "heap" or a
         :class:`Backend`.
     name: what plans, metrics and messages call the operator; by default the function's class.
@@ -232,7 +232,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     if form != "jvm":
         check_methods(function)
     found = check_input(df, options)
-    initial = initial_rows(initial_state, df.sparkSession, found.keys)
+    initial = initial_rows(initial_state, df.sparkSession, found)
     columns, tags = parse_outputs(asked.returns, sides, found.case_sensitive, df.sparkSession)
     command = calls = None
     if asked.calls is not None:

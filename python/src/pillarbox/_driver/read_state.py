@@ -57,13 +57,10 @@ def read_state(
 
     is_session = isinstance(getattr(spark, "version", None), str)
     check(is_session, "spark", "a SparkSession", spark, "spark")
-    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
-    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
+    path = checkpoint_path(checkpoint)
     door = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
-    is_number_or_none = batch_id is None or is_number(batch_id, int)
-    check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
-    path = fspath(checkpoint)
+    check_batch_id(batch_id)
     number = _operator(door.stored_operators(path), path, operator)
     version = _version(door.stored_versions(path, number), path, batch_id)
     names = door.stored_states(path, number, version)
@@ -71,6 +68,17 @@ def read_state(
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
     return door.read_state(path, number, state, version)
+
+
+def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
+    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
+    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
+    return fspath(checkpoint)
+
+
+def check_batch_id(batch_id: int | None) -> None:
+    is_number_or_none = batch_id is None or is_number(batch_id, int)
+    check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
@@ -96,12 +104,12 @@ def _version(known: list[int], path: str, batch_id: int | None) -> int:
     if batch_id is None:
         return known[-1]
     if batch_id + 1 not in known:
-        there = _ranges([version - 1 for version in known])
+        there = batch_ranges([version - 1 for version in known])
         raise error("NO_STORED_BATCH", batch_id=batch_id, there=there)
     return batch_id + 1
 
 
-def _ranges(numbers: list[int]) -> str:
+def batch_ranges(numbers: list[int]) -> str:
     """Show ``[3, 4, 5, 9]`` as ``3 to 5, 9``."""
     runs: list[list[int]] = []
     for number in numbers:

@@ -72,7 +72,7 @@ def scan(
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)
     folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(select), life)
-    initial = initial_rows(initial_state, df.sparkSession, found.keys, list(state))
+    initial = initial_rows(initial_state, df.sparkSession, found, list(state))
     door = require_jvm(df.sparkSession)
     spec = KeyedSpec(found, "scan", folds, None, [], initial)
     return door.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
