@@ -1,7 +1,7 @@
-"""What a failed attempt of a call means under a ``Retry``.
+"""Failed attempts of calls, as failures that are retried or not under a ``Retry``.
 
-A predicate of the user may raise anything itself. Nothing of that comes out of here, but for
-SystemExit and KeyboardInterrupt, which end the worker.
+The user's predicate may raise anything. This module catches all of it, except SystemExit and
+KeyboardInterrupt, which end the worker.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ from .._base.functions import name_of
 from ..errors import EXITS, PillarboxError, error, shown
 from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
-# The kinds of failures that are no exceptions. A refused result is always tried again.
+# The kinds of failures that are no exceptions. A refused result is always retried.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
 
-# Of HTTP: too many requests, and service unavailable.
-OVERLOADED = {429, 503}
+OVERLOADED = {429, 503}  # the HTTP statuses "too many requests" and "service unavailable"
 
 
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
-    """What ``problem``, raised by a function, means under ``retry``.
+    """Return the failure for ``problem``, raised by a function, under ``retry``.
 
-    If ``retry.on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
-    retried.
+    If ``retry.on`` raises, its error is the failure, with ``problem`` as cause, and not retried.
     """
     try:
         if isinstance(problem, RetryAfter):
@@ -52,7 +50,7 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
 
 
 def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | None:
-    """The failure of an answer that ``retry.if_result`` does not accept; None if it does."""
+    """Return the failure of an answer that ``retry.if_result`` refuses; None if it is accepted."""
     try:
         if not _says(predicate, answer, "retry.if_result"):
             return None
@@ -65,7 +63,7 @@ def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | N
 
 
 def timed_out(message: str) -> Failure:
-    """A deadline that has passed without an answer."""
+    """Return the failure of a call that missed its deadline."""
     return Failure(TIMEOUT, message, retryable=True)
 
 
