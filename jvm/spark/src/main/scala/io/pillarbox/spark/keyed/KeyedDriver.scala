@@ -4,7 +4,7 @@ import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
 import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerService, KeyContext}
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext, PolledTimerService}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -122,7 +122,14 @@ private final class KeyedDriver(
   ): StreamOrder[UnsafeRow, UnsafeRow] = {
     val order = waiting match {
       case Some(rowsThatWait) =>
-        new TimeSortedOrder(rows, context.keyOf(_: UnsafeRow), rowsThatWait, state.timers, state.clock, target)
+        new TimeSortedOrder(
+          rows,
+          context.keyOf(_: UnsafeRow),
+          rowsThatWait,
+          state.timers,
+          state.clock,
+          target
+        )
       case None => new ArrivalOrder(rows, state.timers, state.clock, target)
     }
     order.advance(task.watermark, task.batchTime)

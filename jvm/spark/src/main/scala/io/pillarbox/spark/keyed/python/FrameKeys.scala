@@ -92,7 +92,8 @@ private final class FrameKeys {
   /** Other keys have the word 0, which is rare enough to look at the key. */
   private def isWord(index: Int): Boolean = words(index) != 0L || FrameKeys.isWord(keys(index))
 
-  private def isAt(index: Int, key: UnsafeRow, hash: Int): Boolean = hashes(index) == hash && keys(index) == key
+  private def isAt(index: Int, key: UnsafeRow, hash: Int): Boolean =
+    hashes(index) == hash && keys(index) == key
 
   private def add(key: UnsafeRow, hash: Int, word: Long, at: Int): Int = {
     keys(count) = key

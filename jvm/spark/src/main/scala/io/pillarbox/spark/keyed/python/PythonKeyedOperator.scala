@@ -144,7 +144,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     while (loadedKeys < events.keys) {
       val keyIndex = loadedKeys
       loadedKeys += 1
-      if (isStored(keyIndex)) addStored(keyIndex) else states.foreach(_.addNothing(keyIndex - events.firstKey))
+      if (isStored(keyIndex)) addStored(keyIndex)
+      else states.foreach(_.addNothing(keyIndex - events.firstKey))
     }
 
   /** Whether anything of a key may be stored. */
@@ -159,7 +160,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
       i += 1
     }
     // In a stream all that is due comes as an event, and the rest is only sent to a function that lists it.
-    if (context.isBatch) timersOf(keyIndex).foreach(timer => events.listTimer(keyIndex, timer.kind, timer.timestamp))
+    if (context.isBatch)
+      timersOf(keyIndex).foreach(timer => events.listTimer(keyIndex, timer.kind, timer.timestamp))
     // What has to be sent again for a key that goes on must not fill the next frame by itself.
     if (!(goesOn && keyIndex == 0)) events.addBytes(bytes)
   }
@@ -290,7 +292,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
-  private def select(keyIndex: Int): Unit = context.backend.setCurrentKey(events.key(keyIndex), events.keyHash(keyIndex))
+  private def select(keyIndex: Int): Unit =
+    context.backend.setCurrentKey(events.key(keyIndex), events.keyHash(keyIndex))
 
   private def blobOf(body: ByteBuffer): ByteBuffer = {
     val length = body.getInt
