@@ -82,7 +82,7 @@ class KeyedRuntime:
             self.registry.is_open = False
 
     def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
-        """Set how far time has come; ``UNKNOWN``: no watermark yet; ``of_first``: for key 0 only."""
+        """Set how far time has come: ``UNKNOWN`` for no watermark, ``of_first`` for key 0 only."""
         self.context._watermark = watermark
         self.context.processing_time = processing_time
         self._start = UNKNOWN if of_first else watermark
