@@ -10,7 +10,6 @@ import pytest
 import pillarbox as pb
 
 pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio: install pyspark[connect]")
-pytestmark = pytest.mark.quick
 
 from pillarbox._driver.door.connect import ConnectDoor, _bytes  # noqa: E402
 
