@@ -1,4 +1,4 @@
-"""Finds the jar that belongs to this package."""
+"""The jar that belongs to this package."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _NAME = re.compile(r"pillarbox(?:-spark_([\d.]+))?(?:-(\d[^/]*))?\.jar")
 
 
 def find_jar(line: str | None = None) -> str:
-    """The path of the jar for a line of Spark, by default that of the PySpark that is installed:
-    the one in the wheel; in a checkout, the newest that was built; where the package itself was
-    loaded from a jar, that one.
+    """Return the path of the jar for a line of Spark, by default the line of the installed PySpark.
 
-    Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
+    This is the jar in the wheel, the newest that was built in a checkout, or the jar from which the
+    package itself was loaded. Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
     """
     line = installed() if line is None else line
     package = importlib.resources.files("pillarbox")
@@ -41,7 +40,7 @@ def find_jar(line: str | None = None) -> str:
 
 
 def jar_for(version: str) -> str:
-    """Where the jar for a release of Spark is, or what is looked for if there is none."""
+    """Return the path of the jar for a release of Spark, or its name if there is none."""
     try:
         return find_jar(line_of(version))
     except PillarboxError:
@@ -49,9 +48,9 @@ def jar_for(version: str) -> str:
 
 
 def how_to_add_jar(spark: str | None = None) -> str:
-    """What to do where the JVM of this process runs and has no jar of ours that fits.
+    """Return the remedy where the JVM of this process runs without the right jar.
 
-    ``spark``: the version that runs there, if it is known.
+    ``spark`` is the version that runs there, if it is known.
     """
     if spark is not None and line_of(spark) != installed():
         return (
@@ -76,8 +75,8 @@ def how_to_add_jar(spark: str | None = None) -> str:
 
 
 def is_ours(jar: str, setting: str) -> bool:
-    """Whether a path or URL that ``setting`` names is that of a Pillarbox jar: by what is in it,
-    or, where it can't be looked into from here, by its name.
+    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar: by what is in
+    it, or, where it can't be looked into from here, by its name.
 
     Raises ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for one of ours that can't serve.
     """
@@ -94,9 +93,11 @@ def is_ours(jar: str, setting: str) -> bool:
             if _BRIDGE not in archive.namelist():
                 return False
             line, version = _told_by(archive)
-    if line not in (None, _line_to_come()) or version not in (None, __version__):
-        found = f"{version or 'unknown'} for Spark {line or 'unknown'}"
-        wanted = f"{__version__} for Spark {_line_to_come() or 'of SPARK_HOME'}"
+    # The line of SPARK_HOME is not known before its JVM runs.
+    wanted_line = line if "SPARK_HOME" in os.environ else installed()
+    if line not in (None, wanted_line) or version not in (None, __version__):
+        found = f"{version or 'of an unknown version'} for Spark {line or 'of an unknown line'}"
+        wanted = f"{__version__} for Spark {wanted_line}"
         raise error("JAR_OF_ANOTHER", jar=jar, setting=setting, found=found, wanted=wanted)
     return path is not None or name is not None
 
@@ -124,11 +125,6 @@ def _told_by(archive: zipfile.ZipFile) -> tuple[str | None, str | None]:
     return told.get("Spark-Line"), told.get("Implementation-Version")
 
 
-def _line_to_come() -> str | None:
-    """The line of the Spark that PySpark will start; None where SPARK_HOME names one."""
-    return None if "SPARK_HOME" in os.environ else installed()
-
-
 def _not_found(line: str, searched: str, others: list[Path]) -> PillarboxError:
     lines = sorted({jar.name.split("_")[1].split("-")[0] for jar in others})
     there = (
@@ -139,7 +135,7 @@ def _not_found(line: str, searched: str, others: list[Path]) -> PillarboxError:
 
 
 def _around(package: zipfile.Path, line: str) -> str:
-    """The archive that the package was loaded from, if it has the JVM's classes too."""
+    """Return the archive that the package was loaded from, if it has the JVM's classes too."""
     archive = package.root
     if _BRIDGE not in archive.namelist():
         raise _not_found(line, f"{archive.filename}, which has no classes", [])
@@ -147,6 +143,6 @@ def _around(package: zipfile.Path, line: str) -> str:
 
 
 def _built(folder: Path, name: str) -> list[Path]:
-    """Oldest first, of this version if there are such."""
+    """Return the jars in ``folder``, oldest first; only those of this version if there are any."""
     jars = sorted(folder.glob(name), key=lambda jar: jar.stat().st_mtime)
     return [jar for jar in jars if jar.stem.endswith(f"-{__version__}")] or jars

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def read_offsets(
     spark: SparkSession, checkpoint: str | PathLike[str], *, batch_id: int | None = None
 ) -> dict[str, str]:
-    """Where a streaming query stands in each of its sources, as Spark has written it down.
+    """Return the position of a streaming query in each of its sources, as Spark has stored it.
 
     With :func:`read_state` it moves a query to a new checkpoint: the state after a micro-batch goes
     into ``initial_state``, and what the new query reads begins where that micro-batch ended. Of a
