@@ -55,11 +55,14 @@ class KeyedContext(Context[Any]):
         return _DOMAINS[self._event]
 
     def output(self, tag: str, row: Any) -> None:
-        accept = self._tags.get(tag)
-        if accept is None:
+        accept = self._acceptor(tag)
+        self.side_rows.append((tag, self.slot(), accept(row)))
+
+    def _acceptor(self, tag: str) -> Callable[[Any], Any]:
+        if tag not in self._tags:
             declared = ", ".join(map(repr, self._tags)) or "none"
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
-        self.side_rows.append((tag, self.slot(), accept(row)))
+        return self._tags[tag]
 
     def slot(self) -> int:
         """The position of the current key. NO_CURRENT_KEY outside of a call and its thread."""

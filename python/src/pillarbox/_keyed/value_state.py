@@ -1,4 +1,4 @@
-"""States of one object a key: values, and the aggregates of reducing and aggregating states."""
+"""States of one object a key: value, reducing and aggregating states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .surface import AggregatingState, ReducingState, ValueState
 
 
 class CellState(State):
-    """One object a key, its timestamp beside it. Null is not a value: None means absent."""
+    """One object a key, with its timestamp beside it; None means absent."""
 
     __slots__ = ("_accept", "_copy")
 

@@ -1,4 +1,4 @@
-"""What a coroutine of a keyed function sees: the row and the key of the attempt that it runs in."""
+"""The context of a keyed function's coroutine: the row and the key of its attempt."""
 
 from __future__ import annotations
 
@@ -10,26 +10,17 @@ from typing import Any
 from .._keyed.context import KeyedContext
 from .._keyed.state import State
 from .._keyed.surface import AsyncContext
-from ..errors import error, shown
 
 
 class Attempt:
-    """One attempt of one row, from its beginning until it is kept or taken back.
+    """One attempt of one row, from its beginning until its writes are kept or undone.
 
-    Of a key there is one at a time, so its writes stand in the key's own cells, and marks of what
-    these had before take them back.
+    A key has one attempt at a time, so it writes into the key's own cells, and undoes this by marks
+    of their earlier contents.
     """
 
-    __slots__ = (
-        "_marks",
-        "context",
-        "is_open",
-        "key",
-        "side_rows",
-        "slot",
-        "timestamp",
-        "watermark",
-    )
+    __slots__ = ("_marks", "context", "is_open", "key", "side_rows", "slot", "timestamp",
+                 "watermark")  # fmt: skip
 
     def __init__(
         self,
@@ -49,16 +40,16 @@ class Attempt:
         self.is_open = True
 
     def enter(self) -> None:
-        """The present coroutine, and what it starts, is that of this attempt."""
+        """Make this the attempt of the current coroutine and of the tasks that it starts."""
         _CURRENT.set(self)
 
     def keep(self) -> None:
-        """The attempt has succeeded; nothing more can be written."""
+        """End an attempt that has succeeded; it can write nothing more."""
         self.is_open = False
         self.context.side_rows.extend(self.side_rows)
 
     def take_back(self) -> None:
-        """Whatever it wrote is undone; nothing more can be written."""
+        """End the attempt and undo its writes; it can write nothing more."""
         self.is_open = False
         for state, mark in self._marks:
             state.go_back(self.slot, mark)
@@ -68,9 +59,9 @@ _CURRENT: ContextVar[Attempt] = ContextVar("pillarbox_keyed_attempt")
 
 
 class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
-    """One for all coroutines, each of which sees its own row.
+    """The one context of all coroutines, each of which sees its own row.
 
-    ``_slot``, ``_row_time`` and ``_reached`` hold where none of them runs: for messages.
+    ``_slot``, ``_row_time`` and ``_reached`` are the values outside of coroutines, for messages.
     """
 
     __slots__ = ("_loop_thread", "_reached", "_row_time", "resource")
@@ -81,7 +72,7 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
         self.resource: Any = None
 
     def begin_calls(self) -> None:
-        """The present thread is that of the calls to come."""
+        """Make the current thread that of the next calls."""
         self._loop_thread = threading.get_ident()
 
     @property
@@ -94,11 +85,7 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
         return super().slot() if attempt is None else attempt.slot
 
     def output(self, tag: str, row: Any) -> None:
-        accept = self._tags.get(tag)
-        if accept is None:
-            declared = ", ".join(map(repr, self._tags)) or "none"
-            raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
-        slot, attempt = self.slot(), self._attempt()
+        accept, slot, attempt = self._acceptor(tag), self.slot(), self._attempt()
         assert attempt is not None
         attempt.side_rows.append((tag, slot, accept(row)))
 
@@ -121,12 +108,12 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
         self._reached = watermark
 
     def _started_by(self) -> Attempt | None:
-        """The one that has started the caller, in any thread, though it may be over."""
+        """Return the attempt that has started the caller, in any thread, also if it is over."""
         attempt = _CURRENT.get(None)
         return None if attempt is None or attempt.context is not self else attempt
 
     def _attempt(self) -> Attempt | None:
-        """The one that the caller runs in, while it may read and write."""
+        """Return the attempt that the caller runs in, as long as it may read and write."""
         attempt = self._started_by()
         if attempt is None or not attempt.is_open:
             return None
