@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import Row
 
@@ -12,6 +13,7 @@ import pillarbox as pb
 from keyed.scripts import Split
 from pillarbox.testing import KeyedHarness, Timer
 
+WEST = datetime.timezone(datetime.timedelta(hours=-1))
 OPTIONS = {"by": "k", "schema": "k string, t bigint", "returns": "k string, n bigint"}
 
 
@@ -160,6 +162,28 @@ def test_a_timer_for_a_time_that_has_passed_fires_in_the_same_round():
 def test_a_time_is_milliseconds_or_a_datetime(time):
     with pytest.raises(pb.InvalidOption, match="epoch milliseconds or a datetime"):
         harness(lambda self, row, ctx: ctx.timers.register_event_time(time)).process(("a", 0))
+
+
+@pytest.mark.parametrize(
+    "time", [datetime.datetime.min, pd.NaT, datetime.datetime.max.replace(tzinfo=WEST)]
+)
+def test_a_datetime_without_a_time_in_utc_is_named(time):
+    with pytest.raises(pb.InvalidOption, match="time must be a datetime that UTC has too"):
+        harness(lambda self, row, ctx: ctx.timers.register_event_time(time)).process(("a", 0))
+
+
+def test_a_naive_time_of_pandas_is_one_of_the_local_zone():
+    time = pd.Timestamp("2026-01-02 03:04:05.678999999")
+    one = harness(lambda self, row, ctx: ctx.timers.register_event_time(time), lambda *_: None)
+    one.process(("a", 0))
+    local = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
+    assert [timer.timestamp for timer in one.timers("a")] == [local.timestamp() * 1000]
+
+
+@pytest.mark.parametrize("answer", [[[("a", 1)]], iter([[("a", 1)]])])
+def test_a_row_in_a_list_too_many_is_told_to_come_out_of_it(answer):
+    with pytest.raises(pb.ResultTypeMismatch, match="A row is no list: take it out of that"):
+        harness(lambda *_: answer).process(("a", 0))
 
 
 def test_order_by_sorts_a_micro_batch_nulls_first():
