@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 import re
@@ -13,7 +14,7 @@ from typing import Any
 
 from ._base.checks import check, check_between, check_count, invalid, is_number
 from ._base.durations import milliseconds
-from ._base.functions import is_async, name_of, unfit_signature
+from ._base.functions import is_async, name_of, takes
 from ._base.unknown_options import answers_unknown
 from .errors import InvalidOption
 
@@ -225,8 +226,8 @@ def _check_predicate(option: str, value: object, example: str) -> None:
     check(callable(value), option, expected, value, example)
     expected = "a plain function: a coroutine would count as true"
     check(not is_async(value), option, expected, value, example)
-    signature = unfit_signature(value, 1)  # type: ignore[arg-type]
-    if signature is not None:
+    if not takes(value, 1):
+        signature = inspect.signature(value)  # type: ignore[arg-type]
         expected = f"a predicate of one argument, and {name_of(value)} has {signature}"
         raise invalid(option, expected, value, example)
 

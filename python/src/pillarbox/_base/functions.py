@@ -108,20 +108,21 @@ def check_parameters(
     problem: str = "WRONG_PARAMETERS",
 ) -> None:
     """Raise the error ``problem`` if ``function`` can't be called with so many arguments."""
-    signature = unfit_signature(function, len(arguments))
-    if signature is not None:
-        call = f"{name}({', '.join(arguments)})"
+    if not takes(function, len(arguments)):
+        signature, call = str(inspect.signature(function)), f"{name}({', '.join(arguments)})"
         raise error(problem, function=name, signature=signature, call=call)
 
 
-def unfit_signature(function: Callable[..., Any], arguments: int) -> str | None:
-    """Return the signature of a function that doesn't take so many arguments; None if it does."""
+def takes(function: object, count: int) -> bool:
+    """Return True if ``function`` can be called with ``count`` arguments, as far as it tells."""
+    if not callable(function):
+        return False
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return None  # a built-in that does not tell
+        return True  # a built-in that does not tell
     try:
-        signature.bind(*range(arguments))
+        signature.bind(*range(count))
     except TypeError:
-        return str(signature)
-    return None
+        return False
+    return True
