@@ -49,7 +49,7 @@ def test_a_worker_that_needs_more_memory_than_it_may_have(answers: Any) -> None:
     assert "process_keyed(Greedy): The function failed for the key 0 in process" in told["keyed"]
     assert "MemoryError" in told["keyed"]
     assert "process_keyed(Greedy): The Python worker" in told["killed"]
-    assert "spark.executor.pyspark.memory allows it 1024 MiB" in told["killed"]
+    assert "spark.executor.pyspark.memory allows it 2048 MiB" in told["killed"]
 
 
 def check_attempts(answer: Any) -> None:
