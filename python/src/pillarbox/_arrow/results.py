@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
-from .fields import Place, as_mapping, fields_of
+from .fields import Place, as_mapping, fields_of, items_of
 from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
 from .writers import list_writer
 
@@ -253,9 +253,10 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
             return named
         if as_mapping(answer) is not None:
             raise wrong_shape(expected, answer, "None of its names is a column of returns.")
-        if isinstance(answer, tuple) and len(answer) == len(names):
-            return answer
-        raise wrong_shape(expected, answer, _advice(answer))
+        items = items_of(answer, len(names))
+        if items is None:
+            raise wrong_shape(expected, answer, _advice(answer))
+        return items
 
     return values
 
