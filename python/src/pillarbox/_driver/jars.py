@@ -75,10 +75,10 @@ def how_to_add_jar(spark: str | None = None) -> str:
 
 
 def is_ours(jar: str, setting: str) -> bool:
-    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar: by what is in
-    it, or, where it can't be looked into from here, by its name.
+    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar.
 
-    Raises ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for one of ours that can't serve.
+    Its content decides, or its name where the file can't be read from here. Raises
+    ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for a jar of Pillarbox that can't be used.
     """
     name = _NAME.fullmatch(re.split(r"[/\\]", jar)[-1])
     path = None if _is_remote(jar) else Path(re.sub(r"^(file|local):(//)?", "", jar))

@@ -36,7 +36,7 @@ class KeyedContext(Context[Any]):
         self._keys: Any = ()
         self._event = ROW
         self._watermark = UNKNOWN
-        # The first watermark of the bound states. If it is UNKNOWN, all their values are newer.
+        # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
         self.processing_time = 0

@@ -101,8 +101,8 @@ class KeyTimers(Timers):
     def start(self, existing: Iterable[tuple[int, int, int]], load: Load | None = None) -> None:
         """Set the timers to ``(slot, kind, time)``, without a change.
 
-        With ``load`` there may be others, which nobody needs to know before they are listed: it
-        gives the ``(kind, time)`` of all timers that their owner has of a slot.
+        With ``load`` there may be others, which are loaded only when timers are listed: it returns
+        the ``(kind, time)`` of all timers of a slot that their owner has.
         """
         event: dict[int, set[int]] = {}
         processing: dict[int, set[int]] = {}
