@@ -11,7 +11,7 @@ import pillarbox as pb
 
 pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio: install pyspark[connect]")
 
-from pillarbox._driver.door.connect import ConnectDoor, _bytes  # noqa: E402
+from pillarbox._driver.door.connect import ConnectDoor, _bytes
 
 MIB = 1 << 20
 

@@ -255,15 +255,18 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
             raise wrong_shape(expected, answer, "None of its names is a column of returns.")
         items = items_of(answer, len(names))
         if items is None:
-            raise wrong_shape(expected, answer, _advice(answer))
+            raise wrong_shape(expected, answer, _advice(answer, place))
         return items
 
     return values
 
 
-def _advice(answer: object) -> str:
+def _advice(answer: object, place: Place) -> str:
+    """Return what to do instead; only answers of ``async_io`` are in a lenient place."""
     if isinstance(answer, list):
-        return "For several rows of one input row, pass explode=True."
+        if place.lenient:
+            return "For several rows of one input row, pass explode=True."
+        return "A row is no list: take it out of that."
     return "Return None for no match."
 
 

@@ -10,6 +10,7 @@ from .._arrow.ddl import parse_type
 from .._arrow.fields import Place
 from .._arrow.schema import check_type
 from .._base.checks import check_name, invalid
+from .._base.functions import takes
 from ..errors import error, shown
 from .aggregate import AggregateFunction
 from .context import KeyedContext
@@ -111,7 +112,7 @@ def _parsed(type: Any, place: str) -> DataType:
 
 
 def _check_fold(name: str, kind: str, fold: Any) -> None:
-    if kind == "reducing" and not callable(fold):
+    if kind == "reducing" and not takes(fold, 2):
         raise error("NOT_A_REDUCE_FUNCTION", state=name, value=shown(fold))
     if kind == "aggregating" and not isinstance(fold, AggregateFunction):
         raise error("NOT_AN_AGGREGATE_FUNCTION", state=name, value=shown(fold))

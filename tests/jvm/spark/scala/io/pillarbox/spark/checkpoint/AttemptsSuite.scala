@@ -161,6 +161,7 @@ class AttemptsSuite extends AnyFunSuite {
       assert(refused(noted.copy(partitions = 7)).contains("the number of partitions 2"))
       assert(refused(keys("a string, b int")).contains("keys of type STRING, STRING"))
       assert(refused(keys("b string, a string")).contains("by [a, b], the query now has [b, a]"))
+      assert(refused(keys("b string, c string")).contains("by [a, b], the query now has [b, c]"))
       assert(OperatorNote.find(operator, conf).contains(noted))
     }
   }

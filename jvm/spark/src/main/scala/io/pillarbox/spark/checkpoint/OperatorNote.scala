@@ -110,13 +110,13 @@ private[pillarbox] final case class OperatorNote(
     }
   }
 
-  /** Keys may get other names, unless those are names of each other. */
+  /** Keys may get other names, but none that another one of them has had. */
   private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
     def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
     def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
     Change.of("keys of type", types(there), types(now))(_ == _) ++
       Change.of("by", names(there), names(now)) { (_, _) =>
-        there.names.toSet != now.names.toSet || there.names.sameElements(now.names)
+        now.names.zipWithIndex.forall { case (name, at) => Set(-1, at)(there.names.indexOf(name)) }
       }
   }
 
