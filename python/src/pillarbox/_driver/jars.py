@@ -103,7 +103,7 @@ def is_ours(jar: str, setting: str) -> bool:
 
 
 def jars_on(class_path: str) -> list[str]:
-    """The jars of a class path, those too that a wildcard stands for."""
+    """Return the jars of a class path, with those of its wildcards."""
     entries = [entry for entry in class_path.split(os.pathsep) if entry]
     found = [glob(entry + ".jar") if entry.endswith("*") else [entry] for entry in entries]
     return [one for group in found for one in group if one.endswith(".jar")]

@@ -248,9 +248,7 @@ class KeyTimers(Timers):
 def epoch_ms(time: Any) -> int:
     """Return ``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption``."""
     if isinstance(time, datetime):
-        as_python = getattr(
-            time, "to_pydatetime", None
-        )  # of pandas, whose naive times have no zone
+        as_python = getattr(time, "to_pydatetime", None)  # naive ones of pandas have no zone
         try:
             known = time if as_python is None else as_python(warn=False)
             return int((known.astimezone(timezone.utc) - _EPOCH) // _MS)
