@@ -1,4 +1,4 @@
-"""The context of a runtime: the current row or timer, the clocks, what went to side outputs."""
+"""The context of a runtime: the current row or timer, the clocks, the rows of side outputs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DOMAINS: tuple[TimeDomain | None, ...] = (None, "event_time", "processing_time"
 
 
 class KeyedContext(Context[Any]):
-    """What a runtime sets and a function sees.
+    """The context that a runtime sets and a function reads.
 
-    ``_key_index`` is the number of the current key, ``_thread`` the only thread that has it: None
-    while no call runs. Handles compare the thread themselves, since a call more would cost what it
-    does.
+    ``_key_index`` is the index of the current key, ``_thread`` the only thread that has it; both
+    are None while no call runs. Handles compare the thread themselves, since one more method call
+    would cost as much as their own.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class KeyedContext(Context[Any]):
         self._keys: Any = ()
         self._event = ROW
         self._watermark = UNKNOWN
-        # Of the states that are bound; where it is UNKNOWN nothing has lived since before it.
+        # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
         self.processing_time = 0
@@ -80,16 +80,16 @@ class KeyedContext(Context[Any]):
         return self._tags[tag]
 
     def key_index(self) -> int:
-        """The position of the current key. NO_CURRENT_KEY outside of a call and its thread."""
+        """Return the index of the current key. Raises ``StateError`` outside a call's thread."""
         if self._key_index is None or self._thread != get_ident():
             raise error("NO_CURRENT_KEY", operator=self._name)
         key_index: int = self._key_index
         return key_index
 
     def enter(self, key_index: int) -> None:
-        """The key of ``key_index`` is the current one, for the present thread."""
+        """Make the key of ``key_index`` the current one, for the current thread."""
         self._thread, self._key_index = get_ident(), key_index
 
     def leave(self) -> None:
-        """There is no current key any more."""
+        """End the current key."""
         self._thread = self._key_index = None
