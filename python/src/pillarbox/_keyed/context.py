@@ -1,4 +1,4 @@
-"""The context of a runtime: the current row or timer, the clocks, what went to side outputs."""
+"""The context of a runtime: the current row or timer, the clocks, the rows of side outputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _DOMAINS: tuple[TimeDomain | None, ...] = (None, "event_time", "processing_time"
 
 
 class KeyedContext(Context[Any]):
-    """What a runtime sets and a function sees.
+    """The context that a runtime sets and a function reads.
 
-    ``_slot`` is the place of the current key, ``_thread`` the only thread that has it: None while
-    no call runs. Handles compare the thread themselves, since a call more would cost what it does.
+    ``_slot`` is the place of the current key, ``_thread`` the only thread that has it; both are
+    None while no call runs. Handles compare the thread themselves, since one more method call would
+    cost as much as their own.
     """
 
     __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_thread",
@@ -35,7 +36,7 @@ class KeyedContext(Context[Any]):
         self._keys: Any = ()
         self._event = ROW
         self._watermark = UNKNOWN
-        # Of the states that are bound; where it is UNKNOWN nothing has lived since before it.
+        # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
         self.processing_time = 0
@@ -65,16 +66,16 @@ class KeyedContext(Context[Any]):
         return self._tags[tag]
 
     def slot(self) -> int:
-        """The position of the current key. NO_CURRENT_KEY outside of a call and its thread."""
+        """Return the place of the current key. Raises ``StateError`` outside a call's thread."""
         if self._slot is None or self._thread != get_ident():
             raise error("NO_CURRENT_KEY", operator=self._name)
         slot: int = self._slot
         return slot
 
     def enter(self, slot: int) -> None:
-        """The key of ``slot`` is the current one, for the present thread."""
+        """Make the key of ``slot`` the current one, for the current thread."""
         self._thread, self._slot = get_ident(), slot
 
     def leave(self) -> None:
-        """There is no current key any more."""
+        """End the current key."""
         self._thread = self._slot = None

@@ -99,7 +99,7 @@ class MapCells(State, MapState[Any, Any]):
         value = None if cell is None else cell.values.get(key)
         if value is None:
             if plain:
-                key = self._accept_key(key)  # what is no key is not found
+                key = self._accept_key(key)  # an invalid key is never found, and raises here
             if cell is None or cell.loaded or key in cell.missing:
                 return None
             value = self._ask(slot, cell, key)

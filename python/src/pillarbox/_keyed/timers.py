@@ -1,4 +1,4 @@
-"""The timers of some keys: registered, deleted, listed by key; taken when they are due."""
+"""The timers of some keys, which are registered, deleted, listed by key, and taken when due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _LIMIT = 1 << 63
 
-_FEW = 8  # of so many times the least is found faster than a heap is made
+_FEW = 8  # for up to so many times finding the least is faster than making a heap
 
 REGISTER, DELETE = 0, 1
 
@@ -25,7 +25,7 @@ Load = Callable[[int], Iterable[tuple[int, int]]]
 
 
 class TimerChange(NamedTuple):
-    """What became of one timer of a key: ``op`` is REGISTER or DELETE (also when it fired)."""
+    """The change of one timer of a key; ``op`` is REGISTER, or DELETE (also if it has fired)."""
 
     slot: int
     kind: int
@@ -34,12 +34,12 @@ class TimerChange(NamedTuple):
 
 
 class KeyTimers(Timers):
-    """The timers of all keys of a runtime; those of the current one are what a function sees.
+    """The timers of all keys of a runtime; a function sees those of the current key.
 
-    ``refusal`` gives the error for a timer that nobody would handle.
+    ``refusal`` returns the error for a timer of a function without ``on_timer``.
 
-    A key with many timers has a heap of them once its earliest one is asked for. What is taken out
-    stays in the heap until it comes up, and times that are not pending are passed over there.
+    A key with many timers gets a heap of them when its earliest one is needed. Times that are taken
+    out stay in the heap until they are the least; those that are not pending are skipped then.
     """
 
     __slots__ = (
@@ -99,10 +99,10 @@ class KeyTimers(Timers):
         )
 
     def start(self, existing: Iterable[tuple[int, int, int]], load: Load | None = None) -> None:
-        """From now on there are the timers ``(slot, kind, time)``, and nothing has changed.
+        """Set the timers to ``(slot, kind, time)``, without a change.
 
-        With ``load`` there may be others, which nobody needs to know before they are listed: it
-        gives the ``(kind, time)`` of all timers that their owner has of a slot.
+        With ``load`` there may be others, which are loaded only when timers are listed: it returns
+        the ``(kind, time)`` of all timers of a slot that their owner has.
         """
         event: dict[int, set[int]] = {}
         processing: dict[int, set[int]] = {}
@@ -116,11 +116,11 @@ class KeyTimers(Timers):
         self.committed()
 
     def hand_over(self, slot: int, kind: int, time: int) -> None:
-        """A timer that is due, and that its owner has let go of."""
+        """Add a timer that is due, and that its owner no longer has."""
         self._add(slot, kind, time)
 
     def committed(self) -> None:
-        """What changed is written down."""
+        """Begin anew to record changes, after the recorded ones were stored."""
         self._fired = {EVENT_TIMER: 0, PROCESSING_TIMER: 0}
         self._deleted = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before = {
@@ -129,7 +129,7 @@ class KeyTimers(Timers):
         }
 
     def changes(self) -> Sequence[TimerChange]:
-        """What differs from ``start``, each timer at most once."""
+        """Return the differences from ``start``, each timer at most once."""
         return [
             change
             for kind in (EVENT_TIMER, PROCESSING_TIMER)
@@ -159,7 +159,7 @@ class KeyTimers(Timers):
         return changes
 
     def due(self, kind: int, limit: int) -> Sequence[tuple[int, int]]:
-        """``(time, slot)`` of all timers of a kind at or before ``limit``, in order of time."""
+        """Return ``(time, slot)`` of all timers of a kind up to ``limit``, in order of time."""
         return sorted(
             (time, slot)
             for slot, times in self._pending[kind].items()
@@ -168,7 +168,7 @@ class KeyTimers(Timers):
         )
 
     def next_due(self, slot: int, kind: int, limit: int) -> int | None:
-        """The earliest timer of a key at or before ``limit``."""
+        """Return the earliest timer of a key up to ``limit``, if there is one."""
         times = self._pending[kind].get(slot)
         if not times:
             return None
@@ -184,13 +184,13 @@ class KeyTimers(Timers):
         return heap[0]
 
     def take(self, slot: int, kind: int, time: int) -> None:
-        """Takes a timer out, as one that fires."""
+        """Remove a timer that fires."""
         self._discard(slot, kind, self._pending[kind][slot], time)
         self._fired[kind] += 1
 
     @property
     def fired(self) -> tuple[int, int]:
-        """How many event-time and processing-time timers have fired since ``committed``."""
+        """The numbers of event-time and processing-time timers fired since ``committed``."""
         return self._fired[EVENT_TIMER], self._fired[PROCESSING_TIMER]
 
     def _register(self, kind: int, time: Any) -> None:
@@ -227,7 +227,7 @@ class KeyTimers(Timers):
             self._discard(slot, kind, times, time)
 
     def _ask(self, slot: int) -> None:
-        """Gets the timers of ``slot`` that only their owner knows, once."""
+        """Load the timers of ``slot`` that only their owner knows, once."""
         if self._load is None or slot in self._loaded:
             return
         self._loaded.add(slot)
@@ -237,7 +237,7 @@ class KeyTimers(Timers):
             if time not in self._deleted[kind].get(slot, ()):
                 self._add(slot, kind, time)
         for by_slot in self._deleted.values():
-            by_slot.pop(slot, None)  # what was there of them differs from before by now
+            by_slot.pop(slot, None)  # those that existed differ from before by now
 
     def _discard(self, slot: int, kind: int, times: set[int], time: int) -> None:
         times.discard(time)
@@ -246,11 +246,9 @@ class KeyTimers(Timers):
 
 
 def epoch_ms(time: Any) -> int:
-    """``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption`` for anything else."""
+    """Return ``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption``."""
     if isinstance(time, datetime):
-        as_python = getattr(
-            time, "to_pydatetime", None
-        )  # of pandas, whose naive times have no zone
+        as_python = getattr(time, "to_pydatetime", None)  # naive ones of pandas have no zone
         try:
             known = time if as_python is None else as_python(warn=False)
             return int((known.astimezone(timezone.utc) - _EPOCH) // _MS)

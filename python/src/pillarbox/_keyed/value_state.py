@@ -56,7 +56,7 @@ class CellState(State):
         self.changed[slot] = 1
 
     def _write(self, value: Any) -> None:
-        """As ``_update`` with what a fold gives, which can't be None."""
+        """Update with the result of a fold, which can't be None."""
         self._update(self._accept(value) if value is None else value)
 
     def _alive(self, slot: int, value: Any) -> Any:
