@@ -114,6 +114,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def _run(self, calls: list[RowCall]) -> None:
         if not calls:
             return
+        _ = self.context._keys[
+            calls[0].slot
+        ]  # a key that can't be read fails here, not on the loop
         first = len(self.ends)
         self.event_keys.extend(call.key_index for call in calls)
         self._events.extend(call.row for call in calls)

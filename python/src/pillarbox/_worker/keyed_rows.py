@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.pieces import FrameSize, TooLarge
-from .._arrow.readers import struct_reader
 from .._arrow.results import too_large
+from .._arrow.rows import RowReader
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
@@ -40,7 +40,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
-        self._read_rows = struct_reader(command.input_schema)
+        self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
@@ -58,6 +58,8 @@ class RowRunner:
         except EXITS:
             raise
         except BaseException as problem:
+            if isinstance(problem, PillarboxError) and problem.condition == "INPUT_NOT_READABLE":
+                raise  # no function has been called
             raise self._failed(problem) from problem
         finally:
             runtime.end()
@@ -106,9 +108,7 @@ class RowRunner:
         rows: list[Any] = []
         for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
             if batch.num_rows:
-                read = self._read_rows(
-                    pa.StructArray.from_arrays(batch.columns, batch.schema.names)
-                )
+                read = self._read_rows(batch)
                 rows = rows + read if rows else read
         return rows or [()] * frame.kinds.count(0)
 

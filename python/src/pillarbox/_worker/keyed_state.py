@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._arrow.pieces import FrameSize, TooLarge, cut
-from .._arrow.readers import column_reader, struct_reader
+from .._arrow.readers import column_reader
+from .._arrow.rows import RowReader
 from .._arrow.writers import list_writer
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
@@ -245,11 +246,18 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
     """A function from a batch's key columns to keys: bare values for one column, Rows for more."""
-    if len(keys.fields) == 1:
-        read = column_reader(keys.fields[0].dataType)
-        return lambda batch: read(batch.column(0))
-    read_rows = struct_reader(keys)
-    return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
+    rows = RowReader(keys)
+    if len(keys.fields) > 1:
+        return rows.read_strictly
+    read = column_reader(keys.fields[0].dataType)
+
+    def read_one(batch: pa.RecordBatch) -> list[Any]:
+        try:
+            return read(batch.column(0))
+        except (ValueError, OverflowError):
+            return [key for (key,) in rows.read_strictly(batch)]  # raises what names the key
+
+    return read_one
 
 
 def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:
