@@ -159,7 +159,7 @@ class KeyTimers(Timers):
         return changes
 
     def due(self, kind: int, limit: int) -> Sequence[tuple[int, int]]:
-        """Return ``(time, key_index)`` of the timers of a kind up to ``limit``, in order of time."""
+        """Return ``(time, key_index)`` of the timers of a kind up to ``limit``, in time order."""
         return sorted(
             (time, key_index)
             for key_index, times in self._pending[kind].items()

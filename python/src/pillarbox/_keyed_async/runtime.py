@@ -115,7 +115,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         if not calls:
             return
         _ = self.context._keys[
-            calls[0].slot
+            calls[0].key_index
         ]  # a key that can't be read fails here, not on the loop
         first = len(self.ends)
         self.event_keys.extend(call.key_index for call in calls)
