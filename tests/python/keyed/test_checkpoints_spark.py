@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import pillarbox as pb
+from keyed.streams import settings
 from spark_support import FILE_MANAGER, context_of_tests
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -137,11 +138,8 @@ def change(path: Path, content: bytes) -> None:
 
 @pytest.fixture
 def query(spark: SparkSession, tmp_path: Path) -> Any:
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    yield Query(spark, tmp_path)
-    for name in SETTINGS:
-        spark.conf.unset(name)
+    with settings(spark, **SETTINGS):
+        yield Query(spark, tmp_path)
 
 
 @pytest.fixture(params=["1", "2"])
@@ -153,19 +151,18 @@ def either_format(query: Any, request: pytest.FixtureRequest) -> Any:
     query.spark.conf.unset(name)
 
 
-@pytest.fixture
-def undisturbed(spark: SparkSession, tmp_path: Path) -> list[Any]:
-    """What five files give in one run."""
-    folder = tmp_path / "undisturbed"
-    folder.mkdir()
-    query = Query(spark, folder)
-    for number in range(5):
-        query.add(number)
-        rows = query.run()
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What five files give."""
+    with settings(spark, **SETTINGS):
+        query = Query(spark, tmp_path_factory.mktemp("undisturbed"))
+        for number in range(5):
+            query.add(number)
+            rows = query.run()
     return rows
 
 
-@pytest.mark.parametrize("first", ["rocksdb", "heap"])
+@pytest.mark.parametrize("first", ["rocksdb", pytest.param("heap", marks=pytest.mark.whole)])
 def test_another_backend_goes_on_with_the_state(query: Any, undisturbed: Any, first: str) -> None:
     other = {"rocksdb": "heap", "heap": "rocksdb"}[first]
     pairs = [(first, first), (other, other), (first, other), (other, first), (first, first)]

@@ -185,7 +185,7 @@ def test_what_is_not_there_is_an_error_that_tells_what_is(
 
 def test_a_micro_batch_that_left_no_state_is_an_error(stream: Stream) -> None:
     with pytest.raises(
-        pb.InvalidOption, match=r"no state of the micro-batch 98; there are those of 0 to \d"
+        pb.InvalidOption, match=r"nothing of the micro-batch 98; there are those of 0 to \d"
     ):
         pb.read_state(stream.spark, stream.checkpoint, 0, "plain", batch_id=98)
     with pytest.raises(pb.InvalidOption, match="batch_id must be the number of a micro-batch"):
@@ -196,6 +196,14 @@ def test_no_checkpoint_is_an_error_and_makes_none(spark: SparkSession, tmp_path:
     with pytest.raises(pb.InvalidOption, match="NO_STORED_OPERATORS"):
         pb.read_state(spark, tmp_path / "none", 0, "plain")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("path", ["nofs://bucket/checkpoint", "a:b:c", "s3://no-jar/checkpoint"])
+def test_a_checkpoint_that_the_driver_cannot_reach_is_an_error_that_names_it(
+    spark: SparkSession, path: str
+) -> None:
+    with pytest.raises(pb.InvalidOption, match=f"CHECKPOINT_UNREACHABLE.* {path}: "):
+        pb.read_state(spark, path, 0, "plain")
 
 
 def test_the_state_of_a_scan_and_rows_that_wait(spark: SparkSession, tmp_path: Path) -> None:

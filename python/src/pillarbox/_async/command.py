@@ -1,7 +1,8 @@
-"""The function of an ``async_io``: checked on the driver, and how it travels to the worker."""
+"""The function of an ``async_io``, its checks on the driver, and its way to the worker."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Command:
-    """Everything of an ``async_io`` that only Python understands; pickled once, sent to workers.
+    """The Python part of an ``async_io``, which is pickled once and sent to workers.
 
-    ``input_schema`` holds the Spark types of the columns that the function sees, which Arrow
-    alone does not tell (user-defined types, timestamps without a zone).
+    ``input_schema`` has the Spark types of the function's columns, which Arrow's types don't
+    determine (user-defined types, timestamps without a zone).
     """
 
     function: Callable[..., Any]
@@ -32,11 +33,10 @@ class Command:
     retry: Retry | None
     input_schema: StructType
     returns: StructType
-
     name: str
 
     def dumps(self) -> bytes:
-        """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
+        """Cloudpickle it. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
         return pickled(self, self.name)
 
     @staticmethod
@@ -47,7 +47,7 @@ class Command:
         input_schema: StructType,
         returns: StructType,
     ) -> Command:
-        """That of a function or of an object, which is opened as a resource is."""
+        """Return the command of a function, or of an object, which is opened like a resource."""
         called: Callable[..., Any]
         if isinstance(function, AsyncFunction):
             resource, called = Opening(function, options.name), invoke
@@ -67,9 +67,9 @@ class Command:
 
 
 class Shipped:
-    """A command on its way to a task that unpickles it itself, and can tell what goes wrong then.
+    """A command that its task unpickles, so that an error of that is reported.
 
-    It is pickled when the plan is, so that broadcast variables in it belong to the plan.
+    It is pickled with the plan, so that its broadcast variables belong to the plan.
     """
 
     def __init__(self, command: Command) -> None:
@@ -83,24 +83,26 @@ class Shipped:
         self._pickled = pickled
 
     def command(self) -> Command:
-        """In the task. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+        """Unpickle it in the task. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         made = unpickled(self._pickled)
         assert isinstance(made, Command)
         return made
 
 
 def check_function(function: object, with_resource: bool, is_batch: bool) -> None:
-    """Raises ``InvalidFunction`` unless ``function`` can be called with the row (or the rows).
-
-    Nothing is run: only the signature is looked at.
-    """
+    """Raise ``InvalidFunction`` unless the signature of ``function`` takes the row (or rows)."""
     if isinstance(function, JvmFunction):
         return
     if isinstance(function, AsyncFunction):
         check_methods(function, is_batch)
         return
-    if isinstance(function, type) and issubclass(function, AsyncFunction):
-        raise error("NOT_A_FUNCTION", value=f"the class {function.__qualname__}")
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if isinstance(inner, type):
+        raise error("NOT_A_FUNCTION", value=f"the class {inner.__qualname__}")
+    if hasattr(inner, "evalType") and hasattr(inner, "returnType"):
+        raise error("NOT_A_FUNCTION", value=f"the Spark UDF {name_of(inner)}, which gives columns")
     if inspect.iscoroutine(function):
         function.close()
         raise error("CALLED_FUNCTION", value=shown(function))
@@ -113,7 +115,7 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
 
 
 def check_resource(resource: object) -> None:
-    """Raises ``InvalidFunction`` unless ``resource`` can be called without arguments."""
+    """Raise ``InvalidFunction`` unless ``resource`` can be called without arguments."""
     if resource is None:
         return
     if not callable(resource):

@@ -1,31 +1,40 @@
-"""What a failed attempt of a call means under a ``Retry``.
+"""Failed attempts of calls, as failures that are retried or not under a ``Retry``.
 
-A predicate of the user may raise anything itself. Nothing of that comes out of here, but for
-SystemExit and KeyboardInterrupt, which end the worker.
+The user's predicate may raise anything. This module catches all of it, except SystemExit and
+KeyboardInterrupt, which end the worker.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .._base.failures import Failure, failure, message_of, users_traceback
-from ..errors import EXITS, PillarboxError, error
+from .._base.checks import invalid
+from .._base.failures import (
+    Failure,
+    failure,
+    final_failure,
+    kind_of,
+    message_of,
+    users_traceback,
+)
+from .._base.functions import name_of
+from ..errors import EXITS, PillarboxError, error, shown
 from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
-# The kinds of failures that are no exceptions. A refused result is always tried again.
+# The kinds of failures that are no exceptions. A refused result is always retried.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
 
-# Of HTTP: too many requests, and service unavailable.
-OVERLOADED = {429, 503}
+OVERLOADED = {429, 503}  # the HTTP statuses "too many requests" and "service unavailable"
 
 
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
-    """What ``problem``, raised by a function, means under ``retry``.
+    """Return the failure for ``problem``, raised by a function, under ``retry``.
 
-    If ``retry.on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
-    retried.
+    If ``retry.on`` raises, its error is the failure, with ``problem`` as cause, and not retried.
     """
     try:
         if isinstance(problem, RetryAfter):
@@ -37,17 +46,24 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
     except BaseException as broken:
         if broken is not problem:
             broken.__cause__ = problem
-        return failure(broken, False)
+        return _of_predicate("retry.on", retry and retry.on, broken)
 
 
-def refused_result(shown_result: str) -> Failure:
-    """An answer that ``retry.if_result`` did not accept."""
-    message = f"retry.if_result refused the result {shown_result}"
+def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | None:
+    """Return the failure of an answer that ``retry.if_result`` refuses; None if it is accepted."""
+    try:
+        if not _says(predicate, answer, "retry.if_result"):
+            return None
+    except EXITS:
+        raise
+    except BaseException as broken:
+        return _of_predicate("retry.if_result", predicate, broken)
+    message = f"retry.if_result refused the result {shown(answer)}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
 
 def timed_out(message: str) -> Failure:
-    """A deadline that has passed without an answer."""
+    """Return the failure of a call that missed its deadline."""
     return Failure(TIMEOUT, message, retryable=True)
 
 
@@ -69,4 +85,21 @@ def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
     on: Any = Exception if retry is None else retry.on
     if isinstance(on, (type, tuple)):
         return isinstance(problem, on)
-    return bool(on(problem))
+    return _says(on, problem, "retry.on")
+
+
+def _says(predicate: Callable[[Any], bool], value: Any, option: str) -> bool:
+    said: Any = predicate(value)
+    if inspect.isawaitable(said):  # of a lambda around a coroutine function
+        if inspect.iscoroutine(said):
+            said.close()
+        raise invalid(option, "a predicate that says True or False", said, "lambda value: True")
+    return bool(said)
+
+
+def _of_predicate(option: str, predicate: Any, broken: BaseException) -> Failure:
+    found = final_failure(broken)
+    if predicate is None or isinstance(broken, PillarboxError):
+        return found
+    message = f"{option} ({name_of(predicate)}) raised {kind_of(broken)}: {found.message}"
+    return replace(found, message=message)

@@ -1,4 +1,4 @@
-"""What a user may hand over as a function: its name, its kind and what it can be called with."""
+"""Functions of users: their names, kinds and parameters, and how they are pickled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import error
+from ..errors import error, shown
 from .checks import check
 from .failures import message_of
 from .unknown_options import answers_unknown
@@ -41,7 +41,7 @@ class JvmFunction:
 
 
 def name_of(function: object) -> str:
-    """How a function is called in messages and in plans."""
+    """Return the name of a function in messages and plans."""
     if isinstance(function, JvmFunction):
         return function.class_name
     inner = function.func if isinstance(function, functools.partial) else function
@@ -50,7 +50,7 @@ def name_of(function: object) -> str:
 
 
 def pickled(command: object, function: str) -> bytes:
-    """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the ``function``."""
+    """Cloudpickle ``command``. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming ``function``."""
     try:
         with io.BytesIO() as target:
             _pickler(target).dump(command)
@@ -64,7 +64,7 @@ _OF_DRIVER = ("SparkSession", "DataFrame")
 
 
 def _pickler(target: io.BytesIO) -> Any:
-    """Refuses what works on the driver only. Those of Spark Connect can be pickled otherwise."""
+    """Return a pickler that refuses sessions and DataFrames, even picklable ones of Connect."""
     from pyspark.cloudpickle import CloudPickler
 
     class Pickler(CloudPickler):
@@ -78,7 +78,7 @@ def _pickler(target: io.BytesIO) -> Any:
 
 
 def unpickled(command: bytes) -> object:
-    """A command, made anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+    """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
     from pyspark import cloudpickle
     from pyspark.core.broadcast import Broadcast
 
@@ -93,7 +93,7 @@ def unpickled(command: bytes) -> object:
 
 
 def is_async(function: object) -> bool:
-    """Whether calling ``function`` gives a coroutine, seen through partials and ``__call__``."""
+    """Return True if a call gives a coroutine, also through a partial or ``__call__``."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.iscoroutinefunction(function):
@@ -107,17 +107,32 @@ def check_parameters(
     name: str,
     problem: str = "WRONG_PARAMETERS",
 ) -> None:
-    """Raises the error ``problem`` if ``function`` can't be called with so many arguments."""
+    """Raise the error ``problem`` if ``function`` can't be called with so many arguments."""
+    if not takes(function, len(arguments)):
+        signature, call = str(inspect.signature(function)), f"{name}({', '.join(arguments)})"
+        raise error(problem, function=name, signature=signature, call=call)
+
+
+def check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:
+    """Raise METHOD_NOT_CALLABLE or WRONG_METHOD_PARAMETERS; ``called`` is ``Class.method``."""
+    if not callable(method):
+        definition = f"def {called.rpartition('.')[2]}({', '.join(('self', *parameters))})"
+        raise error(
+            "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
+        )
+    check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
+
+
+def takes(function: object, count: int) -> bool:
+    """Return True if ``function`` can be called with ``count`` arguments, or has no signature."""
+    if not callable(function):
+        return False
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # a built-in that does not tell
+        return True  # a built-in without a signature
     try:
-        signature.bind(*arguments)
+        signature.bind(*range(count))
     except TypeError:
-        raise error(
-            problem,
-            function=name,
-            signature=str(signature),
-            call=f"{name}({', '.join(arguments)})",
-        ) from None
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""What a keyed operator needs of its input, checked on the driver before any work."""
+"""The options and the input of a keyed operator, checked on the driver before any work."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from .._arrow.schema import (
-    find_column,
-    folded,
-    is_case_sensitive,
-    parse_returns,
-    select_inputs,
-)
-from .._base.checks import (
-    check_flag,
-    check_frame,
-    check_name,
-    column_names,
-)
-from .._keyed.input_columns import check_timestamp
+from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
+from .._base.checks import check_flag, check_frame, check_name, column_names
+from .._keyed.input_columns import check_order, check_timestamp
 from .._keyed.output import TAG, check_tag
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend
@@ -36,7 +25,7 @@ _WATERMARK = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True)
 class KeyedOptions:
-    """As the user gave them. Raises ``InvalidOption`` for the first that can't work by itself."""
+    """The options as the user gave them. Raises ``InvalidOption`` for the first invalid one."""
 
     name: str
     by: str | Sequence[str]
@@ -60,15 +49,15 @@ class KeyedOptions:
 
     @property
     def storage(self) -> Backend:
-        """Where state and timers are kept."""
+        """The storage of state and timers."""
         return as_backend(self.backend)
 
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """The options with the names resolved as Spark resolves them.
+    """The options, with names resolved as Spark resolves them.
 
-    ``timestamp`` is None unless it was named: the JVM takes the watermark's column itself.
+    ``timestamp`` is None unless it was named: the JVM itself finds the watermark's column.
     """
 
     options: KeyedOptions
@@ -82,7 +71,7 @@ class KeyedInput:
 
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
-    """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
+    """Resolve the options on ``df``. Raises ``InvalidOption`` and ``InvalidSchema``."""
     check_frame(df)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
@@ -93,13 +82,15 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     keys = key_columns(schema, column_names("by", options.by), sensitive)
     order_by = () if options.order_by is None else column_names("order_by", options.order_by)
     order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in order_by]
+    for column in order:
+        check_order(column)
     marked = [field for field in schema.fields if _WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:
         timestamp = found("timestamp", options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
         check_timestamp(timestamp, TIMES)
     if options.time_sorted:
-        # A column of windows has a watermark too, and no time.
+        # A column of windows has a watermark too, but is no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
         _check_time_sorted(timestamp or event_time, marked if df.isStreaming else None)
     inputs = None if options.inputs is None else column_names("inputs", options.inputs)
@@ -118,7 +109,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
 def _check_time_sorted(
     timestamp: StructField | None, watermarked: Sequence[StructField] | None
 ) -> None:
-    """``watermarked``: the columns of a stream that have a watermark; None for a batch."""
+    """Check ``timestamp`` against the watermarked columns of a stream; None stands for a batch."""
     if timestamp is None:
         raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
     if watermarked is None or timestamp in watermarked:
@@ -135,20 +126,15 @@ def parse_outputs(
     case_sensitive: bool,
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
-    """The columns of the main and side outputs. Raises ``InvalidSchema``."""
+    """Return the columns of the main output and of the side outputs. Raises ``InvalidSchema``."""
     columns = parse_returns(returns, spark)
     sides = side_outputs or {}
     owners: dict[str, str] = {}
     for name in columns.names:
-        if folded(name, case_sensitive) in owners:
-            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
-        owners[folded(name, case_sensitive)] = "returns"
+        claim(owners, name, "returns", case_sensitive)
     for name in [TAG, *sides] if sides else []:
         check_tag(name)
-        key = folded(name, case_sensitive)
-        if key in owners:
-            raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
-        owners[key] = "side_outputs"
+        claim(owners, name, "side_outputs", case_sensitive)
     return columns, {
         tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]") for tag, kind in sides.items()
     }

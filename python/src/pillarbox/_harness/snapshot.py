@@ -1,4 +1,4 @@
-"""State, timers and clocks of a key space as bytes, and back into a function that has changed."""
+"""Snapshots of state, timers and clocks as bytes, which a changed function can restore."""
 
 from __future__ import annotations
 
@@ -20,22 +20,28 @@ _FORMAT = 1
 
 
 def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> bytes:
-    """Everything that a restart needs. ``clocks`` is kept as it is."""
-    slots = range(len(space.keys))
+    """Return a snapshot, which includes ``clocks`` unchanged."""
+    key_indexes = range(len(space.keys))
     states = {
         name: {
             "spec": state.declaration.to_spec(),
-            "cells": [(slot, entries) for slot in slots if (entries := dump(state, slot))],
+            "cells": [
+                (key_index, entries)
+                for key_index in key_indexes
+                if (entries := dump(state, key_index))
+            ],
         }
         for name, state in runtime.registry.states.items()
     }
-    timers = [(slot, timer) for slot in slots for timer in runtime.timers.of(slot)]
+    timers = [
+        (key_index, timer) for key_index in key_indexes for timer in runtime.timers.of(key_index)
+    ]
     return pickle.dumps(
         {
             "format": _FORMAT,
             "keys": space.keys,
             "states": states,
-            "timers": [(slot, *timer) for slot, timer in timers],
+            "timers": [(key_index, *timer) for key_index, timer in timers],
             "clocks": clocks,
         }
     )
@@ -44,11 +50,11 @@ def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> byte
 def restore(
     snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int
 ) -> dict[str, Any]:
-    """Puts a snapshot into an opened runtime without keys; gives the clocks.
+    """Restore a snapshot into an opened runtime without keys, and return the clocks.
 
-    The processing time is ``earliest`` at least. Values without a timestamp of the clock that their
-    TTL goes by start their life now. Raises ``StateError`` for a state that is gone or has another
-    kind or type, before anything is read.
+    The processing time is ``earliest`` at least. Values without a timestamp of their TTL's clock
+    count as written now. Raises ``StateError`` for a state that is gone or has another kind or
+    type, before anything is restored.
     """
     data: dict[str, Any] = pickle.loads(snapshot)
     if data["format"] != _FORMAT:
@@ -58,14 +64,16 @@ def restore(
     now = {"processing_time": clocks["processing_time"], "event_time": clocks["watermark"]}
     carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}
     for key in data["keys"]:
-        space.slot(key)
+        space.key_index(key)
     for name, (state, carry_key, carry) in carries.items():
         saved = data["states"][name]
         stamp = _stamper(saved["spec"]["ttl"], state.declaration.ttl, now)
-        for slot, entries in saved["cells"]:
-            load(state, slot, _carried(state, entries, carry_key, carry, stamp))
+        for key_index, entries in saved["cells"]:
+            load(state, key_index, _carried(state, entries, carry_key, carry, stamp))
     kinds = {"event_time": EVENT_TIMER, "processing_time": PROCESSING_TIMER}
-    runtime.timers.start((slot, kinds[domain], time) for slot, time, domain in data["timers"])
+    runtime.timers.start(
+        (key_index, kinds[domain], time) for key_index, time, domain in data["timers"]
+    )
     return clocks
 
 
@@ -76,7 +84,7 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
         raise error("STATE_GONE", state=name, declared=declared)
     old, state = saved["spec"], states[name]
     new = state.declaration.to_spec()
-    if (old["kind"], old["plain"]) != (new["kind"], new["plain"]):
+    if old["kind"] != new["kind"]:
         raise type_changed(name, *(f"{one['kind']} of {one['type']}" for one in (old, new)))
     carry_key = None
     if old["key_type"] is not None:
@@ -86,13 +94,17 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
         assert key_type is not None
         carry_key = key_type.accept
     before, after = (StructType.fromJson(json.loads(one["type"])) for one in (old, new))
-    if not new["plain"]:
-        return state, carry_key, carry_over(name, before, after)
-    return state, carry_key, carry_over(name, before.fields[0].dataType, after.fields[0].dataType)
+    carry = carry_over(name, before, after)
+
+    def carry_shown(value: Any) -> Any:
+        carried = carry({"value": value} if old["plain"] else value)
+        return carried["value"] if new["plain"] else carried
+
+    return state, carry_key, carry_shown
 
 
 def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, int]) -> Any:
-    """From the timestamp that was saved to the one that counts from now on."""
+    """Return a function from a saved timestamp to the new one."""
     if ttl is None:
         return lambda stamp: UNKNOWN
     if old is not None and old["time_domain"] == ttl.time_domain:

@@ -1,4 +1,4 @@
-"""The columns that keyed operators go by: keys, event time, order."""
+"""The columns for the keys, the event time and the order of a keyed operator."""
 
 from __future__ import annotations
 
@@ -16,25 +16,31 @@ _EPOCH_NTZ = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
 
 
-def has_equality(data_type: t.DataType) -> bool:
-    """Whether rows can be grouped by the type: Spark can't compare maps and variants."""
+def is_comparable(data_type: t.DataType) -> bool:
+    """Return True if rows can be grouped and sorted by it: Spark can't by maps and variants."""
     if isinstance(data_type, t.StructType):
-        return all(has_equality(field.dataType) for field in data_type.fields)
+        return all(is_comparable(field.dataType) for field in data_type.fields)
     if isinstance(data_type, t.ArrayType):
-        return has_equality(data_type.elementType)
+        return is_comparable(data_type.elementType)
     return not isinstance(data_type, (t.MapType, t.VariantType))
 
 
 def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) -> None:
-    """Raises ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of none of these types."""
+    """Raise ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of another type."""
     if not isinstance(column.dataType, kinds):
         raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
+
+
+def check_order(column: t.StructField) -> None:
+    """Raise ``InvalidSchema`` (ORDER_TYPE) for a column whose values have no order."""
+    if not is_comparable(column.dataType):
+        raise error("ORDER_TYPE", column=column.name, data_type=column.dataType.simpleString())
 
 
 def timestamp_reader(
     columns: t.StructType, timestamp: str | None, is_needed: bool
 ) -> Callable[[Any], int | None]:
-    """A function from a row to its event time in epoch microseconds, None without one."""
+    """Return a function from a row to its event time in epoch microseconds, None without one."""
     if timestamp is None:
         if is_needed:
             raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
@@ -69,7 +75,7 @@ def _micros(data_type: t.DataType) -> Callable[[Any], int]:
 def order_key(
     columns: t.StructType, order_by: str | Sequence[str] | None
 ) -> Callable[[Any], Any] | None:
-    """A sort key over rows: ascending, nulls first and NaN last, as in Spark."""
+    """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark."""
     if order_by is None:
         return None
     positions = []
@@ -77,6 +83,7 @@ def order_key(
         if name not in columns.names:
             available = ", ".join(columns.names)
             raise error("UNKNOWN_ORDER_COLUMN", column=name, available=available)
+        check_order(columns[name])
         positions.append(columns.names.index(name))
     return lambda row: tuple(_comparable(row[position]) for position in positions)
 
@@ -90,5 +97,5 @@ def _comparable(value: Any) -> tuple[Any, ...]:
 
 
 def quoted(column: str) -> str:
-    """The name of a column as Spark takes it for that very column, whatever is in it."""
+    """Return the quoted name of a column, which may contain any character."""
     return "`" + column.replace("`", "``") + "`"

@@ -1,53 +1,50 @@
-"""The methods of a user's function, looked at before any of them is called."""
+"""Checks of the methods of a user's function, before any of them is called."""
 
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
-from .._base.functions import JvmFunction, check_parameters
+from .._base.functions import JvmFunction, check_method
 from .._base.names import is_nearly
 from ..errors import PillarboxError, error, shown
 from .aggregate import AggregateFunction
-from .function import (
-    ArrowKeyedProcessFunction,
-    AsyncKeyedProcessFunction,
-    KeyedProcessFunction,
-)
+from .function import ArrowKeyedProcessFunction, AsyncKeyedProcessFunction, KeyedProcessFunction
 
-_ROW = {
-    "open": ("ctx",),
-    "process": ("row", "ctx"),
-    "on_timer": ("timestamp", "ctx"),
-    "close": (),
-}
+_ROW = {"open": ("ctx",), "process": ("row", "ctx"), "on_timer": ("timestamp", "ctx"), "close": ()}
 _ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
+_AGGREGATE = {
+    "create_accumulator": (),
+    "add": ("value", "accumulator"),
+    "get_result": ("accumulator",),
+}
 _ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
 
 def check_methods(
     fn: KeyedProcessFunction | AsyncKeyedProcessFunction | ArrowKeyedProcessFunction,
 ) -> None:
-    """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
+    """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    METHOD_MISSING without ``process``, ASYNC_METHOD, NOT_ASYNC_METHOD, WRONG_METHOD_PARAMETERS,
-    TIMERS_OF_ASYNC_FUNCTION.
+    The conditions are METHOD_MISSING (of ``process``), ASYNC_METHOD, NOT_ASYNC_METHOD,
+    TIMERS_OF_ASYNC_FUNCTION, and those of ``check_method``.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
     methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
     if not has_own(fn, "process"):
         raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
     for name, parameters in methods.items():
-        method = getattr(fn, name, None)
-        if method is None:
-            continue
+        method: Any = getattr(fn, name, None)
         called = f"{type(fn).__qualname__}.{name}"
+        check_method(method, parameters, called)
         if is_async and name == "process":
             if not _is_async(inspect.unwrap(method)) and not _is_async(method):
                 raise error("NOT_ASYNC_METHOD", method=called)
         elif _is_async(method):
             raise error("ASYNC_METHOD", method=called)
-        check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
-
+        yields = name in ("process", "on_timer") and methods is not _ARROW
+        if not yields and inspect.isgeneratorfunction(inspect.unwrap(method)):
+            raise error("GENERATOR_METHOD", method=called)
     if is_async and has_own(fn, "on_timer"):
         raise timers_refused(type(fn).__qualname__)
 
@@ -57,19 +54,17 @@ def _is_async(method: object) -> bool:
 
 
 def timers_refused(operator: str) -> PillarboxError:
-    """TIMERS_OF_ASYNC_FUNCTION."""
+    """Return the error TIMERS_OF_ASYNC_FUNCTION."""
     return error("TIMERS_OF_ASYNC_FUNCTION", operator=operator)
 
 
 def check_aggregate(function: AggregateFunction) -> None:
-    """Raises ``InvalidFunction`` (METHOD_MISSING) if it can't fold."""
-    for name, parameters in (
-        ("create_accumulator", "(self)"),
-        ("add", "(self, value, accumulator)"),
-        ("get_result", "(self, accumulator)"),
-    ):
+    """Raise ``InvalidFunction`` if it lacks a method, or has another thing of that name."""
+    for name, parameters in _AGGREGATE.items():
         if not has_own(function, name):
-            raise missing(function, name, parameters)
+            raise missing(function, name, f"({', '.join(('self', *parameters))})")
+        called = f"{type(function).__qualname__}.{name}"
+        check_method(getattr(function, name), parameters, called)
 
 
 _ON_SPARK: dict[type, str] = {
@@ -81,9 +76,9 @@ _ON_SPARK: dict[type, str] = {
 
 
 def check_kind(function: object, *kinds: type, others: dict[type, str] = _ON_SPARK) -> None:
-    """Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for what is of none of ``kinds``.
+    """Raise ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for an object of none of ``kinds``.
 
-    ``others`` says what to do with a function of another kind.
+    ``others`` has the advice for functions of other kinds.
     """
     if not isinstance(function, kinds):
         expected = " or ".join(f"an object of a pb.{kind.__name__}" for kind in kinds)
@@ -105,7 +100,7 @@ def _instead_of(function: object, wanted: type, others: dict[type, str]) -> str:
 
 
 def has_own(fn: object, name: str) -> bool:
-    """Whether the user wrote the method, and it isn't the one that every function has."""
+    """Return True if the user has overridden the method."""
     if name in getattr(fn, "__dict__", ()):
         return True
     found = getattr(type(fn), name, None)
@@ -117,7 +112,7 @@ def has_own(fn: object, name: str) -> bool:
 
 
 def missing(fn: object, name: str, parameters: str) -> PillarboxError:
-    """METHOD_MISSING, with the method that may have been meant for it."""
+    """Return METHOD_MISSING, which names a method with nearly this name."""
     meant = misspelt(fn, name)
     prefix = "async " if isinstance(fn, AsyncKeyedProcessFunction) and name == "process" else ""
     return error(
@@ -130,13 +125,13 @@ def missing(fn: object, name: str, parameters: str) -> PillarboxError:
 
 
 def without_on_timer(fn: object, operator: str) -> PillarboxError:
-    """TIMER_WITHOUT_ON_TIMER."""
+    """Return TIMER_WITHOUT_ON_TIMER, which names a method with nearly that name."""
     meant = misspelt(fn, "on_timer")
     instead = "" if meant is None else f", but a {meant}"
     return error("TIMER_WITHOUT_ON_TIMER", operator=operator, instead=instead)
 
 
 def misspelt(fn: object, name: str) -> str | None:
-    """A method that the user may have meant to call ``name``."""
+    """Return a method of the user's with nearly this name, if there is one."""
     public = (one for one in dir(type(fn)) if not one.startswith("_") and one != name)
     return next((one for one in public if is_nearly(one, name) and has_own(fn, one)), None)

@@ -25,9 +25,8 @@ RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 class AsyncKeyedRuntime(KeyedRuntime):
     """A ``KeyedRuntime`` whose rows are calls on an event loop, those of different keys at once.
 
-    ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has what they gave in
-    the order of the input, whichever ended first. Rows are checked as each call ends, and are
-    tuples of ``calls.output``.
+    ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
+    order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
     """
 
     context: AsyncKeyedContext
@@ -40,7 +39,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._input_schema = input_schema
         self._row_of = row_acceptor(calls.returns, Place())
         self._has_error = calls.options.error_column is not None
-        # A tuple of one could be the value of one column. Others are laid out fastest as tuples.
+        # A tuple of one would be ambiguous for one column. Other rows are fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
         self._shared = [_place(field, input_schema) for field in calls.returns.fields]
@@ -59,14 +58,14 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def begin_task(
         self, run_on_loop: RunOnLoop, resource: Any, call_context: CallContext | None
     ) -> None:
-        """From now on calls run by ``run_on_loop``, with ``resource`` as it was opened."""
+        """Run the next calls by ``run_on_loop``, with the open ``resource``."""
         self._run_on_loop = run_on_loop
         self._call_context = call_context
         self._queues = None
         self.context.resource = resource
 
     def end_task(self) -> bool:
-        """Waits a little for calls that were given up; whether all have ended."""
+        """Wait up to 2 s for calls that were given up. Return True if all have ended."""
         queues, self._queues = self._queues, None
         return queues is None or bool(self._run_on_loop(queues.drain()))
 
@@ -76,28 +75,32 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._failed = None
 
     def run_rows(
-        self, slots: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
+        self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
         watermark = self.context._watermark
-        events = enumerate(zip(slots, times, rows, strict=True))
-        self._run([RowCall(at, slot, time, watermark, row) for at, (slot, time, row) in events])
+        events = enumerate(zip(key_indexes, times, rows, strict=True))
+        self._run(
+            [RowCall(at, key_index, time, watermark, row) for at, (key_index, time, row) in events]
+        )
 
     def run_events(
         self,
         kinds: Sequence[int],
-        slots: Sequence[int],
+        key_indexes: Sequence[int],
         times: Sequence[int],
         rows: Sequence[Any],
         horizon: int,
     ) -> None:
-        """Rows alone. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
+        """Run rows. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
         if any(kind != ROW for kind in kinds):
             raise self._no_timers()
-        events = enumerate(zip(slots, times, rows, strict=True))
-        self._run([RowCall(at, slot, time, time - 1, row) for at, (slot, time, row) in events])
+        events = enumerate(zip(key_indexes, times, rows, strict=True))
+        self._run(
+            [RowCall(at, key_index, time, time - 1, row) for at, (key_index, time, row) in events]
+        )
 
     def current_event(self) -> dict[str, Any]:
-        if self.context._slot is None:  # many are, or none
+        if self.context._key_index is None:  # there are many current rows, or none
             return {"event": f"process of {len(self._events)} rows"}
         told: dict[str, Any] = super().current_event()
         failed = self._failed
@@ -105,14 +108,17 @@ class AsyncKeyedRuntime(KeyedRuntime):
             told |= {"attempts": failed.attempt, "elapsed_ms": failed.elapsed_ms}
         return told
 
-    def _fire(self, slot: int, kind: int, time: int) -> None:
+    def _fire(self, key_index: int, kind: int, time: int) -> None:
         raise self._no_timers()
 
     def _run(self, calls: list[RowCall]) -> None:
         if not calls:
             return
+        _ = self.context._keys[
+            calls[0].key_index
+        ]  # a key that can't be read fails here, not on the loop
         first = len(self.ends)
-        self.event_slots.extend(call.slot for call in calls)
+        self.event_keys.extend(call.key_index for call in calls)
         self._events.extend(call.row for call in calls)
         failed = self._run_on_loop(self._process(calls))
         if failed is not None:
@@ -137,7 +143,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _attempt(self, call: RowCall) -> Attempt:
         states = self.registry.states.values()
-        return Attempt(self.context, call.slot, call.timestamp, call.watermark, states)
+        return Attempt(self.context, call.key_index, call.timestamp, call.watermark, states)
 
     async def _call(self, call: RowCall) -> Any:
         attempt = call.current
@@ -159,7 +165,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         return [(*row, None) for row in rows] if self._has_error else list(map(self._plain, rows))
 
     def _row_without(self, call: RowCall) -> tuple[Any, ...]:
-        """The row that comes out for one whose call has failed."""
+        """Return the output row for a row whose call has failed."""
         assert call.failure is not None
         row = tuple(None if at is None else call.row[at] for at in self._shared)
         if not self._has_error:
@@ -170,12 +176,12 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def _blame(self, call: RowCall, first: int) -> None:
         self._failed = call
         self.context.timestamp = call.timestamp
-        self.ends.extend([len(self.rows)] * (len(self.event_slots) - first))
+        self.ends.extend([len(self.rows)] * (len(self.event_keys) - first))
         self.go_back_to(first + call.index)
 
 
 def _place(field: Any, input_schema: StructType) -> int | None:
-    """Where the input has the same column."""
+    """Return the position of the same column in the input, if it is there."""
     for at, one in enumerate(input_schema.fields):
         if one.name == field.name and one.dataType == field.dataType:
             return at

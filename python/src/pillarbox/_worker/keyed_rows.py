@@ -1,4 +1,4 @@
-"""Frames of the row form: events through a ``KeyedRuntime``, rows and changed state back."""
+"""The frames of the row form: a ``KeyedRuntime`` runs events and returns rows and changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.pieces import FrameSize, TooLarge
-from .._arrow.readers import struct_reader
 from .._arrow.results import too_large
+from .._arrow.rows import RowReader
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
@@ -40,7 +40,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
-        self._read_rows = struct_reader(command.input_schema)
+        self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
@@ -49,7 +49,7 @@ class RowRunner:
         self._size = FrameSize.of(init.spec)
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
+        """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""
         runtime = self._runtime
         self._bind(frame)
         try:
@@ -58,6 +58,8 @@ class RowRunner:
         except EXITS:
             raise
         except BaseException as problem:
+            if isinstance(problem, PillarboxError) and problem.condition == "INPUT_NOT_READABLE":
+                raise  # no function has been called
             raise self._failed(problem) from problem
         finally:
             runtime.end()
@@ -77,17 +79,17 @@ class RowRunner:
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
         runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            # A copy, where the next frames may still want it: the frame's own memory is free again.
+            # Cells that later frames may need are copied, to free the memory of this frame.
             cells = bytes(blob) if frame.keeps else blob
             asker = self._asker(frame.id, index)
             wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], list[memoryview]]:
-        return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
+        return lambda key_index, op, key: self._query(frame_id, state, key_index, op, key)
 
     def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
-        return lambda slot: keyed_frames.decode_timers(
-            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)[-1]
+        return lambda key_index: keyed_frames.decode_timers(
+            self._query(frame_id, keyed_frames.TIMERS, key_index, keyed_frames.ALL, None)[-1]
         )
 
     def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
@@ -97,18 +99,16 @@ class RowRunner:
         runtime, rows = self._runtime, self._rows(frame)
         if any(frame.kinds) or runtime.sorted_input:
             horizon = UNKNOWN if frame.flags & keyed_frames.BATCH else frame.horizon
-            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, horizon)
+            runtime.run_events(frame.kinds, frame.key_indexes, frame.times, rows, horizon)
         else:
-            runtime.run_rows(frame.slots, _timestamps(frame.times), rows)
+            runtime.run_rows(frame.key_indexes, _timestamps(frame.times), rows)
         runtime.finish_keys(range(frame.ended))
 
     def _rows(self, frame: KeyedFrame) -> list[Any]:
         rows: list[Any] = []
         for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
             if batch.num_rows:
-                read = self._read_rows(
-                    pa.StructArray.from_arrays(batch.columns, batch.schema.names)
-                )
+                read = self._read_rows(batch)
                 rows = rows + read if rows else read
         return rows or [()] * frame.kinds.count(0)
 
@@ -128,22 +128,22 @@ class RowRunner:
             for state in runtime.registry.states.values():
                 state.changed[: frame.ended] = bytes(frame.ended)
         states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
-        timers = [change for change in runtime.timers.changes() if change.slot >= frame.ended]
+        timers = [change for change in runtime.timers.changes() if change.key_index >= frame.ended]
         return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
 
     def _release(self) -> None:
-        """Frees what was held: the function may wait for its next task for long."""
+        """Free the keys and cells, since the next task may come much later."""
         for state in self._runtime.registry.states.values():
             state.bind(0, lambda: ([], []))
         self._keys.clear()
 
     def _blame(self, row: int, ends: list[int]) -> None:
-        """Makes the event whose row doesn't fit the current one, for the message."""
+        """Make the event with the unfitting row the current one, for the message."""
         self._runtime.go_back_to(bisect_right(ends, row))
 
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
-        key = "none" if context._slot is None else shown(context.key)
+        key = "none" if context._key_index is None else shown(context.key)
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,
@@ -156,7 +156,7 @@ class RowRunner:
 
 
 def _hint(problem: BaseException) -> str:
-    """The remedy where a function computes with the time of a row that has none."""
+    """Return the remedy for a function that computes with the time of a row without one."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (
             " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
@@ -166,7 +166,7 @@ def _hint(problem: BaseException) -> str:
 
 
 class _HeldKeys:
-    """The keys that the worker holds, made to Python objects when one is asked for."""
+    """The keys that the worker holds, which are decoded when one is first read."""
 
     __slots__ = ("_blobs", "_keys", "_load")
 
@@ -176,20 +176,20 @@ class _HeldKeys:
         self._blobs: list[bytes | memoryview] = []
 
     def add(self, frame: KeyedFrame) -> None:
-        """Adds the frame's new keys."""
+        """Add the frame's new keys."""
         if frame.new_keys:
             self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
 
     def clear(self) -> None:
-        """Forgets all keys."""
+        """Drop all keys."""
         self._keys, self._blobs = [], []
 
-    def __getitem__(self, slot: int) -> Any:
+    def __getitem__(self, key_index: int) -> Any:
         if self._blobs:
             for blob in self._blobs:
                 self._keys.extend(self._load(blob))
             self._blobs.clear()
-        return self._keys[slot]
+        return self._keys[key_index]
 
 
 def _timestamps(times: Any) -> list[int | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...errors import error
 from ..jars import jar_for
 from .door import Door, MicroBatch
 from .operator import Operator
@@ -15,16 +17,20 @@ from .plugin import PLUGIN, SETTING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MESSAGE_SETTING = "spark.connect.grpc.maxInboundMessageSize"
+_MESSAGE_LIMIT = 128 << 20
+_MESSAGE_REST = 64 << 10  # bytes for the rest of the plan
+
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
 
 
 class ConnectDoor(Door):
-    """Of a session whose driver is a server that answers gRPC."""
+    """The door of a session whose driver is a server that answers gRPC."""
 
     no_jar = "the Spark Connect server of this session has no Pillarbox plugin"
 
     def jar(self) -> tuple[str, str] | None:
-        """Asks the server once a session, and again as long as it has none."""
+        """Ask the server once a session, and again as long as it has no jar."""
         if self._spark not in _jars:
             from pyspark.errors.exceptions.connect import SparkConnectException
 
@@ -45,17 +51,25 @@ class ConnectDoor(Door):
         return bool(getattr(df.sparkSession, "session_id", None) == self._spark.session_id)
 
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
+        self._check_size(command, spec)
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
     def process_keyed(
-        self,
-        df: DataFrame,
-        command: bytes | None,
-        spec: dict[str, Any],
-        initial: DataFrame | None,
+        self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
+        self._check_size(command, spec)
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
+
+    def _check_size(self, command: bytes | None, spec: dict[str, Any]) -> None:
+        """Check the size of the plan, one message of gRPC, against the server's limit."""
+        size = 0 if command is None else len(command)
+        if size <= _MESSAGE_LIMIT - _MESSAGE_REST:
+            return
+        limit = _bytes(self._spark.conf.get(_MESSAGE_SETTING, str(_MESSAGE_LIMIT)))
+        if size > limit - _MESSAGE_REST:
+            mib = [f"{number / (1 << 20):.1f} MiB" for number in (size, limit)]
+            raise error("FUNCTION_TOO_LARGE", name=spec["name"], size=mib[0], limit=mib[1])
 
     def _read_state(self, address: dict[str, Any]) -> DataFrame:
         return self._frame(Operator("read_state", address))
@@ -70,14 +84,12 @@ class ConnectDoor(Door):
         ]
 
     def micro_batch(self) -> MicroBatch | None:
-        """A client isn't told."""
-        return None
+        return None  # a client isn't told
 
     def _owner_of_files(self) -> Any:
         return self._spark
 
     def _send_python_file(self, name: str, content: bytes) -> None:
-        """As an artifact of the session."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, name)
             path.write_bytes(content)
@@ -87,7 +99,7 @@ class ConnectDoor(Door):
         """A client has none."""
 
     def _analysed(self, operator: Operator) -> DataFrame:
-        """Errors show where the user wrote the call, as in a classic session."""
+        """Analyse at once, so that errors show the user's call, as in a classic session."""
         df = self._frame(operator)
         _ = df.schema
         return df
@@ -101,10 +113,16 @@ class ConnectDoor(Door):
         return self._frame(Operator(kind, spec)).collect()
 
 
+def _bytes(text: str) -> int:
+    """Parse a size of Spark's settings: ``1024``, ``128m``, ``128mb``."""
+    number, unit = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower()).groups()  # type: ignore[union-attr]
+    return int(number) << 10 * " kmgt".index(unit or " ")
+
+
 def _plan(df: Any) -> Any:
     return df._plan
 
 
 def _tells_of_no_plugin(message: str) -> bool:
-    """Either the server names no plugin of ours, or it does, and lacks the jar."""
+    """Return True if the server lacks the plugin's setting, or has it without the jar."""
     return "No handler found for extension" in message or PLUGIN in message

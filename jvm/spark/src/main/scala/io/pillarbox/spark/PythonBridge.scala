@@ -79,6 +79,7 @@ private[pillarbox] object PythonBridge {
    * version.
    *
    * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
+   * @throws java.lang.IllegalArgumentException (CHECKPOINT_UNREACHABLE)
    */
   def lookUp(session: SparkSession, kind: String, addressJson: String): String = {
     val address = SpecJson.read[StateAddress](addressJson)

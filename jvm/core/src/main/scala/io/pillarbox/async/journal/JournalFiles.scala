@@ -24,8 +24,10 @@ private[pillarbox] trait JournalFiles {
 /**
  * @param length
  *   in bytes; of a file that is being written perhaps too little
+ * @param writtenMs
+ *   when it was made, or written to since
  */
-private[pillarbox] final case class JournalFile(name: String, length: Long)
+private[pillarbox] final case class JournalFile(name: String, length: Long, writtenMs: Long)
 
 /** One thread at a time. */
 private[pillarbox] trait JournalInput extends AutoCloseable {

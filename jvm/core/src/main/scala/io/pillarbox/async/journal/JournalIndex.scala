@@ -11,7 +11,7 @@ private[journal] final case class RecordPlace(segment: Int, offset: Long)
  * @param timeMs
  *   the time of now
  */
-private[journal] final class RecordAge(ttlMs: Long, timeMs: () => Long) {
+private[journal] final class RecordAge(val ttlMs: Long, timeMs: () => Long) {
 
   def nowMs: Long = timeMs()
 

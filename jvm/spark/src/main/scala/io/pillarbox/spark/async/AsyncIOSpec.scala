@@ -110,7 +110,7 @@ private[pillarbox] final case class CarryOverSpec(
 
   /** The number of rows that may be taken in and not yet emitted. */
   def maxWaiting(capacity: Int): Int =
-    maxRows.getOrElse(math.multiplyExact(CarryOverSpec.MaxRowsShare, capacity))
+    maxRows.getOrElse(math.min(CarryOverSpec.MaxRowsShare.toLong * capacity, CarryOverSpec.MostRows).toInt)
 
   /** The options as `explain()` shows them. */
   def summary: String =
@@ -122,6 +122,9 @@ private[pillarbox] final case class CarryOverSpec(
 private object CarryOverSpec {
   final val MaxLagMs = 30000L
   final val MaxRowsShare = 10
+
+  /** More than the largest capacity, with the rows that a worker is given ahead. */
+  final val MostRows = 2000000000L
 }
 
 /**

@@ -101,11 +101,11 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    */
   private def baseOfNext(number: Long, there: Files): Option[String] = {
     val run = Attempt.runOf(newest(number, there))
-    val tries = there.filter { file =>
+    val attempts = there.filter { file =>
       file.version == number + 1 && file.kind.hasBase && Attempt.runOf(file.id) >= run
     }
     for {
-      file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
+      file <- attempts.maxByOption(_.id)(Attempt.oldestFirst)
       base <- baseOf(file)
       if idsOf(number, there).contains(Some(base))
     } yield base

@@ -4,7 +4,7 @@ import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
 import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext, PolledTimerService}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -23,7 +23,7 @@ private final class KeyedDriver(
     taskContext: TaskContext
 ) extends LaneResource {
   private val processor = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act()).processor
-  private val timers: DueTimers[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
+  private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
   private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
@@ -52,7 +52,7 @@ private final class KeyedDriver(
 
   /** Fills the state that a query starts with, before any row. */
   def start(initial: Iterator[InternalRow]): Unit = task.initial.foreach { layout =>
-    new InitialLoader(context, layout, operator.initialTargets).load(initial)
+    new InitialLoader(context, layout, operator.initialTargets, waiting).load(initial)
   }
 
   /** True once all that was due has been processed. */
@@ -77,6 +77,12 @@ private final class KeyedDriver(
 
   override def abort(): Unit = operator.abort()
 
+  /** The rows of a time-sorted stream that the watermark has not reached. */
+  private lazy val waiting = Option.when(task.spec.timeSorted && !task.isBatch) {
+    val serializer = new UnsafeRowSerializer(task.inputSchema)
+    new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
+  }
+
   private lazy val batchTimers =
     new BatchExecutionInternalTimerService[UnsafeRow](
       state.backend.keySerializer,
@@ -97,13 +103,18 @@ private final class KeyedDriver(
       rows: InputRows,
       target: KeyedTarget[UnsafeRow, UnsafeRow]
   ): StreamOrder[UnsafeRow, UnsafeRow] = {
-    val order =
-      if (task.spec.timeSorted) {
-        val serializer = new UnsafeRowSerializer(task.inputSchema)
-        val waiting = new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
-        val keyOf = context.keyOf(_: UnsafeRow)
-        new TimeSortedOrder(rows, keyOf, waiting, state.timers, state.clock, target)
-      } else new ArrivalOrder(rows, state.timers, state.clock, target)
+    val order = waiting match {
+      case Some(rowsThatWait) =>
+        new TimeSortedOrder(
+          rows,
+          context.keyOf(_: UnsafeRow),
+          rowsThatWait,
+          state.timers,
+          state.clock,
+          target
+        )
+      case None => new ArrivalOrder(rows, state.timers, state.clock, target)
+    }
     order.advance(task.watermark, task.batchTime)
     order
   }

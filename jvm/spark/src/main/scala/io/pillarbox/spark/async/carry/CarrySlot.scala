@@ -195,6 +195,11 @@ private[carry] final class CarrySlot(
     driver.wake(version)
   }
 
+  /** Tells the driver again what it was told since the last micro-batch; a message may be lost. Any thread. */
+  def tellAgain(): Unit =
+    if (failure != null) driver.fail()
+    else onThread(if (hasWoken && ending == null) driver.wake(version)): Unit
+
   override def emitWatermark(timestampMs: Long): Unit = ()
 
   private def endIfDone(): Unit = {
@@ -245,7 +250,7 @@ private[carry] object CarrySlot {
   /** Whoever decides on micro-batches. */
   trait Driver {
 
-    /** Once after each `endBatch`, with its version, when a result has come. */
+    /** After `endBatch`, with its version, when a result has come, and again now and then. */
     def wake(version: Long): Unit
 
     /** The slot has failed, and was not closed before. */

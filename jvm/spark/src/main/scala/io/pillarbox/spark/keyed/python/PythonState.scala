@@ -73,8 +73,8 @@ private abstract class PythonState(
   private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
     refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
-  /** Adds the state of the current key: number `slot` of all, `index` of the new ones. Returns its bytes. */
-  def addCells(slot: Int, index: Int): Long
+  /** Adds the state of the current key: number `keyIndex` of all, `index` of the new. Returns its bytes. */
+  def addCells(keyIndex: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit
@@ -82,7 +82,7 @@ private abstract class PythonState(
   /** Returns the cells that were added, as a blob's bytes, and starts anew. Valid until the next cell. */
   def finishCells(): Seq[ByteBuffer] = writer.finishParts()
 
-  /** Carries out the changes of an UPDATE; `select` makes a slot's key the current one. */
+  /** Carries out the changes of an UPDATE; `select` makes the key of an index the current one. */
   def applyChanges(blob: ByteBuffer, select: Int => Unit): Unit = if (blob.hasRemaining) {
     val batch = reader.read(blob)
     var i = 0

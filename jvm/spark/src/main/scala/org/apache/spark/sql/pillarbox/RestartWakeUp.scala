@@ -20,7 +20,8 @@ import org.slf4j.LoggerFactory
  * as soon as there is a micro-batch to run, which therefore is the first one with all its checks, as without
  * it. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it.
  *
- * A query is also refused here before it runs, if `hooks` throw. Written for Spark 4.2.
+ * A query is also refused here before it runs, if `hooks` throw, and is made to finish its micro-batches.
+ * Written for Spark 4.2.
  */
 final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHooks)
     extends StreamingQueryListener {
@@ -62,6 +63,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           query.triggerExecutor = executor
           executor.setNextBatch(first)
           hooks.check(RestartWakeUp.starting(query, first))
+          FinishingTracker.set(query)
           if (!first.isCurrentBatchConstructed && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
             first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks.state))
         }
