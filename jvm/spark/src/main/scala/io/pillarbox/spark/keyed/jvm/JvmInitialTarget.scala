@@ -14,7 +14,9 @@ private object JvmInitialTarget {
     val name = descriptor.name
     if (descriptor.kind == StateDescriptor.Kind.AGGREGATING)
       throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
-    def typeOf(written: SerializerSnapshot): DataType = StoredType.known(written).map(_.dataType)
+    def typeOf(written: SerializerSnapshot): DataType = StoredType
+      .known(written)
+      .map(_.dataType)
       .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
     val valueType = typeOf(descriptor.valueSerializer.snapshot)
     val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
