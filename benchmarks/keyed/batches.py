@@ -196,8 +196,10 @@ def restart(folder: Path, who: str, megabytes: int) -> Restart:
 
 
 def in_process(command: list[str]) -> str:
-    """Runs a child, and gives what it printed. Its JVM is killed afterwards: Spark's RocksDB can hang
-    while the JVM ends."""
+    """Runs a child, and gives what it printed.
+
+    Its JVM is killed afterwards, since Spark's RocksDB can hang while the JVM ends.
+    """
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, start_new_session=True)
         failed = child.wait()
