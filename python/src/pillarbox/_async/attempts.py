@@ -188,7 +188,7 @@ class Attempts(ABC, Generic[E]):
         failure = timed_out(
             f"Attempt {element.attempt} of the call was not answered within its attempt timeout: "
             f"{self._ms_since(element.attempt_started)} ms. "
-            "Raise the attempt timeout, or look at why the service is slow."
+            "Raise attempt of pb.Timeout, or look at why the service is slow."
         )
         self._attempt_failed(element, failure)
 
