@@ -74,7 +74,7 @@ class NotRetryable(Exception):
 
 
 def transient(problem: BaseException) -> bool:
-    """Whether ``problem`` is worth another attempt: the default of ``pb.Retry(on=)``.
+    """Return True if ``problem`` may be transient: the default of ``pb.Retry(on=)``.
 
     An exception with an HTTP status, as those of aiohttp, httpx, requests and of clients built on
     them have, is for 408, 425, 429 and from 500 on, and for no other. One without a status is,
