@@ -234,6 +234,12 @@ def test_a_jar_is_ours_by_what_is_in_it(tmp_path: Path) -> None:
     renamed = jar_of(tmp_path / "flows.jar")
     assert jars_after(spark_jars=renamed)[0] == [renamed]
     assert jars_after(spark_jars=f"file:{renamed}")[0] == [f"file:{renamed}"]
+    spaced = tmp_path / "my libs" / f"pillarbox-spark_{installed()}-1.jar"
+    spaced.parent.mkdir()
+    jar_of(spaced)
+    assert jars_after(spark_jars=spaced.as_uri())[0] == [spaced.as_uri()]
+    pattern = f"/opt/jars/pillarbox-spark_{installed()}-{pb.__version__}*.jar"
+    assert jars_after(spark_jars=pattern)[0] == [pattern, OURS]
     users = tmp_path / "pillarbox-enrichers.jar"
     with zipfile.ZipFile(users, "w") as jar:
         jar.writestr("com/acme/Enrich.class", b"")

@@ -8,6 +8,8 @@ import re
 import zipfile
 from glob import glob
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from .._base.spark_versions import installed, line_of
 from .._version import __version__
@@ -15,7 +17,7 @@ from ..errors import PillarboxError, error
 
 _BRIDGE = "io/pillarbox/spark/PythonBridge.class"
 _ANY_LINE = "pillarbox-spark_*-*.jar"
-_NAME = re.compile(r"pillarbox(?:-spark_([\d.]+))?(?:-(\d[^/]*))?\.jar")
+_NAME = re.compile(r"pillarbox(?:-spark_([\d.]+))?(?:-(\d[\w.+-]*))?\.jar")
 
 
 def find_jar(line: str | None = None) -> str:
@@ -81,7 +83,7 @@ def is_ours(jar: str, setting: str) -> bool:
     ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for a jar of Pillarbox that can't be used.
     """
     name = _NAME.fullmatch(re.split(r"[/\\]", jar)[-1])
-    path = None if _is_remote(jar) else Path(re.sub(r"^(file|local):(//)?", "", jar))
+    path = _local(jar)
     if path is None:
         line, version = (None, None) if name is None else name.groups()
     elif not zipfile.is_zipfile(path):
@@ -109,8 +111,13 @@ def jars_on(class_path: str) -> list[str]:
     return [one for group in found for one in group if one.endswith(".jar")]
 
 
-def _is_remote(jar: str) -> bool:
-    return re.match(r"(?!file:|local:)[a-z][a-z0-9+.-]+:", jar) is not None
+def _local(jar: str) -> Path | None:
+    """Return where a jar is on this machine; None for one that can't be looked into: one of another
+    file system, or several by a pattern."""
+    if re.match(r"(file|local):", jar):
+        return Path(url2pathname(urlsplit(jar).path))
+    is_path = not re.match(r"[a-z][a-z0-9+.-]+:", jar) and not re.search(r"[*?\[{]", jar)
+    return Path(jar) if is_path else None
 
 
 def _told_by(archive: zipfile.ZipFile) -> tuple[str | None, str | None]:

@@ -104,7 +104,7 @@ def _holds(wide: t.DataType, number: t.DataType) -> bool:
             return whole >= number.precision - number.scale and wide.scale >= number.scale
         return old in _DIGITS and whole >= _DIGITS[old]
     if isinstance(number, t.DecimalType):
-        return number.scale == 0 and number.precision < _DIGITS.get(new, 0)
+        return number.scale == 0 and new in _DIGITS and 10**number.precision <= 2 ** _BITS[new]
     # A float is no integer, whatever its bits.
     return _BITS[old] <= _BITS[new] and (old in _DIGITS or new is t.DoubleType)
 

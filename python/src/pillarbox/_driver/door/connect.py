@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import weakref
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ from .plugin import PLUGIN, SETTING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MESSAGE_SETTING = "spark.connect.grpc.maxInboundMessageSize"
+# What the client of Spark sends at most in one message.
 _MESSAGE_LIMIT = 128 << 20
-_MESSAGE_REST = 64 << 10  # bytes for the rest of the plan
+# Functions below it are not looked at.
+_LARGE = _MESSAGE_LIMIT - (64 << 10)
 
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
 
@@ -62,13 +63,15 @@ class ConnectDoor(Door):
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
 
     def _check_size(self, command: bytes | None, spec: dict[str, Any]) -> None:
-        """Check the size of the plan, one message of gRPC, against the server's limit."""
-        size = 0 if command is None else len(command)
-        if size <= _MESSAGE_LIMIT - _MESSAGE_REST:
+        """Refuse a function that no message of gRPC can hold: Spark sends a plan as one, compressed
+        from Spark 4.1 on, and its client limits the size."""
+        if command is None or len(command) < _LARGE:
             return
-        limit = _bytes(self._spark.conf.get(_MESSAGE_SETTING, str(_MESSAGE_LIMIT)))
-        if size > limit - _MESSAGE_REST:
-            mib = [f"{number / (1 << 20):.1f} MiB" for number in (size, limit)]
+        client = self._spark.client
+        compresses = hasattr(client, "_try_compress_and_set_plan")
+        size = len(zlib.compress(command, 1) if compresses else command)
+        if size > _MESSAGE_LIMIT:
+            mib = [f"{number / (1 << 20):.1f} MiB" for number in (len(command), _MESSAGE_LIMIT)]
             raise error("FUNCTION_TOO_LARGE", name=spec["name"], size=mib[0], limit=mib[1])
 
     def _read_state(self, address: dict[str, Any]) -> DataFrame:
@@ -111,12 +114,6 @@ class ConnectDoor(Door):
 
     def _rows(self, kind: str, spec: dict[str, Any]) -> Any:
         return self._frame(Operator(kind, spec)).collect()
-
-
-def _bytes(text: str) -> int:
-    """Parse a size of Spark's settings: ``1024``, ``128m``, ``128mb``."""
-    number, unit = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower()).groups()  # type: ignore[union-attr]
-    return int(number) << 10 * " kmgt".index(unit or " ")
 
 
 def _plan(df: Any) -> Any:

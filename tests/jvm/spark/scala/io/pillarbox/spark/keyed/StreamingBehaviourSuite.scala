@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, window}
+import org.apache.spark.sql.pillarbox.ReplanningSink
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -386,6 +387,24 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         }
         assert(failures.get == 4)
         assert(rowsOf(stream) == (1L to 6L))
+      } finally Count.beforeRow.set(_ => ())
+    }
+  }
+
+  test("a sink that plans a micro-batch anew runs it once") {
+    withFolder { folder =>
+      val seen = new AtomicInteger
+      Count.beforeRow.set(_ => seen.incrementAndGet(): Unit)
+      try {
+        val stream = new Stream(folder)
+        stream.add(Event("a", 1, 1000), Event("b", 1, 1000))
+        val query = process(stream.input, Spec(backend = "rocksdb")).writeStream
+          .format(classOf[ReplanningSink].getName)
+          .option("checkpointLocation", folder.toString)
+          .start()
+        try query.processAllAvailable()
+        finally query.stop()
+        assert(seen.get == 2)
       } finally Count.beforeRow.set(_ => ())
     }
   }

@@ -130,12 +130,14 @@ private[pillarbox] final case class CarryOverExec(
   private def isEmpty(found: OperatorNote, folder: Path, conf: Configuration): Boolean = {
     val stored = PartitionVersions.ofLast(getStateInfo, checkpointReport.withIds)
     def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
-    StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot).foreach { other =>
-      other.list().filter(_.version > found.since).foreach(other.delete)
-    }
-    (0 until found.partitions).forall { number =>
+    val empty = (0 until found.partitions).forall { number =>
       !CarriedCalls.holds(found, slot(number.toLong), stored(number))
     }
+    if (empty)
+      StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot).foreach { other =>
+        other.list().filter(_.version > found.since).foreach(other.delete)
+      }
+    empty
   }
 
   /** The note, which was checked when the run began. */

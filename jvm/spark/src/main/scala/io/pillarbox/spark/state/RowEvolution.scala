@@ -61,6 +61,7 @@ private[pillarbox] object RowEvolution {
       value: Expression
   ): Either[String, Expression] =
     (old, now) match {
+      case _ if LosslessTypes.isWider(old, now) => Right(value)
       case (_: NumericType, _: NumericType) if old != now && LosslessTypes.canBecome(old, now) =>
         Right(Cast(value, now))
       case (from: StructType, to: StructType) =>
@@ -69,7 +70,6 @@ private[pillarbox] object RowEvolution {
             CreateNamedStruct(to.fieldNames.toSeq.zip(fields).flatMap { case (n, e) => Seq(Literal(n), e) })
           If(IsNull(value), Literal(null, struct.dataType), struct)
         }
-      case _ if LosslessTypes.isWider(old, now) => Right(value)
       case _ => Left(s"$name can't go from ${old.sql} to ${now.sql}")
     }
 }

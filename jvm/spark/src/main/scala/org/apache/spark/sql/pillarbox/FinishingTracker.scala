@@ -2,6 +2,7 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
+import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.pillarbox.Spark41._
 
 /**
@@ -28,9 +29,14 @@ private final class FinishingTracker(query: MicroBatchExecution, tracker: Waterm
 
 private object FinishingTracker {
 
-  /** Before the first micro-batch of a run, once Spark has made its own. */
-  def set(query: MicroBatchExecution): Unit = StreamInternals.setWatermarkTracker(
-    query,
-    new FinishingTracker(query, StreamInternals.watermarkTracker(query))
-  )
+  /**
+   * Before the first micro-batch of a run, once Spark has made its own tracker. Other sinks take a micro-batch as a
+   * whole, and some (Delta's) run a plan of their own, of which the nodes of the query's plan know nothing.
+   */
+  def set(query: MicroBatchExecution): Unit = query.sink match {
+    case _: ForeachBatchSink[_] =>
+      val tracker = new FinishingTracker(query, StreamInternals.watermarkTracker(query))
+      StreamInternals.setWatermarkTracker(query, tracker)
+    case _ =>
+  }
 }

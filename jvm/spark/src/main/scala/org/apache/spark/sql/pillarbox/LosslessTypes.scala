@@ -18,7 +18,8 @@ object LosslessTypes {
     case (ArrayType(f, _), ArrayType(t, _)) => canBecome(f, t)
     case (MapType(fk, fv, _), MapType(tk, tv, _)) => canBecome(fk, tk) && canBecome(fv, tv)
     case _ if from == to => true
-    case (f: DecimalType, t: IntegralType) => f.isTighterThan(t)
+    case (f: DecimalType, t: IntegralType) =>
+      f.scale == 0 && BigInt(10).pow(f.precision) <= (BigInt(1) << bits(t))
     case (f: NumericType, t: NumericType) => holds(t, f)
     // Spark's up-casts read a number as seconds of a time and the reverse, and turn anything into text.
     case (_: NumericType, _) | (_, _: NumericType) | (_, StringType) => from == NullType
