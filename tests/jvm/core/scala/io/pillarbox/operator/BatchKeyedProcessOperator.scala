@@ -39,7 +39,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
     clock.processingTime = processingTime.currentProcessingTime
     rows.put(value, timestamp)
     schedule.step()
-    while (schedule.holdsRow) schedule.step()
+    while (schedule.hasRow) schedule.step()
   }
 
   override def processWatermark(timestamp: Long): Unit = ()

@@ -1,6 +1,6 @@
 package io.pillarbox.api;
 
-/** What every function is told when it is opened. Pillarbox implements it; later versions tell more. */
+/** Tells a function about its operator when it is opened. Pillarbox implements it; later versions tell more. */
 public interface OpenContext {
 
   /** The name of the operator, as plans, metrics and messages show it: {@code name=}, or that of the class. */

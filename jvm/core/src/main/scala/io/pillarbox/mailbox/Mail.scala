@@ -3,11 +3,10 @@ package io.pillarbox.mailbox
 import java.util.concurrent.Future
 
 /**
- * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the
- * queue.
+ * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the queue.
  *
  * @param command
- *   what to run; if it is a `Future` too, dropping the mail cancels it
+ *   runs; if it is a `Future` too, dropping the mail cancels it
  * @param senderPriority
  *   the priority of the executor that sends it: a downstream operator's is higher, the task's own is
  *   [[TaskMailbox.MinPriority]]
@@ -39,7 +38,7 @@ private[pillarbox] final class Mail(
   @throws[Exception]
   def run(): Unit = runner.run(command)
 
-  /** Cancels the future that waits for this mail, if there is one; plain mail just vanishes. */
+  /** Cancels the future that waits for this mail, if there is one. */
   def tryCancel(): Unit = command match {
     case future: Future[_] =>
       future.cancel(false)

@@ -50,7 +50,7 @@ private[mailbox] final class MailList {
    * Removes the oldest mail of at least `priority`; null if there is none. The others keep their places.
    *
    * @param asSent
-   *   judge deferrable mail by the priority of its sender
+   *   judges deferrable mail by the priority of its sender
    */
   def pollFirst(priority: Int, asSent: Boolean): Mail = {
     var before: Mail = null

@@ -10,7 +10,7 @@ import java.util.concurrent.locks.LockSupport
  * watched.
  *
  * @param thread
- *   that sleeps; everything here is for it alone
+ *   the thread that sleeps; everything here is for it alone
  */
 private[pillarbox] final class MailSleeper(thread: Thread) {
   private val watched = new java.util.ArrayList[MailboxInbox]

@@ -3,10 +3,10 @@ package io.pillarbox.mailbox
 import java.util.concurrent.{Callable, CompletableFuture, Executor}
 
 /**
- * The only thing that others see of a mailbox: it sends mail with one priority, and yields to mail of at
- * least that priority. So an operator that waits for room can't re-enter work upstream of it.
+ * The only part of a mailbox that others see: it sends mail with one priority, and yields to mail of at least
+ * that priority. So an operator that waits for room can't re-enter work upstream of it.
  *
- * Sending may be done by any thread, everything else by the mailbox thread only.
+ * Any thread may send; everything else is for the mailbox thread only.
  */
 private[pillarbox] trait MailboxExecutor extends Executor {
 
@@ -44,11 +44,11 @@ private[pillarbox] trait MailboxExecutor extends Executor {
   @throws[InterruptedException]
   def yieldMail(): Unit
 
-  /** Runs one mail of at least this priority if there is one; tells whether. */
+  /** Runs one mail of at least this priority if there is one; returns if it did. */
   def tryYield(): Boolean
 
   /**
-   * Runs all mail of at least this priority, also what these mails send, and also deferrable mail of such
+   * Runs all mail of at least this priority, also the mail that these mails send, and deferrable mail of such
    * senders, which yields pass over: at the end of input it would be lost otherwise.
    */
   def finish(): Unit
@@ -57,7 +57,7 @@ private[pillarbox] trait MailboxExecutor extends Executor {
   def shouldInterrupt: Boolean
 
   /**
-   * Whether the default action is suspended, no mail waits, and more could come.
+   * True if the default action is suspended, no mail waits, and more could come.
    *
    * @throws IllegalStateException if this executor belongs to no processor
    */

@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
  * Sends to and yields from `mailbox` with a fixed priority.
  *
  * @param processor
- *   the loop whose default action `isIdle` looks at; may be null
+ *   owns the default action that `isIdle` looks at; may be null
  */
 private[pillarbox] final class MailboxExecutorImpl(
     mailbox: TaskMailbox,
@@ -66,7 +66,7 @@ private object MailboxExecutorImpl {
       with RunnableFuture[T]
       with ThrowingRunnable {
 
-    /** A future that was cancelled meanwhile stays so, which is no error. */
+  /** A future that is cancelled before the run stays so, which is no error. */
     override def run(): Unit = if (!isDone) {
       try complete(command.call())
       catch {

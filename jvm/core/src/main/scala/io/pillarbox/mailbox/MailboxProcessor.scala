@@ -14,13 +14,13 @@ import org.slf4j.LoggerFactory
  * own default action and suspension, and whichever of them is being driven runs the mail of all.
  *
  * @param defaultAction
- *   what to do when no mail is due
+ *   the work when no mail is due
  * @param mailbox
- *   where the mail comes from
+ *   the source of the mail
  * @param ownsMailbox
- *   whether `prepareClose` and `close` act on the mailbox; false for all but one of those that share it
+ *   true if `prepareClose` and `close` act on the mailbox; false for all but one of those that share it
  * @param runner
- *   wraps the run of mail sent through this processor's executors
+ *   wraps the run of mail that this processor's executors send
  */
 private[pillarbox] final class MailboxProcessor(
     defaultAction: MailboxDefaultAction,
@@ -33,11 +33,11 @@ private[pillarbox] final class MailboxProcessor(
   private var loopSuspended = false
   private var suspension: DefaultActionSuspension = _
 
-  /** The loop is to end or the default action is suspended: one field to read in each turn. */
+  /** True if the loop is to end or the default action is suspended: one field to read in each turn. */
   private var halted = false
   private val controller = new Controller
 
-  /** With a new mailbox, bound to the calling thread. */
+  /** Makes a processor with a new mailbox, bound to the calling thread. */
   def this(defaultAction: MailboxDefaultAction) =
     this(defaultAction, new TaskMailbox(Thread.currentThread()), true, TaskActionExecutor.Immediate)
 
@@ -82,8 +82,8 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * One step without blocking: the mail that is due, as one batch, then the default action once if it is
-   * available.
+   * Does one step without blocking: runs the mail that is due, as one batch, then the default action once if it
+   * is available.
    *
    * @return whether there was any work
    */
@@ -160,7 +160,7 @@ private[pillarbox] final class MailboxProcessor(
 
   private def runningTimer: PeriodTimer = if (suspension eq null) null else suspension.timer
 
-  /** The time that a mail took is neither idle nor back-pressured. */
+  /** Restarts the timer, since the time that a mail took is neither idle nor back-pressured. */
   private def restartTimer(): Unit = {
     val timer = runningTimer
     if (timer ne null) timer.markStart()
@@ -200,13 +200,12 @@ private[pillarbox] final class MailboxProcessor(
   def reportThrowable(error: Throwable): Unit =
     sendControlMail(() => throw error, s"report ${error.getClass.getName}")
 
-  /** Runs the mail that is there now; not what these mails send. */
+  /** Runs the mail that is there now, without the mail that it sends. */
   @throws[Exception]
   def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
 
   /**
-   * Runs all mail to its end, deferrable mail and mail sent by mail included: at the end of input none is
-   * lost.
+   * Runs all mail to its end, with deferrable mail and mail sent by mail: none is lost at the end of input.
    */
   @throws[Exception]
   def finish(): Unit = while (mailbox.createBatch()) {

@@ -10,9 +10,9 @@ package io.pillarbox.mailbox
  * @param input read on the source thread only. A row must stay valid after the next is read: copy it if the
  *   input reuses it
  * @param capacity
- *   rows that may lie in the exchange; when it is full the source thread waits
+ *   the number of rows that may lie in the exchange; when it is full the source thread waits
  * @param executor
- *   through which `onAvailable` is sent
+ *   sends `onAvailable`
  * @param onAvailable
  *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
  * @param newThread
@@ -54,7 +54,7 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
    */
   def poll(): T = exchange.poll()
 
-  /** Mailbox thread: what `poll` would find. */
+  /** Mailbox thread: tells what `poll` would find. */
   def status: InputStatus = exchange.status
 
   private def read(): Unit =

@@ -10,7 +10,7 @@ import scala.annotation.tailrec
  * Guarantees:
  *   - Mail of one sending thread is handed out in the order it was put; urgent mail before ordinary mail.
  *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
- *     the mail it passes over keeps its place.
+ *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
  *   - A batch, once created, is handed out as it is. Urgent mail of other threads waits for its end, and
  *     urgent mail of the mailbox thread goes to its head at most [[TaskMailbox.UrgentBurst]] times; so urgent
  *     mail can't starve ordinary mail. (Flink's, FLINK-39898, can.)
@@ -30,7 +30,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   private val urgent = new MailList
   private val ordinary = new MailList
 
-  /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
+  /** A field of its own, apart from the inbox, whose cache line the senders fight for. */
   @volatile private var closed = false
   @volatile private var sampleWanted = true
 
@@ -40,9 +40,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    */
   @volatile private var urgentPut = false
 
-  /**
-   * False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them.
-   */
+  /** False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them. */
   private var atHand = false
   private var overtakes = 0
   private var urgentInARow = 0
@@ -125,7 +123,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     mail
   }
 
-  /** Not for mail that was passed over: that is no longer in the inbox. */
+  /** Waits for new mail; mail that was passed over is no longer in the inbox. */
   @throws[InterruptedException]
   private def awaitMail(): Unit = {
     sleeper.watch(inbox)
@@ -192,10 +190,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     createBatchHere()
   }
 
-  /**
-   * As `createBatch`, for the loop, which has checked its thread. Without mail two fields are read, one
-   * volatile.
-   */
+  /** Does as `createBatch`, for the loop, which has checked its thread. */
   private[mailbox] def createBatchHere(): Boolean = (atHand || inbox.mayHaveMail) && gatherBatch()
 
   private def gatherBatch(): Boolean =
@@ -280,9 +275,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     mail.run()
   }
 
-  /**
-   * Runs the mail that is there now, as one batch, outside any loop; whether there was any.
-   */
+  /** Runs the mail that is there now, as one batch, outside any loop; returns if there was any. */
   @throws[Exception]
   def runDue(): Boolean = {
     val due = createBatch()
@@ -350,7 +343,7 @@ private[pillarbox] object TaskMailbox {
   /** The most urgent mails that run in a row while ordinary mail waits. */
   final val UrgentBurst = 64
 
-  /** One mail in so many is measured for latency. */
+  /** One mail of this number is measured for latency. */
   private final val SampleEvery = 32L
 
   /** The life of a mailbox; it only ever goes forward. */

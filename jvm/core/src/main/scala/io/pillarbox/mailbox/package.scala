@@ -4,7 +4,7 @@ package io.pillarbox
  * The mailbox thread model: one thread a task, and everything that happens to the task arrives there as mail.
  *
  * What lives here: mail and its queue ([[mailbox.TaskMailbox]]), the loop that a task runs
- * ([[mailbox.MailboxProcessor]]), the narrow door through which others send mail
+ * ([[mailbox.MailboxProcessor]]), the interface through which others send mail
  * ([[mailbox.MailboxExecutor]]), timers that fire as mail ([[mailbox.ProcessingTimeService]]) and the thread
  * that reads a blocking input beside the task ([[mailbox.SourceThread]]). What may not: any knowledge of
  * rows, state, operators or Spark. Mail comes in from any thread; it runs on the mailbox thread only.

@@ -35,7 +35,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 
   protected final def entryCount: Int = count
 
-  /** Handles in use or free are all below this. */
+  /** The bound below which all handles, in use or free, are. */
   protected final def handleLimit: Int = handleEnd
 
   protected final def handleCapacity: Int = positions.length
