@@ -10,9 +10,9 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
  * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
- * record; never more than the capacity and the look-ahead is taken in, beside what waits for others of its
- * key, back-pressure instead; every record leaves once, is answered by the failure policy, or fails the task;
- * until then it is part of the snapshot. A call is made at least once.
+ * record; at most the capacity and the look-ahead is taken in, beside records that wait for others of their
+ * key, with back-pressure beyond; every record leaves once, is answered by the failure policy, or fails the
+ * task; until then it is part of the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
@@ -70,13 +70,10 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   @throws[Exception]
   def open(): Unit = function.open(() => options.operatorName)
 
-  /**
-   * What to run, on the mailbox thread, when there is room again after a `try…` method said that there was
-   * none.
-   */
+  /** Sets the hook that runs, on the mailbox thread, when there is room after a `try…` method had found none. */
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
-  /** Whether a record or watermark would be taken in now. Restored elements come first. */
+  /** Tells if a record would be taken in now. Restored elements come first. */
   def hasCapacity: Boolean = restored.isEmpty && hasRoom
 
   private def hasRoom: Boolean = queue.size - calls.waitingForKey < room && calls.hasRoom
@@ -87,7 +84,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /**
    * Takes the record in; while there is no room, runs mail of at least this operator's priority.
    *
-   * @param timestampMs
+   *   the record's time, or [[AsyncOutput.NoTimestamp]]
    *   or [[AsyncOutput.NoTimestamp]]
    * @throws InterruptedException if interrupted while waiting; the record was not taken in
    */
@@ -165,12 +162,12 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   private def enqueue(entry: StreamElementQueueEntry[IN, OUT]): Unit = if (!queue.tryPut(entry))
     throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
 
-  /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
+  /** Handles the mail that answers send. Other mail gets its turn after a bounded number of elements. */
   private def onCompleted(): Unit = if (!closed)
     try settleAndEmit()
     finally calls.inbox.handled(queue.hasCompletedElements || calls.hasCompleted)
 
-  /** Answers that come while it emits are taken along, instead of sending a mail each. */
+  /** Takes answers that come while it emits along, instead of a mail for each. */
   private def settleAndEmit(): Unit = {
     var budget = EmitPerMail
     do {
@@ -203,16 +200,16 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     }
   }
 
-  /** No input comes for a while: a group that waits for company is called as it is. */
+  /** Tells that no input comes for a while: a group that waits for company is called as it is. */
   def inputPauses(): Unit = calls.inputPauses()
 
-  /** No more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
+  /** Tells that no more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
   def endInputReached(): Unit = {
     inputEnded = true
     if (restored.isEmpty) calls.noMoreInput()
   }
 
-  /** Whether everything that was taken in has been emitted. */
+  /** True if everything that was taken in has been emitted. */
   def isDrained: Boolean = queue.isEmpty && restored.isEmpty
 
   /**
@@ -227,7 +224,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     while (!isDrained) executor.yieldMail()
   }
 
-  /** Everything not yet emitted, in the order in which it came. */
+  /** Returns everything not yet emitted, in the order in which it came. */
   def snapshotState(): util.List[StreamElement[IN, OUT]] = {
     val elements = new util.ArrayList[StreamElement[IN, OUT]](queue.size + restored.size)
     queue.foreach(entry => elements.add(snapshotOf(entry)): Unit)
@@ -243,21 +240,18 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     case watermark => StreamElement.Watermark(watermark.timestampMs)
   }
 
-  /**
-   * The timestamp of the element that was taken in before all others not yet emitted; `Long.MaxValue` if
-   * there is none.
-   */
+  /** The timestamp of the oldest element that is not yet emitted; `Long.MaxValue` if there is none. */
   def oldestTimestampMs: Long =
     if (!queue.isEmpty) queue.oldest.timestampMs
     else Long.MaxValue
 
-  /** The id that the next new record gets; to be kept beside the snapshot. */
+  /** The id that the next new record gets, to be kept beside the snapshot. */
   def nextElementId: Long = elementIds
 
   /**
-   * Calls again what a snapshot held without its rows, in its order and before any new input. It may be more
-   * than the capacity: the rest waits for room, without blocking. Attempts and deadlines start anew, ids
-   * stay.
+   * Takes in a snapshot, in its order and before any new input, and calls again the elements without rows. It
+   * may be more than the capacity: the rest waits for room, without blocking. Attempts and deadlines start
+   * anew, ids stay.
    */
   def restore(elements: util.List[StreamElement[IN, OUT]]): Unit = {
     restored.addAll(elements)
@@ -283,12 +277,12 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
-  /** For completing many futures of this operator at once. Any thread; one batch is for one thread. */
+  /** Returns a batch that completes many futures of this operator at once. Any thread, but one for a batch. */
   def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
 
   /**
-   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing is emitted any
-   * more; the second call has no effect.
+   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing more is emitted;
+   * the second call has no effect.
    */
   override def close(): Unit = if (!closed) {
     closed = true
@@ -304,7 +298,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 
 private[pillarbox] object AsyncWaitOperator {
 
-  /** Elements that one mail emits at most. */
+  /** The most elements that one mail emits. */
   private[pillarbox] final val EmitPerMail = 64
 
   private val NoHook: Runnable = () => ()

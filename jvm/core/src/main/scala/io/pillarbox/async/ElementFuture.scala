@@ -2,12 +2,12 @@ package io.pillarbox.async
 
 import io.pillarbox.api.ResultFuture
 
-/** The futures that an [[AsyncWaitOperator]] hands out. Its own functions may ask them more than users may. */
+/** The futures that an [[AsyncWaitOperator]] hands out, with what Pillarbox's own functions need of them. */
 private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
 
   /**
-   * The number of the element in this operator, from the operator's first element id. It is the same for all
-   * attempts, and after a restore.
+   * The number of the element in this operator, from the operator's first element id, the same for all attempts
+   * and after a restore.
    */
   def elementId: Long
 }

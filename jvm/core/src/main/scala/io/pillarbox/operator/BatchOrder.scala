@@ -35,8 +35,8 @@ private[pillarbox] final class BatchOrder[K, R](
   private val tieOrder = ties.orNull
   private var key: K = _
   private var hasKey = false
-  private var isEnding = false
-
+  /** True if a row has come that the target has not taken. */
+  private[operator] var hasRow = false
   /** True if the current row is not processed yet. */
   private var hasRow = false
 

@@ -126,10 +126,7 @@ private object KeyGroupPartitionedPriorityQueue {
     }
   }
 
-  /**
-   * Among equal heads: an empty queue after one whose head has the greatest priority there is; then key
-   * groups.
-   */
+  /** Orders equal heads: a queue with a head of the greatest priority before an empty one; then by key group. */
   private object HeadOrder extends Comparator[SubQueue[_]] {
     override def compare(one: SubQueue[_], other: SubQueue[_]): Int =
       if (one.hasHead != other.hasHead) { if (one.hasHead) -1 else 1 }

@@ -3,12 +3,12 @@ package io.pillarbox.state
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 
 /**
- * What a commit or snapshot wrote.
+ * The summary of a commit or snapshot.
  *
- * @param version of the state after it
- * @param entries values, list elements, map entries and removals written
- * @param bytes in the stream
- * @param removals of the entries
+ * @param version the state's version after it
+ * @param entries the number of values, list elements, map entries and removals written
+ * @param bytes the length of the stream
+ * @param removals the number of removals among the entries
  */
 private[pillarbox] final case class CommitSummary(
     version: Long,

@@ -1,8 +1,7 @@
 package io.pillarbox.state
 
 /**
- * Takes what a backend has removed because it was expired: key, namespace, user key (null but for maps),
- * value.
+ * Takes what a backend has removed because it was expired: key, namespace, user key (null but for maps), value.
  */
 private[pillarbox] trait ExpirySink {
   def onExpire(key: Any, namespace: Namespace, userKey: Any, value: Any): Unit
@@ -10,6 +9,6 @@ private[pillarbox] trait ExpirySink {
 
 private[pillarbox] object ExpirySink {
 
-  /** Doesn't care. */
+  /** Ignores it. */
   val None: ExpirySink = (_, _, _, _) => ()
 }

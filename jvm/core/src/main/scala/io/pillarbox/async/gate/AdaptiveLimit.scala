@@ -15,10 +15,10 @@ private[async] final class AdaptiveLimit(ceiling: Int) {
   private var hasFallen = false
   private var fellNanos = 0L
 
-  /** Attempts that may be under way, at least 1. */
+  /** The number of attempts that may be under way, at least 1. */
   def now: Int = limit.toInt
 
-  /** @param underWay attempts when the answer came, its own included */
+  /** @param underWay the attempts under way when the answer came, its own included */
   def answered(underWay: Int): Unit =
     if (underWay >= now) limit = math.min(ceiling.toDouble, limit + 1.0 / limit)
 

@@ -14,9 +14,9 @@ import org.slf4j.LoggerFactory
  * The answers in one folder, for all tasks of a process. Thread-safe.
  *
  * Guarantees: a record that was appended is found, by this process at once and by others when they `refresh`,
- * unless its segment was deleted; nothing else is found. Writers don't disturb each other, whoever they are:
- * each has segments of its own. Of several records of a key the one with the latest time counts, and this
- * process's own before others'.
+ * unless its segment was deleted; nothing else is found. Writers don't disturb each other: each has segments of
+ * its own. Of several records of a key the one with the latest time counts, and this process's own before
+ * others'.
  */
 private[journal] final class Journal(
     files: JournalFiles,
@@ -40,7 +40,7 @@ private[journal] final class Journal(
 
   def size: Int = index.size
 
-  /** Reads what others have written since the last time. */
+  /** Reads the records that others have written since the last time. */
   @throws[IOException]
   def refresh(): Unit = refreshing.synchronized {
     val start = nanoTime()
@@ -49,7 +49,7 @@ private[journal] final class Journal(
     nextRefresh = end + math.max(RefreshNanos, RestShare * (end - start))
   }
 
-  /** Does so on another thread, if that was not done lately. Never blocks. */
+  /** Refreshes on another thread, if that was not done lately. Never blocks. */
   def refreshSoon(): Unit = if (nanoTime() - nextRefresh >= 0 && isAsked.compareAndSet(false, true))
     ForkJoinPool.commonPool.execute { () =>
       try refresh()
@@ -60,7 +60,7 @@ private[journal] final class Journal(
   private def readNew(): Unit = {
     val own = writer.currentName
     val found = files.list().filter(file => SegmentFormat.isName(file.name))
-    // Somebody has deleted it. What goes there now would be lost.
+    // The segment was deleted: records that go there now would be lost.
     if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own) writer.abandon()
     val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
     found.sortBy(_.name).foreach { file =>
@@ -92,11 +92,11 @@ private[journal] final class Journal(
         }
       }
     catch {
-      // It was deleted, which is allowed at any time.
+      // The segment was deleted, which is allowed at any time.
       case _: FileNotFoundException => ()
     }
 
-  /** Null if there is no record of the key that counts. */
+  /** Finds the record of the key; null if there is none that counts. */
   def find(key: CallKey): RecordPlace = index.find(key)
 
   def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)
@@ -105,11 +105,11 @@ private[journal] final class Journal(
   @throws[IOException]
   def open(): Unit = writer.open()
 
-  /** Appends the records. What can't be kept throws; what is not safe yet is to be settled. */
+  /** Appends the records, or throws. Records that are not safe yet are to be settled. */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = writer.append(records)
 
-  /** Makes what was appended safe, or throws. */
+  /** Makes the appended records safe, or throws. */
   @throws[IOException]
   def settle(appended: Unsettled): Unit = writer.settle(appended)
 
@@ -128,9 +128,9 @@ private[journal] final class Journal(
 private object Journal {
   private val log = LoggerFactory.getLogger(classOf[Journal])
 
-  /** A task that finds nothing learns within this time what others have written. */
+  /** The time within which a task that finds nothing learns what others have written. */
   private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
 
-  /** Of the time, at most one part in a hundred goes into looking. */
+  /** Looking takes at most one part in this many of the time. */
   private final val RestShare = 100L
 }

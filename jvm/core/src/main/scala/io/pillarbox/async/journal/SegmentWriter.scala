@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory
  * @param onSegment
  *   gives a new segment its number
  * @param onRecord
- *   told of each record, with its segment and place, once it can be read
+ *   takes each record, with its segment and place, once it can be read
  */
 private[journal] final class SegmentWriter(
     files: JournalFiles,
@@ -26,7 +26,7 @@ private[journal] final class SegmentWriter(
 ) {
   import SegmentWriter._
 
-  /** Null if there is none to write to. */
+  /** The segment that is written to, or null. */
   private var current: Segment = _
 
   /** Makes sure that there is a segment to write to. */
@@ -50,7 +50,7 @@ private[journal] final class SegmentWriter(
    * Appends the records; they outlive the process when it returns, or a flush interval later.
    *
    * @return
-   *   what is to be settled then; null if they are safe
+   *   the records to be settled then; null if they are safe
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
@@ -77,13 +77,13 @@ private[journal] final class SegmentWriter(
     CompletableFuture
       .delayedExecutor(limits.flushIntervalMs, TimeUnit.MILLISECONDS)
       .execute { () =>
-        // Whoever has written to it learns of a failure when it settles.
+        // The tasks that have written to it learn of a failure when they settle.
         try synchronized(if (current eq segment) roll())
         catch { case e: IOException => log.warn("Could not close segment {} of a journal", segment.name, e) }
       }
   }
 
-  /** Ends the segment: what is in it outlives the process now, wherever it is. */
+  /** Closes the segment, whose records outlive the process then. */
   @throws[IOException]
   private def roll(): Unit = {
     val segment = current
@@ -98,14 +98,14 @@ private[journal] final class SegmentWriter(
     if (segment.size == SegmentFormat.HeaderSize) deleteQuietly(segment.name)
   }
 
-  /** Makes what was appended safe. Throws if it is lost, also if that is known to others. */
+  /** Makes the appended records safe. Throws if they are lost, also if that is known to others. */
   @throws[IOException]
   def settle(appended: Unsettled): Unit = synchronized {
     if (current eq appended) roll()
     if (appended.failure != null) throw appended.failure
   }
 
-  /** The segment that is written to, if there is one that others can see. */
+  /** The name of the segment that is written to, if there is one that others can see. */
   def currentName: Option[String] = synchronized(Option(current).filter(_.persists).map(_.name))
 
   /** Writes no more to the present segment. */
@@ -126,7 +126,7 @@ private[journal] final class SegmentWriter(
     try files.delete(name)
     catch { case NonFatal(e) => log.warn("Could not delete segment {}, which is empty", name, e) }
 
-  /** `persists`: whether what is written to it is safe before it is closed. */
+  /** `persists`: true if written bytes are safe before it is closed. */
   private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean)
       extends Unsettled {
     private val number = onSegment(name)
@@ -135,7 +135,7 @@ private[journal] final class SegmentWriter(
     var size: Long = SegmentFormat.HeaderSize.toLong
     var willRoll = false
 
-    /** Says who the operator is, before its first answer here. */
+    /** Describes the operator, before its first answer here. */
     def declare(operator: JournalOperator): Unit = if (declared.add((operator.high, operator.low))) {
       val entry = SegmentFormat.entryOf(operator)
       out.write(entry, 0, entry.length)
@@ -144,7 +144,7 @@ private[journal] final class SegmentWriter(
 
     def add(key: CallKey, timeMs: Long, start: Int): Unit = untold += ((key, timeMs, size + start))
 
-    /** Its records can be read now. */
+    /** Tells of its records, which can be read now. */
     def tell(): Unit = {
       untold.foreach { case (key, timeMs, offset) => onRecord(key, timeMs, number, offset) }
       untold.clear()
@@ -155,7 +155,7 @@ private[journal] final class SegmentWriter(
 /** Records that were appended and that are not safe before their segment is closed. */
 private[journal] sealed trait Unsettled {
 
-  /** Why they are lost; null if they aren't. */
+  /** The reason why they are lost; null if they aren't. */
   @volatile var failure: IOException = _
 }
 
@@ -165,9 +165,9 @@ private object SegmentWriter {
 
 /**
  * @param segmentBytes
- *   a segment that is larger gets a successor
+ *   the size from which on a segment gets a successor
  * @param flushIntervalMs
- *   where files are only safe once they are closed, a segment is closed after this time
+ *   the time after which a segment is closed, where files are only safe then
  */
 private[pillarbox] final case class JournalLimits(
     segmentBytes: Long = 64L << 20,

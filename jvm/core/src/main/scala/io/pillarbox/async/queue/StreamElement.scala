@@ -2,7 +2,7 @@ package io.pillarbox.async.queue
 
 import java.util
 
-/** What is in flight, as a snapshot keeps it. */
+/** An element in flight, as a snapshot keeps it. */
 private[pillarbox] sealed trait StreamElement[+IN, +OUT]
 
 private[pillarbox] object StreamElement {
@@ -13,7 +13,7 @@ private[pillarbox] object StreamElement {
    * @param elementId
    *   keeps the identity of the call over a restore
    * @param timestampMs
-   *   or [[AsyncOutput.NoTimestamp]]
+   *   the time, or [[AsyncOutput.NoTimestamp]]
    */
   final case class Record[+IN](elementId: Long, input: IN, timestampMs: Long)
       extends StreamElement[IN, Nothing]

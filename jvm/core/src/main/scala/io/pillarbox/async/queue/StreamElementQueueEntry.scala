@@ -6,7 +6,7 @@ import java.util
  * An element in a [[StreamElementQueue]], and the node by which the queue links it. Mailbox thread only.
  *
  * @param timestampMs
- *   of the record, or the watermark itself
+ *   the time of the record, or the watermark itself
  */
 private[pillarbox] class StreamElementQueueEntry[IN, OUT](
     final val input: IN,
@@ -26,7 +26,7 @@ private[pillarbox] class StreamElementQueueEntry[IN, OUT](
 
   final def isWatermark: Boolean = kind == Watermark
 
-  /** Whether it has its rows. A watermark is born done. */
+  /** True if it has its rows. A watermark is born done. */
   final def isDone: Boolean = kind != Open
 
   /** Gives the entry its rows; then the queue is to be told. */
@@ -41,7 +41,7 @@ private[pillarbox] class StreamElementQueueEntry[IN, OUT](
     kind = OneRow
   }
 
-  /** The rows that it was given. Of an entry that has them. */
+  /** The rows that it was given; only for an entry that has them. */
   private[async] final def results: util.Collection[OUT] =
     if (kind == Rows) answer.asInstanceOf[util.Collection[OUT]]
     else util.Collections.singletonList(answer.asInstanceOf[OUT])

@@ -1,7 +1,7 @@
 package io.pillarbox.async.queue
 
 /**
- * Elements leave as soon as they are done, but none passes a watermark.
+ * Lets elements leave as soon as they are done, but none passes a watermark.
  *
  * Watermarks cut the elements into segments. Inside a segment the order is that of completion; a segment's
  * watermark leaves when all its records have left, and only then may records of the next segment leave. Every

@@ -9,7 +9,7 @@ import java.util.function.{DoubleSupplier, Predicate}
  */
 private[pillarbox] object AsyncRetryStrategies {
 
-  /** Never a second attempt. */
+  /** Returns the strategy without a second attempt. */
   def noRetry[OUT]: AsyncRetryStrategy[OUT] = NoRetry.asInstanceOf[AsyncRetryStrategy[OUT]]
 
   private object NoRetry extends AsyncRetryStrategy[Any] {
@@ -19,7 +19,7 @@ private[pillarbox] object AsyncRetryStrategies {
   }
 
   /**
-   * The same delay after every attempt.
+   * Waits the same delay after every attempt.
    *
    * @throws IllegalArgumentException if `maxAttempts` < 1 or `delayMs` < 0
    */
@@ -27,8 +27,8 @@ private[pillarbox] object AsyncRetryStrategies {
     new Backoff[OUT](maxAttempts, delayMs, delayMs, 1.0, 0.0, NoRandom, AnyException, null)
 
   /**
-   * The delay grows by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of it is
-   * taken off at random, so that elements which failed together don't come back together.
+   * Lets the delay grow by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of it
+   * is taken off at random, so that elements which failed together don't come back together.
    *
    * Exponential backoff with jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog
    * (2015).
@@ -82,15 +82,15 @@ private[pillarbox] object AsyncRetryStrategies {
     require(factor >= 1.0, s"The backoff factor must be at least 1, not $factor")
     require(jitter >= 0.0 && jitter <= 1.0, s"The jitter must lie between 0 and 1, not at $jitter")
 
-    /** Where the jitter comes from: doubles from 0 (inclusive) to 1 (exclusive). */
+    /** Sets the source of the jitter: doubles from 0 (inclusive) to 1 (exclusive). */
     def withRandom(source: DoubleSupplier): Backoff[OUT] =
       new Backoff(maxAttempts, initialDelayMs, maxDelayMs, factor, jitter, source, onException, onResult)
 
-    /** Retries only exceptions for which this holds. */
+    /** Retries only exceptions for which the predicate holds. */
     def ifException(predicate: Predicate[Throwable]): Backoff[OUT] =
       new Backoff(maxAttempts, initialDelayMs, maxDelayMs, factor, jitter, random, predicate, onResult)
 
-    /** Also retries results for which this holds; after the last attempt such a result stands. */
+    /** Also retries results for which the predicate holds; after the last attempt such a result stands. */
     def ifResult(predicate: Predicate[util.Collection[OUT]]): Backoff[OUT] =
       new Backoff(maxAttempts, initialDelayMs, maxDelayMs, factor, jitter, random, onException, predicate)
 
