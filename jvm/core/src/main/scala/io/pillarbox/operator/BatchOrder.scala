@@ -35,10 +35,10 @@ private[pillarbox] final class BatchOrder[K, R](
   private val tieOrder = ties.orNull
   private var key: K = _
   private var hasKey = false
+  private var isEnding = false
+
   /** True if a row has come that the target has not taken. */
   private[operator] var hasRow = false
-  /** True if the current row is not processed yet. */
-  private var hasRow = false
 
   /** The rows of the key that have one time, and that time. */
   private val here = new ArrayDeque[R]

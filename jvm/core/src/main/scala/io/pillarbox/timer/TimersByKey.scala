@@ -30,8 +30,8 @@ private[timer] final class TimersByKey[K](existing: Iterator[Timer[K]]) {
   }
 }
 
-/** The key of a timer as a key of a hash map, by the serializer's idea of equality. */
 /** The key of a timer as a key of a hash map, compared by the serializer. */
+private final class KeyRef[K](private val timer: Timer[K]) {
   override def hashCode: Int = timer.keyHash
 
   override def equals(other: Any): Boolean = other match {

@@ -15,9 +15,9 @@ import io.pillarbox.state.ttl.TtlStates
  * Values are the caller's objects, not copies: one that is changed after it was handed over changes state
  * without the next commit knowing.
  *
- * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
- * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys
- *   have a time each, as in a batch
+ * @param tracksChanges true if [[commit]] works; without it removed entries cost no memory until a commit
+ * @param sweeps true if expired entries of other keys than the current one are cleared away; not where keys have
+ *   a time each, as in a batch
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],

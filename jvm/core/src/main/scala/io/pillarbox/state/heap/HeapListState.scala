@@ -8,8 +8,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches
- * few lists.
+ * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few
+ * lists.
  */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
@@ -46,10 +46,9 @@ private[heap] final class HeapListState[K, T](
   }
 
   /**
-   * Gives up a list whose removals are noted; what follows it begins in new memory. Its place stays until the
-   * next commit.
-   *
-   * A list that no commit knows of isn't even looked at: that is a miss of the processor's caches less.
+   * Gives up a list whose removals are recorded; elements that follow begin a new list. Its place stays until
+   * the next commit. A list that no commit has is not even looked at, which saves a miss of the processor's
+   * caches.
    */
   private def drop(at: Int): Unit =
     if (backend.tracksChanges) {
@@ -105,7 +104,7 @@ private[heap] final class HeapListState[K, T](
     elementsOf(at)
   }
 
-  /** One write for all elements; but a late record raises only those that no later one has raised. */
+  /** Raises all elements by one write; but a late record raises only those that no later one has raised. */
   private def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
     if (stamp >= alive.accessTime) {
       if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
@@ -125,7 +124,7 @@ private[heap] final class HeapListState[K, T](
   override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (at != current) purge(at, upTo, first, gone)
 
-  /** Removes what is up to `upTo` from one list, and stamps what has no stamp. */
+  /** Removes the elements up to `upTo` from one list, and stamps those without a stamp. */
   private def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
@@ -141,7 +140,7 @@ private[heap] final class HeapListState[K, T](
       expired.result().foreach(gone.onExpire(key, namespace, null, _))
     }
 
-  /** A new timestamp is a change of the element: its record is written again under its number. */
+  /** Changes an element by its timestamp: its record is written again under its number. */
   private def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
     elements.restamp(i, stamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))

@@ -17,8 +17,8 @@ import org.rocksdb.TickerType
 /**
  * Keeps state as bytes in RocksDB, for state larger than memory.
  *
- * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
- * for nothing in it can be trusted.
+ * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused, since
+ * nothing in it can be trusted.
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
@@ -48,7 +48,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def version: Long = currentVersion
 
-  /** Key group, key and namespace of the context as bytes. */
+  /** The bytes of key group, key and namespace of the context. */
   private[rocksdb] def prefix: OutputView = {
     if (prefixContext != contextVersion) {
       prefixView.clear()
@@ -152,7 +152,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   }
 
   /**
-   * Makes a copy of the database by hard links, which a new backend can be opened on without reading it.
+   * Copies the database by hard links; a new backend can be opened on the copy without reading it.
    *
    * @param target must not exist yet
    */
@@ -213,7 +213,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  /** How many more were put than deleted. */
+  /** Loads a block; returns the number of puts less that of deletes. */
   private def load(
       column: StateColumn,
       list: ListLoader,

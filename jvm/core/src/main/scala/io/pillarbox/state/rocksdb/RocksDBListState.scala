@@ -11,9 +11,8 @@ import io.pillarbox.state.rocksdb.entries.StateColumn
 import io.pillarbox.state.rocksdb.list._
 
 /**
- * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under
- * which a commit tells of it: so a commit tells of single elements, and what expires or is renewed costs its
- * chunk, not the list.
+ * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state. Commits hold
+ * single elements by number, and an element that expires or is renewed costs its chunk, not the list.
  */
 private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
@@ -91,7 +90,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     changes += 1
   }
 
-  /** The oldest chunk first, the head last; with the key of the chunk, null for the head. */
+  /** Walks from the oldest chunk to the head, with the key of each chunk, null for the head. */
   private def forEachChunk(head: ListChunk)(action: (ListChunk, Array[Byte]) => Unit): Unit = {
     if (head.isSplit) {
       val others = lists.others(openKey())
@@ -122,7 +121,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
   }
 
-  /** Of elements that no commit has told of, none needs to know. */
+  /** Records removals for the next commit, except of elements that no commit has. */
   private def tellRemoved(chunk: ListChunk): Unit = {
     val told = builder.begin(isSplit = false, ListAccess.Never)
     while (chunk.next()) {
@@ -154,7 +153,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
   }
 
-  /** One reading of a list's stamps. */
+  /** One pass over a list's stamps. */
   private final class Pass(head: ListChunk, upTo: Long, raiseTo: Long, first: Long) {
     private val access = head.access
     private var othersAlive = 0
@@ -201,10 +200,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /**
-     * Stamps one element: its first stamp, or one that the access time can't express since the record is
-     * late.
-     */
+    /** Sets an element's first stamp, or one that the access time can't express since the record is late. */
     private def renew(chunk: ListChunk, own: Long): Unit = {
       val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
       val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below
@@ -219,7 +215,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /** The access time that is in line with the elements that are left. */
+    /** Returns the access time for the elements that are left. */
     private def newAccess(): ListAccess = {
       val isNewer =
         raiseTo != StateClock.Unknown && raiseTo >= access.time &&

@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb.store
 import java.nio.charset.StandardCharsets.UTF_8
 
 /**
- * What the name of a state's column family tells: the state, which of its column families it is (a migration
+ * The content of the name of a state's column family: the state, which of its column families it is (a migration
  * makes a new one), and the age in seconds after which compaction drops entries, 0 for never.
  */
 private[rocksdb] final case class ColumnName(state: String, generation: Int, ttlSeconds: Int) {
