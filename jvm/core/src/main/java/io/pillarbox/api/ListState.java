@@ -4,8 +4,8 @@ package io.pillarbox.api;
 public interface ListState<T> extends AppendingState<T, Iterable<T>> {
 
   /**
-   * Returns the elements as they are now. Iterating fails with ConcurrentModificationException once the list is
-   * changed; a second iteration reads the list anew.
+   * Returns the elements as they are now. Iterating fails with ConcurrentModificationException once the list
+   * is changed; a second iteration reads the list anew.
    */
   @Override
   Iterable<T> get();

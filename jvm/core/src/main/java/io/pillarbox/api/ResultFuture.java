@@ -2,7 +2,7 @@ package io.pillarbox.api;
 
 import java.util.Collection;
 
-/** Takes the answer to one attempt. The first completion wins, later ones are ignored. Any thread calls it. */
+/** Takes the answer to one attempt. The first completion wins, others are ignored. Any thread calls it. */
 public interface ResultFuture<OUT> {
 
   /**

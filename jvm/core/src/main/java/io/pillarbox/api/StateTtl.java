@@ -91,7 +91,8 @@ public record StateTtl(
   }
 
   /**
-   * Returns a time to live that is renewed on writes, by processing time, whose expired values are never seen.
+   * Returns a time to live that is renewed on writes, by processing time, whose expired values are never
+   * seen.
    *
    * @throws IllegalArgumentException if {@code ttlMs} is not positive
    */

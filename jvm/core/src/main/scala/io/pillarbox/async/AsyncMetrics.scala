@@ -30,7 +30,7 @@ private[pillarbox] final class AsyncMetrics {
   /** Elements that were answered from the journal, without a call. */
   def journalHits: Long = journalHitCount
 
-  /** Elements taken in whose answer is not known yet: calls under way, waiting for a permit or for a retry. */
+  /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   def inFlight: Int = inFlightCount
 
   /** The largest `inFlight` so far. */

@@ -14,33 +14,22 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param lookAhead elements more that the function is given before there is room for their calls, which it
  *   starts by itself as others end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with
  *   those that wait for a retry
- * @param ordered
- *   true if rows leave in the order of their inputs; otherwise they leave as answers come, but never past a
- *   watermark
- * @param capacity
- *   elements of one operator that are in flight or done and not yet emitted
- * @param maxWaiting
- *   if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry, and this many
- *   elements may be taken in and not yet emitted, most of them done and waiting for their turn
- * @param keyed
- *   set if the elements have keys: the order holds within a key, and calls of a key may be limited
- * @param totalTimeoutMs
- *   the time for an element with all its attempts and the waits between them; 0 for none
- * @param attemptTimeoutMs
- *   the time for one attempt, whose failure may be retried; 0 for none
- * @param batching
- *   gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
- * @param callKey
- *   names the call of an input; inputs with one key have the same answer
- * @param journal
- *   answers an input without a call, place or permit, if it has the key's rows
- * @param shareCalls
- *   inputs whose keys are equal, and that are in flight together, share one call. Each keeps its own total
- *   deadline, whose clock starts with the call or, if that is under way, when the input is taken in
- * @param operatorName
- *   the name that the function is told
- * @param callId
- *   the idempotency key of the call of an input, which has this element id; any thread
+ * @param ordered true if rows leave in the order of their inputs; otherwise they leave as answers come, but
+ *   never past a watermark
+ * @param capacity elements of one operator that are in flight or done and not yet emitted
+ * @param maxWaiting if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry,
+ *   and this many elements may be taken in and not yet emitted, most of them done and waiting for their turn
+ * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
+ * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
+ * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
+ * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
+ * @param callKey names the call of an input; inputs with one key have the same answer
+ * @param journal answers an input without a call, place or permit, if it has the key's rows
+ * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
+ *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
+ *   taken in
+ * @param operatorName the name that the function is told
+ * @param callId the idempotency key of the call of an input, which has this element id; any thread
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
  *   attempt's
  */
@@ -107,11 +96,9 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
 /**
  * The keys of elements.
  *
- * @param keyOf
- *   returns the key of an input; equal keys are equal objects. Mailbox thread
- * @param callsPerKey
- *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. Others wait outside of
- *   the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
+ * @param keyOf returns the key of an input; equal keys are equal objects. Mailbox thread
+ * @param callsPerKey elements of a key that are called, or wait for a retry, at a time; 0 for no limit.
+ *   Others wait outside of the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
  */
 private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")

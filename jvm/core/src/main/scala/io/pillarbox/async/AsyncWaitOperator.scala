@@ -17,10 +17,8 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
  *
- * @param executor
- *   with this operator's priority; its yields run while `processElement` waits for room
- * @param firstElementId
- *   the id of the next new record, above that of any record ever snapshotted
+ * @param executor with this operator's priority; its yields run while `processElement` waits for room
+ * @param firstElementId the id of the next new record, above that of any record ever snapshotted
  */
 private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     function: AsyncFunction[IN, OUT],
@@ -70,7 +68,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   @throws[Exception]
   def open(): Unit = function.open(() => options.operatorName)
 
-  /** Sets the hook that runs, on the mailbox thread, when there is room after a `try…` method had found none. */
+  /** Sets the hook that runs, on the mailbox thread, when there is room after `try…` has found none. */
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
   /** Tells if a record would be taken in now. Restored elements come first. */
@@ -84,8 +82,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /**
    * Takes the record in; while there is no room, runs mail of at least this operator's priority.
    *
-   *   the record's time, or [[AsyncOutput.NoTimestamp]]
-   *   or [[AsyncOutput.NoTimestamp]]
+   * @param timestampMs the record's time, or [[AsyncOutput.NoTimestamp]]
    * @throws InterruptedException if interrupted while waiting; the record was not taken in
    */
   @throws[InterruptedException]
@@ -151,9 +148,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     calls.admit(element)
   }
 
-  /**
-   * Emits at once what may leave: a watermark with nothing before it is not held back until the next mail.
-   */
+  /** Emits at once: a watermark with nothing before it is not held back until the next mail. */
   private def admitWatermark(timestampMs: Long): Unit = {
     enqueue(StreamElementQueueEntry.watermark(timestampMs))
     emitCompleted()
@@ -203,7 +198,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /** Tells that no input comes for a while: a group that waits for company is called as it is. */
   def inputPauses(): Unit = calls.inputPauses()
 
-  /** Tells that no more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
+  /** Ends the input. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
   def endInputReached(): Unit = {
     inputEnded = true
     if (restored.isEmpty) calls.noMoreInput()
@@ -277,7 +272,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
-  /** Returns a batch that completes many futures of this operator at once. Any thread, but one for a batch. */
+  /** Returns a batch that completes many futures of this operator at once. Any thread, but one a batch. */
   def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
 
   /**

@@ -73,9 +73,9 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
   }
 
   /**
-   * Ends a call whose total time is over. The function decides what becomes of the call, through the future of
-   * the attempt under way: so an answer that comes first wins, and one that comes later is dropped. Between
-   * attempts it gets a fresh future.
+   * Ends a call whose total time is over. The function decides what becomes of the call, through the future
+   * of the attempt under way: so an answer that comes first wins, and one that comes later is dropped.
+   * Between attempts it gets a fresh future.
    */
   def overdue(call: Call): Unit = {
     val isRunning = call.current ne null

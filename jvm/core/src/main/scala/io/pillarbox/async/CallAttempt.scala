@@ -13,8 +13,7 @@ import io.pillarbox.async.gate.Permit
  * and read after the hand-over through the inbox, which orders the two. The winner gives the permit back, so
  * that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
  *
- * @param permit
- *   the permit that this attempt gives back at its end, or null
+ * @param permit the permit that this attempt gives back at its end, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
@@ -86,8 +85,7 @@ private[async] final class CallAttempt[IN, OUT](
   /**
    * Mailbox thread: ends the wait for an answer; false if there is one.
    *
-   * @param reason
-   *   the failure of the attempt; null if it was cancelled
+   * @param reason the failure of the attempt; null if it was cancelled
    */
   def abandon(reason: Throwable = null): Boolean = {
     val won = compareAndSet(null, if (reason eq null) Abandoned else reason)

@@ -15,10 +15,9 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
  * that the call has passed gets back what it holds, from the last to the first. The queues decide what may
  * leave the operator, and when. Mailbox thread only.
  *
- * @param finished
- *   called when an element has its rows
- * @param handler
- *   runs in a mail when attempts completed; it is to call `settleCompleted`, then `inbox.handled`
+ * @param finished called when an element has its rows
+ * @param handler runs in a mail when attempts completed; it is to call `settleCompleted`, then
+ *   `inbox.handled`
  */
 private[async] final class CallWay[IN, OUT](
     val function: AsyncFunction[IN, OUT],
@@ -153,7 +152,7 @@ private[async] final class CallWay[IN, OUT](
     call.current = null
   }
 
-  /** Gives back what the call holds of the stages behind `stage`, or of all if null, and lets it stand there. */
+  /** Gives back what the call holds of the stages behind `stage`, or of all if null; it stands there then. */
   def giveBack(call: Call, stage: Stage[IN, OUT]): Unit = {
     var passed = call.at
     call.at = stage

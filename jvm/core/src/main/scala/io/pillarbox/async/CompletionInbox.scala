@@ -15,8 +15,7 @@ import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
  * under way however many attempts complete, also while it runs. A queue of the JDK doesn't tell which thread
  * has to send it.
  *
- * @param handler
- *   runs in the mail; it is to call `takeAll`, and `handled` at its end
+ * @param handler runs in the mail; it is to call `takeAll`, and `handled` at its end
  */
 private[async] final class CompletionInbox(executor: MailboxExecutor, handler: ThrowingRunnable)
     extends AtomicReference[AnyRef] {
@@ -48,8 +47,7 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
   /**
    * Mailbox thread: ends the handler.
    *
-   * @param again
-   *   true if the handler has left something to do; later completions make it run again anyway
+   * @param again true if the handler has left something to do; later completions make it run again anyway
    */
   def handled(again: Boolean): Unit = if (again || !compareAndSet(UnderWay, null)) sendMail()
 

@@ -16,7 +16,7 @@ private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: Cal
   }
 }
 
-/** Writes the function's answers to the journal. Mailbox thread only; a journal that throws fails the task. */
+/** Writes the function's answers to the journal, which fails the task if it throws. Mailbox thread only. */
 private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stage[IN, OUT] {
 
   override def enter(call: Call): Unit = {

@@ -3,11 +3,10 @@ package io.pillarbox.async
 import java.util
 
 /**
- * Limits the calls of a key that go on at a time, with those that wait for a retry; others wait here for their
- * turn, in their order. Mailbox thread only.
+ * Limits the calls of a key that go on at a time, with those that wait for a retry; others wait here for
+ * their turn, in their order. Mailbox thread only.
  *
- * @param mostWaiting
- *   the number of calls that may wait here before nothing more is taken in
+ * @param mostWaiting the number of calls that may wait here before nothing more is taken in
  */
 private[async] final class KeyTurn[IN, OUT](keyed: Keyed[IN], mostWaiting: Int) extends Stage[IN, OUT] {
   private val lines = new util.HashMap[AnyRef, KeyLine[IN, OUT]]

@@ -5,8 +5,8 @@ import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.atomic.AtomicInteger
 
 /**
- * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait, and
- * none if none does. Mailbox thread only, except the waiter, which runs on any thread.
+ * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait,
+ * and none if none does. Mailbox thread only, except the waiter, which runs on any thread.
  */
 private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   import Limits._

@@ -7,9 +7,8 @@ import io.pillarbox.async.journal.CallKey
 /**
  * A call that several elements share. Mailbox thread only.
  *
- * @param carrier
- *   the element that the call is made for, in place of those that share it: it is in no queue and has no total
- *   deadline
+ * @param carrier the element that the call is made for, in place of those that share it: it is in no queue
+ *   and has no total deadline
  */
 private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, OUT]) {
 
@@ -23,8 +22,8 @@ private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, 
 }
 
 /**
- * Lets elements with equal keys that are in flight together share one call. They stay here; a carrier goes on.
- * Mailbox thread only.
+ * Lets elements with equal keys that are in flight together share one call. They stay here; a carrier goes
+ * on. Mailbox thread only.
  */
 private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   private val inFlight = new util.HashMap[CallKey, SharedCall[IN, OUT]]

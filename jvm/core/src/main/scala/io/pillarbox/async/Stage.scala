@@ -1,9 +1,9 @@
 package io.pillarbox.async
 
 /**
- * One station of a call's way; [[CallWay]] has the list. A stage passes a call on, holds it until an event, or
- * answers it, and knows no other stage. A call gives back what it holds of a stage when it is over, whatever
- * ended it. Mailbox thread only.
+ * One station of a call's way; [[CallWay]] has the list. A stage passes a call on, holds it until an event,
+ * or answers it, and knows no other stage. A call gives back what it holds of a stage when it is over,
+ * whatever ended it. Mailbox thread only.
  */
 private[async] abstract class Stage[IN, OUT] {
   protected final type Call = InFlightElement[IN, OUT]
@@ -34,8 +34,8 @@ private[async] abstract class Stage[IN, OUT] {
   /**
    * Takes the end of an attempt of a call that stands here, or has passed: an answer or a failure.
    *
-   * @return
-   *   true if it goes on to the stage before, and so in the end out; otherwise this stage sees to the call
+   * @return true if it goes on to the stage before, and so in the end out; otherwise this stage sees to the
+   *   call
    */
   def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = true
 
@@ -51,8 +51,7 @@ private[async] abstract class Stage[IN, OUT] {
   /**
    * Tells that no input comes for a while: incomplete groups go on as they are.
    *
-   * @return
-   *   true if that holds for the stages behind; false if calls that stand here will go on in a while
+   * @return true if that holds for the stages behind; false if calls that stand here will go on in a while
    */
   def inputPauses(): Boolean = true
 

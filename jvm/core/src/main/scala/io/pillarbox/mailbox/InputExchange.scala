@@ -10,14 +10,11 @@ import java.util.concurrent.RejectedExecutionException
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
  * after the rows before it.
  *
- * @param source
- *   names the input in errors
- * @param capacity
- *   the number of rows that may wait; when there are so many the reading thread waits
- * @param executor
- *   sends `onAvailable`
- * @param onAvailable
- *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
+ * @param source names the input in errors
+ * @param capacity the number of rows that may wait; when there are so many the reading thread waits
+ * @param executor sends `onAvailable`
+ * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
+ *   there was nothing
  */
 private[pillarbox] final class InputExchange[T <: AnyRef](
     source: String,
@@ -27,7 +24,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
 ) {
   require(capacity > 0, s"The capacity of an exchange must be positive, not $capacity")
 
-  /** The mailbox thread's own rows; it takes all that wait at once, so that no thread wakes the other per row. */
+  /** The mailbox thread's rows; it takes all that wait at once, so that no thread wakes the other a row. */
   private var taken = new ArrayDeque[T]
   private var waiting = new ArrayDeque[T]
   private var ended: InputExchange.End = _
@@ -37,10 +34,8 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
   /**
    * Reading thread: adds a row, after waiting for a place. A row must stay valid: copy it if it is reused.
    *
-   * @return
-   *   false if nobody polls any more, and the row went nowhere
-   * @throws InterruptedException
-   *   if interrupted while it waits
+   * @return false if nobody polls any more, and the row went nowhere
+   * @throws InterruptedException if interrupted while it waits
    */
   @throws[InterruptedException]
   def put(row: T): Boolean = {

@@ -3,15 +3,13 @@ package io.pillarbox.mailbox
 import java.util.concurrent.Future
 
 /**
- * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the queue.
+ * One action for the mailbox thread. A mail is put into one mailbox, once: it is itself the node of the
+ * queue.
  *
- * @param command
- *   runs; if it is a `Future` too, dropping the mail cancels it
- * @param senderPriority
- *   the priority of the executor that sends it: a downstream operator's is higher, the task's own is
- *   [[TaskMailbox.MinPriority]]
- * @param description
- *   for logs and errors
+ * @param command runs; if it is a `Future` too, dropping the mail cancels it
+ * @param senderPriority the priority of the executor that sends it: a downstream operator's is higher, the
+ *   task's own is [[TaskMailbox.MinPriority]]
+ * @param description for logs and errors
  */
 private[pillarbox] final class Mail(
     command: ThrowingRunnable,

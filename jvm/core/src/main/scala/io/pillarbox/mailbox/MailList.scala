@@ -49,8 +49,7 @@ private[mailbox] final class MailList {
   /**
    * Removes the oldest mail of at least `priority`; null if there is none. The others keep their places.
    *
-   * @param asSent
-   *   judges deferrable mail by the priority of its sender
+   * @param asSent judges deferrable mail by the priority of its sender
    */
   def pollFirst(priority: Int, asSent: Boolean): Mail = {
     var before: Mail = null

@@ -3,10 +3,8 @@ package io.pillarbox.mailbox
 /**
  * How a mail stands to other mail.
  *
- * @param urgent
- *   it runs before all ordinary mail that is not yet in a batch; for control mail only
- * @param deferrable
- *   it has the lowest priority from any sender, so that no operator's yield takes it
+ * @param urgent it runs before all ordinary mail that is not yet in a batch; for control mail only
+ * @param deferrable it has the lowest priority from any sender, so that no operator's yield takes it
  */
 private[pillarbox] final class MailOptions private (val urgent: Boolean, val deferrable: Boolean) {
   override def toString: String =

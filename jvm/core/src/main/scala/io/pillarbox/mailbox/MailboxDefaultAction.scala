@@ -6,8 +6,7 @@ private[pillarbox] trait MailboxDefaultAction {
   /**
    * Does one small piece of work, on the mailbox thread. An exception ends the loop.
    *
-   * @param controller
-   *   ends the loop or suspends this action; valid during this call only
+   * @param controller ends the loop or suspends this action; valid during this call only
    */
   @throws[Exception]
   def runDefaultAction(controller: MailboxDefaultAction.Controller): Unit

@@ -8,8 +8,7 @@ import scala.util.control.NonFatal
 /**
  * Sends to and yields from `mailbox` with a fixed priority.
  *
- * @param processor
- *   owns the default action that `isIdle` looks at; may be null
+ * @param processor owns the default action that `isIdle` looks at; may be null
  */
 private[pillarbox] final class MailboxExecutorImpl(
     mailbox: TaskMailbox,

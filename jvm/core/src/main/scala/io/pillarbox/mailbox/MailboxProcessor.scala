@@ -13,14 +13,11 @@ import org.slf4j.LoggerFactory
  * Several processors may share one mailbox, one for each operator of a chain on the same thread: each has its
  * own default action and suspension, and whichever of them is being driven runs the mail of all.
  *
- * @param defaultAction
- *   the work when no mail is due
- * @param mailbox
- *   the source of the mail
- * @param ownsMailbox
- *   true if `prepareClose` and `close` act on the mailbox; false for all but one of those that share it
- * @param runner
- *   wraps the run of mail that this processor's executors send
+ * @param defaultAction the work when no mail is due
+ * @param mailbox the source of the mail
+ * @param ownsMailbox true if `prepareClose` and `close` act on the mailbox; false for all but one of those
+ *   that share it
+ * @param runner wraps the run of mail that this processor's executors send
  */
 private[pillarbox] final class MailboxProcessor(
     defaultAction: MailboxDefaultAction,
@@ -82,8 +79,8 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * Does one step without blocking: runs the mail that is due, as one batch, then the default action once if it
-   * is available.
+   * Does one step without blocking: runs the mail that is due, as one batch, then the default action once if
+   * it is available.
    *
    * @return whether there was any work
    */
@@ -204,9 +201,7 @@ private[pillarbox] final class MailboxProcessor(
   @throws[Exception]
   def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
 
-  /**
-   * Runs all mail to its end, with deferrable mail and mail sent by mail: none is lost at the end of input.
-   */
+  /** Runs all mail, also deferrable mail and mail sent by mail: none is lost at the end of input. */
   @throws[Exception]
   def finish(): Unit = while (mailbox.createBatch()) {
     var mail = mailbox.tryTakeFromBatch()

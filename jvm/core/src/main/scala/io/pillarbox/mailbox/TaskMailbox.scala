@@ -19,8 +19,7 @@ import scala.annotation.tailrec
  * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the
  * mailbox thread only, and throws `IllegalStateException` on another.
  *
- * @param firstThread
- *   the thread that takes, until another one takes over
+ * @param firstThread the thread that takes, until another one takes over
  */
 private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   import TaskMailbox._
@@ -40,7 +39,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    */
   @volatile private var urgentPut = false
 
-  /** False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them. */
+  /** False is certain: then the batch and both lists are empty, and the loop need not look at them. */
   private var atHand = false
   private var overtakes = 0
   private var urgentInARow = 0

@@ -7,20 +7,17 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
 /**
- * Runs the rows of static data, which are sorted by key: one key after the other, each followed by its timers,
- * those that it started with among them. Keys that started with timers and have no rows come last. Mailbox
- * thread only.
+ * Runs the rows of static data, which are sorted by key: one key after the other, each followed by its
+ * timers, those that it started with among them. Keys that started with timers and have no rows come last.
+ * Mailbox thread only.
  *
  * Rows see no watermark, and a timer its own time. With `ties` the rows of a key are sorted by time, and rows
  * and timers run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, since a
  * key that keeps registering would never end.
  *
- * @param keyOf
- *   the key of a row, valid as long as the row
- * @param ties
- *   the order of rows of one key and time, if the rows of a key are sorted by time
- * @param copyRow
- *   of a row that may be used again
+ * @param keyOf the key of a row, valid as long as the row
+ * @param ties the order of rows of one key and time, if the rows of a key are sorted by time
+ * @param copyRow of a row that may be used again
  */
 private[pillarbox] final class BatchOrder[K, R](
     rows: Rows[R],

@@ -3,8 +3,8 @@ package io.pillarbox.operator
 import io.pillarbox.state.StateClock
 
 /**
- * The times of the event in progress, in milliseconds since 1970: made first, given to the state backend, then
- * to the [[KeyedSchedule]], which keeps it up to date. Mailbox thread only.
+ * The times of the event in progress, in milliseconds since 1970: made first, given to the state backend,
+ * then to the [[KeyedSchedule]], which keeps it up to date. Mailbox thread only.
  */
 private[pillarbox] final class EventClock extends StateClock {
   private var now = StateClock.Unknown

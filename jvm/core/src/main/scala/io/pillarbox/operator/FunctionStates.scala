@@ -7,10 +7,10 @@ import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state.{KeyedStateBackend, StateNames}
 
 /**
- * Gives a function its states when it is opened, and keeps them by name in the order in which it asked for them.
+ * Gives a function its states when it is opened, and keeps them by name in the order in which it asked for
+ * them.
  *
- * @param shown
- *   shows a key as the function sees it, for its listeners of expired values
+ * @param shown shows a key as the function sees it, for its listeners of expired values
  */
 private[pillarbox] final class FunctionStates[K](
     override val operatorName: String,

@@ -9,10 +9,8 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  * Calls a keyed process function with the right key, timestamp and output. It takes all that it is given. The
  * contexts and the collector are made once, not for every row. Mailbox thread only.
  *
- * @param states
- *   the states that the function got when it was opened
- * @param view
- *   shows keys and rows as the function sees them
+ * @param states the states that the function got when it was opened
+ * @param view shows keys and rows as the function sees them
  */
 private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],

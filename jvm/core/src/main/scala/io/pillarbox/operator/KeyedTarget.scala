@@ -3,12 +3,12 @@ package io.pillarbox.operator
 import io.pillarbox.timer.Timer
 
 /**
- * Takes the rows and timers of a [[KeyedSchedule]] in the order in which each key has to see them: a function,
- * or frames for a function in another process. Mailbox thread only.
+ * Takes the rows and timers of a [[KeyedSchedule]] in the order in which each key has to see them: a
+ * function, or frames for a function in another process. Mailbox thread only.
  *
- * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by mail:
- * it takes what there is room for and refuses the rest, which is offered again. Order is promised for each
- * key, not between keys.
+ * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by
+ * mail: it takes what there is room for and refuses the rest, which is offered again. Order is promised for
+ * each key, not between keys.
  */
 private[pillarbox] trait KeyedTarget[K, R] {
 
@@ -21,8 +21,7 @@ private[pillarbox] trait KeyedTarget[K, R] {
   /**
    * Takes a row of any key.
    *
-   * @return
-   *   false if there is no room: nothing was taken
+   * @return false if there is no room: nothing was taken
    */
   def tryRow(row: R, time: Long): Boolean
 
@@ -49,8 +48,7 @@ private[pillarbox] trait KeyedTarget[K, R] {
   /**
    * Asks to answer what was taken before anything else is given: rows, state and timers as they then are.
    *
-   * @param horizon
-   *   as for a timer
+   * @param horizon as for a timer
    */
   def settle(horizon: Long): Unit
 

@@ -23,10 +23,8 @@ private[pillarbox] abstract class StreamOrder[K, R](
   /**
    * Begins a round, or widens the one in progress.
    *
-   * @param watermark
-   *   event-time timers up to it are due; `Long.MinValue` for none
-   * @param processingTime
-   *   processing-time timers up to it are due; `Long.MinValue` for none
+   * @param watermark event-time timers up to it are due; `Long.MinValue` for none
+   * @param processingTime processing-time timers up to it are due; `Long.MinValue` for none
    */
   final def advance(watermark: Long, processingTime: Long): Unit = {
     this.watermark = math.max(this.watermark, watermark)

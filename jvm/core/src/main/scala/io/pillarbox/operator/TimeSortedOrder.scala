@@ -11,8 +11,7 @@ import io.pillarbox.timer.{DueTimers, Timer}
  * order of time: all rows of a time t, which see t - 1; then the watermark is t, and the timers of the key up
  * to t fire. What a key sees depends on its rows alone, however the input was cut. Mailbox thread only.
  *
- * @param keyOf
- *   the key of a row, valid as long as the row
+ * @param keyOf the key of a row, valid as long as the row
  */
 private[pillarbox] final class TimeSortedOrder[K, R](
     rows: Rows[R],

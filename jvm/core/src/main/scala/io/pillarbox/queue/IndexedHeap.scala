@@ -233,9 +233,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 private[queue] object IndexedHeap {
   final val NoHandle = -1
 
-  /**
-   * Free handles are a list threaded through the positions: the next one, negated and moved off -1, 0 and up.
-   */
+  /** The free handles form a list in the positions: the next one, negated and moved off -1, 0 and up. */
   private final val FreeOffset = 2
   private final val MinCapacity = 8
   private final val RetainedCapacity = 1 << 16

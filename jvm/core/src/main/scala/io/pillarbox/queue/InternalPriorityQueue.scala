@@ -17,7 +17,7 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The first element, or `null` if there is none. */
   def peek(): T
 
-  /** Adds `element`, unless the queue is a set and holds it already. True if the head changed, or may have. */
+  /** Adds `element`, unless the queue is a set and holds it. True if the head changed, or may have. */
   def add(element: T): Boolean
 
   /** Removes `element` if it is there. True if the head changed, or may have. */
@@ -28,9 +28,7 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements. A queue over a byte store may have to count them. */
   def size: Int
 
-  /**
-   * Adds all; cheaper than one by one where the queue can build its order in bulk. `null` counts as empty.
-   */
+  /** Adds all; cheaper than one by one where the order can be built in bulk. `null` counts as empty. */
   def addAll(elements: Iterable[T]): Unit
 
   /** Every element once, in no order. An element that comes or goes meanwhile may or may not be seen. */

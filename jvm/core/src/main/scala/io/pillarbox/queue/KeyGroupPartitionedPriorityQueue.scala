@@ -126,7 +126,7 @@ private object KeyGroupPartitionedPriorityQueue {
     }
   }
 
-  /** Orders equal heads: a queue with a head of the greatest priority before an empty one; then by key group. */
+  /** Orders equal heads: a queue with a head of greatest priority before an empty one; then by key group. */
   private object HeadOrder extends Comparator[SubQueue[_]] {
     override def compare(one: SubQueue[_], other: SubQueue[_]): Int =
       if (one.hasHead != other.hasHead) { if (one.hasHead) -1 else 1 }

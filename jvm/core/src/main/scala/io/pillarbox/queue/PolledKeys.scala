@@ -45,6 +45,6 @@ private[queue] final class PolledKeys(store: OrderedByteStore, rangeLimit: Int) 
 
 private object PolledKeys {
 
-  /** Up to this number, single deletes cost less than a range delete, which every later read has to look at. */
+  /** Up to this number, deletes cost less than a range delete, which every later read has to look at. */
   private final val SingleLimit = 16
 }

@@ -23,8 +23,8 @@ import io.pillarbox.api.{InputView, OutputView}
  *
  * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
  * @param cacheCapacity the most elements that the cache holds, at least 1
- * @param rangeDeleteAfter
- *   the number of polled elements at which they are deleted from the store, as one range
+ * @param rangeDeleteAfter the number of polled elements at which they are deleted from the store, as one
+ *   range
  */
 private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     keyGroup: Int,

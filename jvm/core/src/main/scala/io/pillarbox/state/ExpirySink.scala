@@ -1,7 +1,8 @@
 package io.pillarbox.state
 
 /**
- * Takes what a backend has removed because it was expired: key, namespace, user key (null but for maps), value.
+ * Takes what a backend has removed because it was expired: key, namespace, user key (null but for maps),
+ * value.
  */
 private[pillarbox] trait ExpirySink {
   def onExpire(key: Any, namespace: Namespace, userKey: Any, value: Any): Unit

@@ -10,7 +10,10 @@ import io.pillarbox.api.ListState
 /** A list with Scala's collections on the inside, and Java's on the outside. */
 private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
-  /** The elements, empty if there are none; fails with ConcurrentModificationException once the list is changed. */
+  /**
+   * The elements, empty if there are none; fails with ConcurrentModificationException once the list is
+   * changed.
+   */
   def elements: Iterator[T]
 
   /** Adds all or, if one is null, none. */

@@ -78,8 +78,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   }
 
   /**
-   * The first watermark that was ever known, [[StateClock.Unknown]] before it: the life of event-time state that
-   * was written without any time begins then. Part of commits and snapshots.
+   * The first watermark that was ever known, [[StateClock.Unknown]] before it: the life of event-time state
+   * that was written without any time begins then. Part of commits and snapshots.
    */
   final def firstWatermark: Long = start
 
@@ -159,7 +159,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   def snapshot(out: OutputStream): CommitSummary
 
   /**
-   * Reads a snapshot, or a log that follows the last read one. Must come before the first state is registered.
+   * Reads a snapshot, or a log that follows the last read one. Must come before the first state is
+   * registered.
    *
    * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of
    * their number) may be read one after the other.

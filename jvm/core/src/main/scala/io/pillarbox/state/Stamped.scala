@@ -7,8 +7,8 @@ import io.pillarbox.api.{State, StateDescriptor, ValueState}
  * Nothing expires here: the callers judge stamps, which are the TTL layer, and an operator that applies TTL
  * outside of this process.
  *
- * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given stamps are
- * ignored.
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given stamps
+ * are ignored.
  */
 private[pillarbox] sealed trait Stamped extends State {
   def descriptor: StateDescriptor[_]
@@ -17,9 +17,9 @@ private[pillarbox] sealed trait Stamped extends State {
   def sweeps: Boolean
 
   /**
-   * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or map,
-   * which may be iterated over. Removes those that [[Stamped.isUpTo]], and then tells them to `gone`; gives the
-   * others the stamp `first` if they have none.
+   * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
+   * map, which may be iterated over. Removes those that [[Stamped.isUpTo]], and then tells them to `gone`;
+   * gives the others the stamp `first` if they have none.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
@@ -27,8 +27,8 @@ private[pillarbox] sealed trait Stamped extends State {
 private[pillarbox] object Stamped {
 
   /**
-   * True if an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that is
-   * known.
+   * True if an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that
+   * is known.
    */
   def isUpTo(stamp: Long, upTo: Long, first: Long): Boolean =
     stamp <= upTo && {
@@ -64,7 +64,7 @@ private[pillarbox] trait AddressedValue {
   /** The place where the last access found the value; good until the backend empties its cache. */
   def address: Int
 
-  /** Makes the next access look there first; any number is allowed, and another key's value is never taken. */
+  /** Makes the next access look there first; for a wrong number it searches as usual. */
   def expectAt(address: Int): Unit
 }
 
@@ -81,8 +81,8 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
 
   /**
    * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp
-   * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown, which
-   * turns it off. Returns the elements that stay.
+   * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown,
+   * which turns it off. Returns the elements that stay.
    */
   def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 

@@ -3,8 +3,8 @@ package io.pillarbox.state
 import java.util.ConcurrentModificationException
 
 /**
- * The failures of state. `condition` is a stable name for programs; the message says what was wrong, the value
- * found and what to do.
+ * The failures of state. `condition` is a stable name for programs; the message says what was wrong, the
+ * value found and what to do.
  */
 private[pillarbox] sealed class StateException(
     val condition: String,

@@ -5,8 +5,8 @@ package io.pillarbox
  * serializers are in [[api]].
  *
  * What lives here: stamped state ([[state.Stamped]]), the contract of a [[state.KeyedStateBackend]], key
- * groups. Below it: `ttl` (expiry), `changelog` (the portable format of snapshots and change logs), `heap` and
- * `rocksdb` (the two backends).
+ * groups. Below it: `ttl` (expiry), `changelog` (the portable format of snapshots and change logs), `heap`
+ * and `rocksdb` (the two backends).
  *
  * What may not: Spark, operators, timers. Data comes from the operator that holds the mailbox thread, through
  * handles, and leaves as a snapshot or a change log on a plain `java.io` stream.

@@ -42,8 +42,8 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
     if (peekDue(kind, time) != null) of(kind).queue.poll() else null
 
   /**
-   * Makes `key`, which must not change, the key of all timers from now on, with those that were registered for
-   * it before.
+   * Makes `key`, which must not change, the key of all timers from now on, with those that were registered
+   * for it before.
    */
   def startKey(key: K): Unit = {
     this.key = key

@@ -7,13 +7,11 @@ import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Keeps the timers of one partition, in queues that can be written and restored. No timer fires by itself: the
- * owner polls those that are due. Mailbox thread only.
+ * Keeps the timers of one partition, in queues that can be written and restored. No timer fires by itself:
+ * the owner polls those that are due. Mailbox thread only.
  *
- * @param maxKeyGroups
- *   fixed for the life of the timers, as for the state beside them
- * @param trackChanges
- *   true if [[commit]] can write the changes; costs a copy of each changed timer's bytes
+ * @param maxKeyGroups fixed for the life of the timers, as for the state beside them
+ * @param trackChanges true if [[commit]] can write the changes; costs a copy of each changed timer's bytes
  */
 private[pillarbox] final class InternalTimerServiceImpl[K](
     keySerializer: TypeSerializer[K],
@@ -70,15 +68,14 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     finally timers.close()
   }
 
-  /** Writes all timers in the portable format, key group by key group. Flushes the stream, doesn't close it. */
+  /** Writes all timers in the portable format, by key group. Flushes the stream, doesn't close it. */
   def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
 
   /**
    * Writes the timers registered and gone since the last commit or restore. If it throws, they stay
    * uncommitted.
    *
-   * @throws UnsupportedOperationException
-   *   if the service was made without tracking changes
+   * @throws UnsupportedOperationException if the service was made without tracking changes
    */
   def commit(out: OutputStream): Unit = {
     if (!trackChanges) {
@@ -93,10 +90,9 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   /**
    * Reads a snapshot, or a commit that follows the last read one; timers of other partitions are left out.
    *
-   * @param source
-   *   names the file in errors
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if it is damaged, of a newer format or another key type; the service must not be used then
+   * @param source names the file in errors
+   * @throws io.pillarbox.state.StateRestoreException if it is damaged, of a newer format or another key type;
+   *   the service must not be used then
    */
   def restore(in: InputStream, source: String): Unit = {
     log.read(in, source, eventTime, processingTime)

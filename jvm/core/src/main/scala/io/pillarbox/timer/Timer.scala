@@ -11,8 +11,7 @@ import io.pillarbox.state.Namespace
  * Almost all timers are in the void namespace, so it takes no field: an object of theirs is 32 bytes, half a
  * cache line.
  *
- * @param timestamp
- *   in milliseconds since 1970
+ * @param timestamp in milliseconds since 1970
  */
 private[pillarbox] sealed class Timer[K] private[timer] (
     private[timer] final val timerType: TimerType[K],

@@ -54,8 +54,8 @@ private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends 
 }
 
 /**
- * Keeps changes in the directory of a database as soon as they don't fit into `limitBytes`, so that the memory
- * for a commit is bounded however many change. Close it before the database.
+ * Keeps changes in the directory of a database as soon as they don't fit into `limitBytes`, so that the
+ * memory for a commit is bounded however many change. Close it before the database.
  */
 private[timer] final class StoredTimerChanges[K](
     timerType: TimerType[K],

@@ -33,12 +33,9 @@ private[pillarbox] object TimerQueues {
    * Keeps timers in a database, a column family for each kind, which it may have already; its directory also
    * takes the changes that are too many for memory.
    *
-   * @param cacheCapacity
-   *   the number of timers that a key group keeps in memory
-   * @param writeBytes
-   *   the bytes of writes that may wait for the database, for each kind
-   * @param changeBytes
-   *   the bytes of changes that may wait for a commit in memory, for each kind
+   * @param cacheCapacity the number of timers that a key group keeps in memory
+   * @param writeBytes the bytes of writes that may wait for the database, for each kind
+   * @param changeBytes the bytes of changes that may wait for a commit in memory, for each kind
    */
   def inDatabase(
       database: RocksDBStore,

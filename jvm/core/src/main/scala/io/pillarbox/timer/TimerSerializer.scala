@@ -5,8 +5,8 @@ import io.pillarbox.queue.{OrderPreserving, OrderPreservingSerializer}
 import io.pillarbox.state.Namespace
 
 /**
- * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end. With
- * the hash before the key, heap queues break ties in the same order without serialising keys.
+ * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end.
+ * With the hash before the key, heap queues break ties in the same order without serialising keys.
  */
 private[timer] final class TimerSerializer[K](timerType: TimerType[K])
     extends OrderPreservingSerializer[Timer[K]] {

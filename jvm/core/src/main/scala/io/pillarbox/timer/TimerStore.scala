@@ -4,8 +4,8 @@ import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * The timers of one kind: their queue, and beside it the parts that are kept on demand (changes since the last
- * commit, an index by key).
+ * The timers of one kind: their queue, and beside it the parts that are kept on demand (changes since the
+ * last commit, an index by key).
  */
 private[timer] final class TimerStore[K](
     val timerType: TimerType[K],

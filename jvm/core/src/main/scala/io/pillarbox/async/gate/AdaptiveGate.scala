@@ -2,8 +2,8 @@ package io.pillarbox.async.gate
 
 /**
  * Gives as many permits at a time as the service bears, at most `ceiling`: see [[AdaptiveLimit]]. After an
- * attempt that was told when to come back, no other begins before. Where the limit falls, permits that are out
- * stay out; no new one is given until enough have come back.
+ * attempt that was told when to come back, no other begins before. Where the limit falls, permits that are
+ * out stay out; no new one is given until enough have come back.
  */
 private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, gateClock: GateClock)
     extends PausingGate(gateClock) {

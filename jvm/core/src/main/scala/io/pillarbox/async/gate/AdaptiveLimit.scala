@@ -23,10 +23,8 @@ private[async] final class AdaptiveLimit(ceiling: Int) {
     if (underWay >= now) limit = math.min(ceiling.toDouble, limit + 1.0 / limit)
 
   /**
-   * @param startNanos
-   *   when the attempt began that met the overload
-   * @param nowNanos
-   *   by the same clock
+   * @param startNanos when the attempt began that met the overload
+   * @param nowNanos by the same clock
    */
   def overloaded(startNanos: Long, nowNanos: Long): Unit = if (!hasFallen || startNanos - fellNanos >= 0) {
     limit = math.max(1.0, limit * Decrease)

@@ -5,14 +5,15 @@ import scala.annotation.unused
 /**
  * Limits calls over many operators of one JVM. Thread-safe; nothing here blocks.
  *
- * An attempt needs a permit to start and gives it back when it ends; while it waits for a retry it holds none.
+ * An attempt needs a permit to start and gives it back when it ends; while it waits for a retry it holds
+ * none.
  */
 private[pillarbox] trait CallGate extends Permit {
 
   /**
-   * Returns true if the caller has a permit. Otherwise the waiter stands in line, and will be run once, on any
-   * thread, when it has been given a permit, which may be before this returns. A waiter stands in line once at
-   * a time.
+   * Returns true if the caller has a permit. Otherwise the waiter stands in line, and will be run once, on
+   * any thread, when it has been given a permit, which may be before this returns. A waiter stands in line
+   * once at a time.
    */
   def tryAcquire(waiter: Runnable): Boolean
 
@@ -26,8 +27,8 @@ private[pillarbox] trait CallGate extends Permit {
   override def release(): Unit
 
   /**
-   * True if an attempt that has its permit may begin at this moment. If not, the permit is to be given back and
-   * asked for again.
+   * True if an attempt that has its permit may begin at this moment. If not, the permit is to be given back
+   * and asked for again.
    */
   def mayBegin: Boolean = true
 
@@ -41,10 +42,8 @@ private[pillarbox] trait Permit {
   /**
    * Tells how an attempt ended, before its permit is released; not told of one that was cancelled.
    *
-   * @param startNanos
-   *   the start of the attempt
-   * @param error
-   *   null for an answer
+   * @param startNanos the start of the attempt
+   * @param error null for an answer
    */
   def observe(@unused startNanos: Long, @unused error: Throwable): Unit = ()
 

@@ -4,14 +4,15 @@ import java.util
 import java.util.concurrent.TimeUnit
 
 /**
- * Lets at most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at most
- * `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in order.
+ * Lets at most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at
+ * most `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in
+ * order.
  *
  * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate
  * Algorithm, ITU-T Recommendation I.371.
  *
- * @param burst
- *   the calls that may start at once after a pause; more than 1 also makes up for wake-ups that come late
+ * @param burst the calls that may start at once after a pause; more than 1 also makes up for wake-ups that
+ *   come late
  */
 private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock)
     extends CallGate {

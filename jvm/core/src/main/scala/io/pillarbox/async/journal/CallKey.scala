@@ -3,8 +3,7 @@ package io.pillarbox.async.journal
 /**
  * Identifies a call by its request: 128 bits of a hash in which no two are equal by accident.
  *
- * @param values
- *   the hashed values of the row itself, for readers of a journal; not compared
+ * @param values the hashed values of the row itself, for readers of a journal; not compared
  */
 private[pillarbox] final class CallKey(val high: Long, val low: Long, val values: Array[Byte]) {
 

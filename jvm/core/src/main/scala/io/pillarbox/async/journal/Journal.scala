@@ -14,8 +14,8 @@ import org.slf4j.LoggerFactory
  * The answers in one folder, for all tasks of a process. Thread-safe.
  *
  * Guarantees: a record that was appended is found, by this process at once and by others when they `refresh`,
- * unless its segment was deleted; nothing else is found. Writers don't disturb each other: each has segments of
- * its own. Of several records of a key the one with the latest time counts, and this process's own before
+ * unless its segment was deleted; nothing else is found. Writers don't disturb each other: each has segments
+ * of its own. Of several records of a key the one with the latest time counts, and this process's own before
  * others'.
  */
 private[journal] final class Journal(

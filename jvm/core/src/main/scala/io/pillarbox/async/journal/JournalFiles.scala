@@ -21,10 +21,7 @@ private[pillarbox] trait JournalFiles {
   def delete(name: String): Unit
 }
 
-/**
- * @param length
- *   its bytes; perhaps too few for a file that is being written
- */
+/** @param length its bytes; perhaps too few for a file that is being written */
 private[pillarbox] final case class JournalFile(name: String, length: Long)
 
 /** A file that is read, by one thread at a time. */

@@ -6,10 +6,8 @@ private[journal] final case class RecordPlace(segment: Int, offset: Long)
 /**
  * Decides which records count.
  *
- * @param ttlMs
- *   the age from which on records don't count, in the past or in the future; 0 for none
- * @param timeMs
- *   returns the time of now
+ * @param ttlMs the age from which on records don't count, in the past or in the future; 0 for none
+ * @param timeMs returns the time of now
  */
 private[journal] final class RecordAge(ttlMs: Long, timeMs: () => Long) {
 
@@ -20,8 +18,8 @@ private[journal] final class RecordAge(ttlMs: Long, timeMs: () => Long) {
 }
 
 /**
- * The newest records of all segments by key, in 32 bytes each, in a table that is at most two thirds full. When
- * it is full, those that no longer count leave it. Thread-safe.
+ * The newest records of all segments by key, in 32 bytes each, in a table that is at most two thirds full.
+ * When it is full, those that no longer count leave it. Thread-safe.
  */
 private[journal] final class JournalIndex(age: RecordAge) {
   import JournalIndex._
@@ -45,8 +43,8 @@ private[journal] final class JournalIndex(age: RecordAge) {
   }
 
   /**
-   * @param isNewest
-   *   true if it replaces a record whatever its time; otherwise only one that is not younger or doesn't count
+   * @param isNewest true if it replaces a record whatever its time; otherwise only one that is not younger or
+   *   doesn't count
    */
   def put(key: CallKey, timeMs: Long, segment: Int, offset: Long, isNewest: Boolean): Unit = synchronized {
     require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")

@@ -14,10 +14,8 @@ import org.slf4j.LoggerFactory
  * A journal that no task has any more stays open for some minutes, so that the next micro-batch need not read
  * it again.
  *
- * @param nanoTime
- *   returns nanoseconds from an arbitrary origin
- * @param timeMs
- *   returns the time that records get, and that their age is judged by
+ * @param nanoTime returns nanoseconds from an arbitrary origin
+ * @param timeMs returns the time that records get, and that their age is judged by
  */
 private[pillarbox] final class Journals(
     nanoTime: () => Long,
@@ -31,8 +29,7 @@ private[pillarbox] final class Journals(
   /**
    * Returns the answers to `operator` in the journal at `path`, with all that was written to it up to now.
    *
-   * @param ttlMs
-   *   the age from which on records don't count, in the past or in the future; 0 for none
+   * @param ttlMs the age from which on records don't count, in the past or in the future; 0 for none
    */
   @throws[IOException]
   def hold(path: String, ttlMs: Long, operator: JournalOperator, files: => JournalFiles): HeldJournal = {

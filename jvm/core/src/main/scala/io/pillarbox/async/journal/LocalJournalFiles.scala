@@ -6,8 +6,8 @@ import java.nio.file.{Files, NoSuchFileException, NotDirectoryException, Path}
 import scala.jdk.CollectionConverters._
 
 /**
- * A folder of a mounted file system. Written bytes outlive the process at once, and the machine as soon as the
- * system has written them out.
+ * A folder of a mounted file system. Written bytes outlive the process at once, and the machine as soon as
+ * the system has written them out.
  *
  * It uses no channels: the interrupt of one task would close a channel that many share.
  */

@@ -15,9 +15,8 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
   /**
    * Visits the whole answers from `from` on, each with its key, time and place.
    *
-   *   the result of an earlier scan of the same segment, or 0
-   * @return
-   *   the end of the last whole entry
+   * @param from the result of an earlier scan of the same segment, or 0
+   * @return the end of the last whole entry
    */
   @throws[IOException]
   def run(from: Long)(visit: (CallKey, Long, Long) => Unit): Long = {

@@ -13,10 +13,8 @@ import org.slf4j.LoggerFactory
  *
  * A segment in which a write failed is never written to again, since there may be half a record at its end.
  *
- * @param onSegment
- *   gives a new segment its number
- * @param onRecord
- *   takes each record, with its segment and place, once it can be read
+ * @param onSegment gives a new segment its number
+ * @param onRecord takes each record, with its segment and place, once it can be read
  */
 private[journal] final class SegmentWriter(
     files: JournalFiles,
@@ -49,8 +47,7 @@ private[journal] final class SegmentWriter(
   /**
    * Appends the records; they outlive the process when it returns, or a flush interval later.
    *
-   * @return
-   *   the records to be settled then; null if they are safe
+   * @return the records to be settled then; null if they are safe
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
@@ -164,10 +161,8 @@ private object SegmentWriter {
 }
 
 /**
- * @param segmentBytes
- *   the size from which on a segment gets a successor
- * @param flushIntervalMs
- *   the time after which a segment is closed, where files are only safe then
+ * @param segmentBytes the size from which on a segment gets a successor
+ * @param flushIntervalMs the time after which a segment is closed, where files are only safe then
  */
 private[pillarbox] final case class JournalLimits(
     segmentBytes: Long = 64L << 20,

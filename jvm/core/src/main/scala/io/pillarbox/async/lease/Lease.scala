@@ -5,14 +5,10 @@ import java.util.concurrent.TimeUnit
 /**
  * The limits over all processes together.
  *
- * @param calls
- *   the calls under way at a time; 0 for no limit
- * @param adaptive
- *   true if `calls` is the most, and the limit follows what the service bears
- * @param starts
- *   the calls that begin in an interval; 0 for no limit
- * @param intervalNanos
- *   the length of that interval
+ * @param calls the calls under way at a time; 0 for no limit
+ * @param adaptive true if `calls` is the most, and the limit follows what the service bears
+ * @param starts the calls that begin in an interval; 0 for no limit
+ * @param intervalNanos the length of that interval
  */
 private[pillarbox] final case class LeaseTerms(
     calls: Int,
@@ -45,22 +41,15 @@ private[pillarbox] object LeaseTerms {
 /**
  * A report of a process to the lender.
  *
- * @param number
- *   its place, 1, 2, ... in the order in which reports are sent
- * @param applied
- *   the number of the report whose answer is in force at the process; 0 for none
- * @param holds
- *   the permits that it has, in use or not
- * @param inUse
- *   the attempts under way
- * @param isWaiting
- *   true if calls wait for a permit or a token
- * @param answered
- *   the attempts that were answered since the last report
- * @param overloadNanos
- *   the age of the youngest attempt that met overload since the last report; negative for none
- * @param pauseNanos
- *   the time for which no attempt is to begin
+ * @param number its place, 1, 2, ... in the order in which reports are sent
+ * @param applied the number of the report whose answer is in force at the process; 0 for none
+ * @param holds the permits that it has, in use or not
+ * @param inUse the attempts under way
+ * @param isWaiting true if calls wait for a permit or a token
+ * @param answered the attempts that were answered since the last report
+ * @param overloadNanos the age of the youngest attempt that met overload since the last report; negative for
+ *   none
+ * @param pauseNanos the time for which no attempt is to begin
  */
 private[pillarbox] final case class LeaseReport(
     number: Long,
@@ -76,11 +65,9 @@ private[pillarbox] final case class LeaseReport(
 /**
  * The answer to a report.
  *
- * @param permits
- *   the attempts that may be under way until the lease ends, which began when the report was sent
- * @param tokens
- *   the attempts that may begin
- * @param pauseNanos
- *   the time after which they may begin
+ * @param permits the attempts that may be under way until the lease ends, which began when the report was
+ *   sent
+ * @param tokens the attempts that may begin
+ * @param pauseNanos the time after which they may begin
  */
 private[pillarbox] final case class LeaseGrant(permits: Int, tokens: Int, pauseNanos: Long)

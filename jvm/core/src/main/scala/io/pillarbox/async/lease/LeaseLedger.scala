@@ -8,9 +8,9 @@ import io.pillarbox.async.gate.AdaptiveLimit
  * Divides the calls that one limit allows over processes. One thread at a time.
  *
  * Guarantee: the permits that processes believe to have never come to more than the limit, whatever messages
- * are lost, late or out of order, as long as all clocks run equally fast. A process is charged with the largest
- * of what it has said to have and of all answers that may still be in force there, until it says otherwise or
- * its lease ends. Only where the limit itself falls, more may be under way for a while.
+ * are lost, late or out of order, as long as all clocks run equally fast. A process is charged with the
+ * largest of what it has said to have and of all answers that may still be in force there, until it says
+ * otherwise or its lease ends. Only where the limit itself falls, more may be under way for a while.
  *
  * Processes that wait get equal parts of what others don't use; the remainder goes round.
  */
@@ -84,8 +84,8 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   }
 
   /**
-   * Its part of the limit: processes that don't wait need what they use, and the others share the rest (max-min
-   * fairness). Of the remainder, some get one more each, others every second.
+   * Its part of the limit: processes that don't wait need what they use, and the others share the rest
+   * (max-min fairness). Of the remainder, some get one more each, others every second.
    */
   private def partOf(process: String, now: Long): Int = {
     var rest = limitNow

@@ -8,12 +8,11 @@ import io.pillarbox.async.gate.{GateClock, Overload, PausingGate}
  * A process's part in a limit that is lent: an attempt needs one of its permits, and a token if there is a
  * rate.
  *
- * While it has permits, or waits, it reports to the lender several times a second; permits that nobody needs go
- * back within a second. While the lender can't be reached it uses what it has until its lease ends, and then
- * waits. An attempt that is under way then goes on.
+ * While it has permits, or waits, it reports to the lender several times a second; permits that nobody needs
+ * go back within a second. While the lender can't be reached it uses what it has until its lease ends, and
+ * then waits. An attempt that is under way then goes on.
  *
- * @param send
- *   sends a report to the lender, and answers on any thread, or never. Must not block
+ * @param send sends a report to the lender, and answers on any thread, or never. Must not block
  */
 private[pillarbox] final class LeasedGate(
     terms: LeaseTerms,

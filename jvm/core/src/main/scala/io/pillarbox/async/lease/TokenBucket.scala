@@ -1,8 +1,8 @@
 package io.pillarbox.async.lease
 
 /**
- * The tokens of a rate, each of which is used up to `tokenNanos` after it was given. To keep at most `starts` in
- * any stretch of the interval, a few less are given than the rate allows.
+ * The tokens of a rate, each of which is used up to `tokenNanos` after it was given. To keep at most `starts`
+ * in any stretch of the interval, a few less are given than the rate allows.
  *
  * The Generic Cell Rate Algorithm, ITU-T Recommendation I.371, by the time at which the bucket would be full.
  * One thread at a time.

@@ -3,16 +3,15 @@ package io.pillarbox.async.queue
 import java.util
 
 /**
- * Takes what leaves the operator, in the order in which it may leave. Called on the mailbox thread, once for an
- * element.
+ * Takes what leaves the operator, in the order in which it may leave. Called on the mailbox thread, once for
+ * an element.
  */
 private[pillarbox] trait AsyncOutput[IN, OUT] {
 
   /**
    * Takes the rows of one element, perhaps none.
    *
-   * @param timestampMs
-   *   the time of the element, or [[AsyncOutput.NoTimestamp]]
+   * @param timestampMs the time of the element, or [[AsyncOutput.NoTimestamp]]
    */
   def emit(input: IN, timestampMs: Long, results: util.Collection[OUT]): Unit
 

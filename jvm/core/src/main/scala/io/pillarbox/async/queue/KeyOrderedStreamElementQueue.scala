@@ -6,8 +6,7 @@ import java.util
  * Lets elements of one key leave in the order in which they came, those of different keys as they are done;
  * none passes a watermark.
  *
- * @param keyOf
- *   returns the key of a record's input
+ * @param keyOf returns the key of a record's input
  */
 private[pillarbox] final class KeyOrderedStreamElementQueue[IN, OUT](capacity: Int, keyOf: IN => AnyRef)
     extends UnorderedStreamElementQueue[IN, OUT](capacity) {

@@ -10,10 +10,8 @@ private[pillarbox] object StreamElement {
   /**
    * An input whose rows are not known.
    *
-   * @param elementId
-   *   keeps the identity of the call over a restore
-   * @param timestampMs
-   *   the time, or [[AsyncOutput.NoTimestamp]]
+   * @param elementId keeps the identity of the call over a restore
+   * @param timestampMs the time, or [[AsyncOutput.NoTimestamp]]
    */
   final case class Record[+IN](elementId: Long, input: IN, timestampMs: Long)
       extends StreamElement[IN, Nothing]

@@ -5,8 +5,7 @@ import java.util
 /**
  * An element in a [[StreamElementQueue]], and the node by which the queue links it. Mailbox thread only.
  *
- * @param timestampMs
- *   the time of the record, or the watermark itself
+ * @param timestampMs the time of the record, or the watermark itself
  */
 private[pillarbox] class StreamElementQueueEntry[IN, OUT](
     final val input: IN,

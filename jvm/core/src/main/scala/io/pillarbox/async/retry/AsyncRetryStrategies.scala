@@ -27,14 +27,13 @@ private[pillarbox] object AsyncRetryStrategies {
     new Backoff[OUT](maxAttempts, delayMs, delayMs, 1.0, 0.0, NoRandom, AnyException, null)
 
   /**
-   * Lets the delay grow by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of it
-   * is taken off at random, so that elements which failed together don't come back together.
+   * Lets the delay grow by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of
+   * it is taken off at random, so that elements which failed together don't come back together.
    *
    * Exponential backoff with jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog
    * (2015).
    *
-   * @param jitter
-   *   0 (none) to 1 (full)
+   * @param jitter 0 (none) to 1 (full)
    * @throws IllegalArgumentException if a value is out of range
    */
   def exponentialBackoff[OUT](

@@ -5,8 +5,8 @@ import java.util
 /**
  * Decides if and when an attempt is repeated. Called on the mailbox thread; it must not block.
  *
- * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that
- * [[RetryAfter]] sets the delay itself.
+ * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that [[RetryAfter]]
+ * sets the delay itself.
  */
 private[pillarbox] trait AsyncRetryStrategy[OUT] {
 

@@ -6,8 +6,8 @@ import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDesc
 import io.pillarbox.state._
 
 /**
- * Reads entries that were written under `meta` for `descriptor`: with wider types, added fields, TTL switched on
- * or off.
+ * Reads entries that were written under `meta` for `descriptor`: with wider types, added fields, TTL switched
+ * on or off.
  *
  * @param sameBytes true if entries need no rewriting at all
  */
@@ -24,7 +24,7 @@ private[state] final class RestorePlan[V, UK] private (
   val keepsTimestamps =
     meta.timeDomain.exists(domain => descriptor.ttl.toScala.exists(_.timeDomain == domain))
 
-  /** Reads the timestamp before a value, if there is one. A value whose timestamp is not in force starts now. */
+  /** Reads the timestamp before a value, if there is one; the life of a value without one starts now. */
   def timestamp(in: InputView): Long = {
     val written = if (meta.hasTimestamps) in.readLong() else StateClock.Unknown
     if (keepsTimestamps) written else now

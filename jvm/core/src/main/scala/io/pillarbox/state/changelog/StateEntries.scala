@@ -8,12 +8,9 @@ import io.pillarbox.state.StateClock
 /**
  * The description of one state in a snapshot or log, to be read without the program that wrote it.
  *
- * @param value
- *   the serializer of the value, element or accumulator
- * @param userKey
- *   the serializer of a map's keys
- * @param ttlMs
- *   the time to live in milliseconds, 0 without TTL
+ * @param value the serializer of the value, element or accumulator
+ * @param userKey the serializer of a map's keys
+ * @param ttlMs the time to live in milliseconds, 0 without TTL
  */
 private[pillarbox] final case class StoredState(
     name: String,
@@ -24,8 +21,8 @@ private[pillarbox] final case class StoredState(
 )
 
 /**
- * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until the
- * next entry is asked for, and each holds exactly its part.
+ * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until
+ * the next entry is asked for, and each holds exactly its part.
  */
 private[pillarbox] final class StoredEntry private[changelog] {
   val key = new InputView
@@ -36,8 +33,8 @@ private[pillarbox] final class StoredEntry private[changelog] {
   var namespace: Array[Byte] = Array.emptyByteArray
 
   /**
-   * The time at which it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL,
-   * and in event time before the first watermark.
+   * The time at which it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without
+   * TTL, and in event time before the first watermark.
    */
   var timestamp: Long = StateClock.Unknown
 }
@@ -48,8 +45,7 @@ private[pillarbox] object StateEntries {
   /**
    * Reads the states of a snapshot or log, from its beginning alone.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if it is damaged or of a newer format
+   * @throws io.pillarbox.state.StateRestoreException if it is damaged or of a newer format
    */
   def states(in: InputStream, source: String): Seq[StoredState] = {
     var found = Seq.empty[StoredState]
@@ -58,11 +54,10 @@ private[pillarbox] object StateEntries {
   }
 
   /**
-   * Reads all entries of one state, key after key, a list's in their order; expired ones included. Entries must
-   * be read to the end before they count, since damage may be found late.
+   * Reads all entries of one state, key after key, a list's in their order; expired ones included. Entries
+   * must be read to the end before they count, since damage may be found late.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   from the iterator too, if the snapshot is damaged
+   * @throws io.pillarbox.state.StateRestoreException from the iterator too, if the snapshot is damaged
    */
   def of(in: InputStream, source: String, state: String): Iterator[StoredEntry] = {
     var meta = Option.empty[StateMeta]
@@ -88,8 +83,7 @@ private[pillarbox] object StateEntries {
 /**
  * Takes records apart; remembers the access time of the current list.
  *
- * @param startOfUntimed
- *   the start of life for entries without a timestamp
+ * @param startOfUntimed the start of life for entries without a timestamp
  */
 private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   val entry = new StoredEntry

@@ -123,9 +123,7 @@ private[state] final class RecordBlock(
   def cursor: RecordCursor = new RecordCursor(content, from, count)
 }
 
-/**
- * Walks through the records of a block: after a [[next]] that is true, the fields describe the current one.
- */
+/** Walks through the records of a block: after a [[next]] that is true, the fields describe one. */
 private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
   private val in = new InputView().wrap(content, from, content.length - from)
   private var left = count

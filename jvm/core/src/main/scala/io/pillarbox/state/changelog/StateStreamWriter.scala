@@ -10,12 +10,12 @@ import io.pillarbox.state.{CommitSummary, KeyGroupRange}
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
  *
- * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the
- * value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, as it must be
- * after a crash.
+ * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put
+ * the value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, as it
+ * must be after a crash.
  *
- * Records in no order of key groups go between [[beginGathering]] and [[endGathering]]: then each block holds few
- * groups, and a reader of some key groups passes over most of it.
+ * Records in no order of key groups go between [[beginGathering]] and [[endGathering]]: then each block holds
+ * few groups, and a reader of some key groups passes over most of it.
  */
 private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private val prelude = new OutputView(256)

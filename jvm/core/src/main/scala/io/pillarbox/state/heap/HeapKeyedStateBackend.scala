@@ -16,8 +16,8 @@ import io.pillarbox.state.ttl.TtlStates
  * without the next commit knowing.
  *
  * @param tracksChanges true if [[commit]] works; without it removed entries cost no memory until a commit
- * @param sweeps true if expired entries of other keys than the current one are cleared away; not where keys have
- *   a time each, as in a batch
+ * @param sweeps true if expired entries of other keys than the current one are cleared away; not where keys
+ *   have a time each, as in a batch
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],

@@ -3,11 +3,12 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not thread-safe.
- * An `ArrayList` would take an object for the three, and moves all that lies behind a removed element.
+ * The elements of one key's list, in order, each with its number and timestamp (0 without TTL). Not
+ * thread-safe. An `ArrayList` would take an object for the three, and moves all that lies behind a removed
+ * element.
  *
- * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal never
- * moves the others.
+ * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal
+ * never moves the others.
  */
 private[heap] final class HeapList {
   import HeapList._
@@ -58,7 +59,7 @@ private[heap] final class HeapList {
     if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
     else ownTimestamp(at)
 
-  /** The time of the last read under ON_READ_AND_WRITE, the least stamp of elements below [[accessedBelow]]. */
+  /** The last read under ON_READ_AND_WRITE, which is the least stamp of elements below [[accessedBelow]]. */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 
   def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below

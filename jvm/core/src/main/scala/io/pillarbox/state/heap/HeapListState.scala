@@ -8,8 +8,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches few
- * lists.
+ * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches
+ * few lists.
  */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],

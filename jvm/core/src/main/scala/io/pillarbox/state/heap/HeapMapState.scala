@@ -6,8 +6,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A stamp belongs to one entry,
- * so expiry and clean-up never copy or scan a map.
+ * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A stamp belongs to one
+ * entry, so expiry and clean-up never copy or scan a map.
  */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],

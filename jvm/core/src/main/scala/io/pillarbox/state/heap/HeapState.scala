@@ -6,8 +6,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
 
 /**
- * The common part of the heap's handles: the key table, the position of the current key, the sweep, and writing
- * to streams.
+ * The common part of the heap's handles: the key table, the position of the current key, the sweep, and
+ * writing to streams.
  *
  * @param id the number of the state in streams
  */

@@ -5,9 +5,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
-/**
- * One object a key, its stamp in the column beside it: values, and the aggregates of the appending states.
- */
+/** Keeps one object a key, with its stamp in the column beside it: values, aggregates, accumulators. */
 private[heap] final class HeapValueState[K, V](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],

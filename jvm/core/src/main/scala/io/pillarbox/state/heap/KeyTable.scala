@@ -6,8 +6,8 @@ import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state.Namespace
 
 /**
- * Maps (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. An entry whose
- * object is null is a tombstone. Not thread-safe.
+ * Maps (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. An entry
+ * whose object is null is a tombstone. Not thread-safe.
  */
 private[heap] final class KeyTable[K](
     serializer: TypeSerializer[K],
@@ -66,7 +66,7 @@ private[heap] final class KeyTable[K](
     entry
   }
 
-  /** Removes the object: the entry is freed, or kept as a tombstone if the next commit must write its removal. */
+  /** Removes the object: the entry is freed, or a tombstone if the next commit must write its removal. */
   def remove(entry: Int): Unit =
     if (isCommitted(entry)) {
       setValue(entry, null)

@@ -5,8 +5,8 @@ import java.util
 import io.pillarbox.api.TypeSerializer
 
 /**
- * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's key in
- * its [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
+ * All entries of all maps of one state: (owner, user key) to value. The owner is the position of the map's
+ * key in its [[KeyTable]], so an entry costs no copy of the key. Not thread-safe.
  *
  * The entries of one owner are a doubly linked chain in order of insertion. A value of null is a tombstone,
  * which is no longer in the chain.
@@ -67,7 +67,7 @@ private[heap] final class MapTable[UK](
     link(chain, entry, value)
   }
 
-  /** Takes the entry out of its map: freed, or kept as a tombstone if the next commit must write its removal. */
+  /** Takes the entry out of its map: freed, or a tombstone if the next commit must write its removal. */
   def remove(chain: MapChain, entry: Int): Unit = {
     unlink(chain, entry)
     if (isCommitted(entry)) {

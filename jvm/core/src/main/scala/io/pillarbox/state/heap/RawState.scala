@@ -66,7 +66,8 @@ private object RawState {
 }
 
 /**
- * Takes records apart. The views are reused from record to record and hold exactly one key, user key or value.
+ * Takes records apart. The views are reused from record to record and hold exactly one key, user key or
+ * value.
  */
 private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
   private val whole = new InputView

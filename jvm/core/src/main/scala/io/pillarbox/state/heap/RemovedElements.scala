@@ -5,8 +5,8 @@ import java.util
 /**
  * The removed elements of lists that the last commit has, as runs of numbers. Not thread-safe.
  *
- * It stands apart from the lists, so that a cleared list is nothing but garbage and the next one begins in new
- * memory.
+ * It stands apart from the lists, so that a cleared list is nothing but garbage and the next one begins in
+ * new memory.
  */
 private[heap] final class RemovedElements {
   import RemovedElements._

@@ -17,8 +17,8 @@ import org.rocksdb.TickerType
 /**
  * Keeps state as bytes in RocksDB, for state larger than memory.
  *
- * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused, since
- * nothing in it can be trusted.
+ * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
+ * since nothing in it can be trusted.
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],

@@ -11,8 +11,8 @@ import io.pillarbox.state.rocksdb.entries.StateColumn
 import io.pillarbox.state.rocksdb.list._
 
 /**
- * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state. Commits hold
- * single elements by number, and an element that expires or is renewed costs its chunk, not the list.
+ * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state. Commits
+ * hold single elements by number, and an element that expires or is renewed costs its chunk, not the list.
  */
 private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],

@@ -8,8 +8,8 @@ import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. It is
- * given entries in the order of their keys.
+ * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. It
+ * is given entries in the order of their keys.
  *
  * @param descriptor the descriptor of the state, if it is registered
  */

@@ -3,8 +3,8 @@ package io.pillarbox.state.ttl
 import io.pillarbox.state._
 
 /**
- * Clears away expired entries of other keys, a few for each access, so that entries that nobody reads go away at a
- * small, fixed cost. The entries of some accesses are looked at together, at the first of them.
+ * Clears away expired entries of other keys, a few for each access, so that entries that nobody reads go away
+ * at a small, fixed cost. The entries of some accesses are looked at together, at the first of them.
  */
 private[pillarbox] final class Cleaner(
     policy: TtlPolicy,

@@ -9,9 +9,9 @@ import io.pillarbox.state._
 /**
  * Decides by one TTL configuration over primitive timestamps. Allocates nothing.
  *
- * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL was
- * switched on): its life starts at the first watermark that is known to the backend, else when it is met with a
- * time known.
+ * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL
+ * was switched on): its life starts at the first watermark that is known to the backend, else when it is met
+ * with a time known.
  */
 private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedStateBackend[_]) {
   private val clock = backend.clock
@@ -59,7 +59,7 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
   /** The timestamp to which reading raises a list's elements; Unknown if it does not. */
   def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
 
-  /** The timestamp of a value written or read at `now` over one stamped `stored`, which stays without a time. */
+  /** The timestamp of a value written or read at `now` over one stamped `stored`. */
   def stamp(now: Long, stored: Long): Long =
     if (eventTime) math.max(stamp(now), known(stored))
     else if (now == StateClock.Unknown) stored

@@ -20,7 +20,7 @@ private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, bac
     raw.clear()
   }
 
-  /** Tells of an expired value of the current key, which is removed; returns it if it may be seen once more. */
+  /** Tells of a removed, expired value of the current key; returns it if it may be seen once more. */
   protected final def told[V](userKey: Any, value: V): V = {
     if (listener != null) gone.onExpire(backend.currentKey, backend.namespace, userKey, value)
     if (policy.returnsExpired) value else null.asInstanceOf[V]

@@ -3,9 +3,9 @@ package io.pillarbox.state.rocksdb.cache
 import java.util.concurrent.atomic.AtomicLong
 
 /**
- * Heap memory that the write-back caches of several backends share, beyond what each has alone: state that fits
- * into it is neither read from nor written to RocksDB between commits. First come, first served; a cache gives
- * its part back when it is full and empties itself, and when its backend is closed. Thread-safe.
+ * Heap memory that the write-back caches of several backends share, beyond what each has alone: state that
+ * fits into it is neither read from nor written to RocksDB between commits. First come, first served; a cache
+ * gives its part back when it is full and empties itself, and when its backend is closed. Thread-safe.
  *
  * @param limit in bytes, for all caches together
  */

@@ -16,8 +16,8 @@ import io.pillarbox.state.StateBackendException
  * Changes for the next commit that memory had no room for: sorted runs, one a spill, in one file beside the
  * database, read once by the commit.
  *
- * RocksDB has the values too, but would be asked for each; here they are read in their order. Every block has a
- * checksum. Many runs are merged to one, so that a commit reads from few at a time. Not thread-safe.
+ * RocksDB has the values too, but would be asked for each; here they are read in their order. Every block has
+ * a checksum. Many runs are merged to one, so that a commit reads from few at a time. Not thread-safe.
  *
  * @param directory the directory of the database, there when the first run is written
  * @param name the name of the file, which [[close]] deletes

@@ -6,8 +6,8 @@ import io.pillarbox.api.Bytes
 import io.pillarbox.state.rocksdb.cache.EntryOrder._
 
 /**
- * Sorts entries of a cache by their keys, as RocksDB does: sorted entries are several times cheaper to insert into
- * a memtable, and can be merged. Reusable; not thread-safe.
+ * Sorts entries of a cache by their keys, as RocksDB does: sorted entries are several times cheaper to insert
+ * into a memtable, and can be merged. Reusable; not thread-safe.
  *
  * The JDK sorts numbers of four bytes of the key before the entry, then those that agree in them by the next
  * four. By a comparator it would sort objects, which takes about four times as long.

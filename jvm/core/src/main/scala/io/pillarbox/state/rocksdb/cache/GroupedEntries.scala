@@ -27,9 +27,9 @@ private[rocksdb] final class EntryList {
 }
 
 /**
- * Entries by the key group that their keys begin with, so that those of one group are found without a look at the
- * others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and select the key groups
- * that have keys between them.
+ * Entries by the key group that their keys begin with, so that those of one group are found without a look at
+ * the others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and select the key
+ * groups that have keys between them.
  *
  * @param width the bytes (1 or 2) of a key's group; shorter keys are filled up with zeros
  */

@@ -5,9 +5,9 @@ import java.util
 import io.pillarbox.api.{Bytes, OutputView}
 
 /**
- * Entries of several column families by their bytes, in one arena: entries that were read, and that were written
- * but aren't in RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches of objects
- * would with every entry. Not thread-safe.
+ * Entries of several column families by their bytes, in one arena: entries that were read, and that were
+ * written but aren't in RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches
+ * of objects would with every entry. Not thread-safe.
  *
  * Entries only leave all at once, by [[clear]].
  *

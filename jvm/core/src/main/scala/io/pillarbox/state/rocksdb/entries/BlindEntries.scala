@@ -5,8 +5,8 @@ import io.pillarbox.state.rocksdb.store.RocksDBStore
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * Keys without values that are put and deleted but not read here, in a cache of their own, where they push out
- * nothing that is read. Not thread-safe.
+ * Keys without values that are put and deleted but not read here, in a cache of their own, where they push
+ * out nothing that is read. Not thread-safe.
  */
 private[pillarbox] final class BlindEntries private (
     database: RocksDBStore,
@@ -36,8 +36,8 @@ private[pillarbox] final class BlindEntries private (
   }
 
   /**
-   * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before all
-   * waiting writes, which then have none left that it would have removed.
+   * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before
+   * all waiting writes, which then have none left that it would have removed.
    */
   def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
     column.unwritten.forEach(from, until)(entry =>

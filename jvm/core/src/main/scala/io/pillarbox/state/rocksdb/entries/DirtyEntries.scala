@@ -5,9 +5,9 @@ import io.pillarbox.state.rocksdb.cache._
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /**
- * The entries of a cache that the database or the next commit lacks. Writes go to the database in the order of
- * their keys, and only before they are read there: those of a key group, of all, or of all because the cache is
- * full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
+ * The entries of a cache that the database or the next commit lacks. Writes go to the database in the order
+ * of their keys, and only before they are read there: those of a key group, of all, or of all because the
+ * cache is full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
  *
  * @param spillName the file for changes, in the database's directory
  */
@@ -65,8 +65,8 @@ private[rocksdb] final class DirtyEntries(
   }
 
   /**
-   * Hands every entry that changed since the last [[forgetChanges]] to `action`, once, column by column; chunks of
-   * lists, and all if some were spilled, in the order of their keys.
+   * Hands every entry that changed since the last [[forgetChanges]] to `action`, once, column by column;
+   * chunks of lists, and all if some were spilled, in the order of their keys.
    */
   def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
     val isOrdered = isSpilled || columns.exists(column => column.isPacked && !column.changed.isEmpty)

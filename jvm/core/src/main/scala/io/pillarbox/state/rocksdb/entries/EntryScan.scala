@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb.entries
 import io.pillarbox.state.rocksdb.store.{RocksDBStore, ScanPage}
 
 /**
- * Walks over entries in the order of their keys, each as it is at its turn, whatever was written since the walk
- * began. Holds no native object between two calls, so it needn't be closed.
+ * Walks over entries in the order of their keys, each as it is at its turn, whatever was written since the
+ * walk began. Holds no native object between two calls, so it needn't be closed.
  */
 private[rocksdb] final class EntryScan(
     entries: EntryStore,

@@ -12,11 +12,11 @@ import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import org.rocksdb.RocksDB
 
 /**
- * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed since the
- * last commit. Not thread-safe.
+ * Entries of all states as bytes: the write-back cache over the database, and the set of entries changed
+ * since the last commit. Not thread-safe.
  *
- * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is bounded
- * however much changed.
+ * The cache is emptied as a whole when it is full ([[DirtyEntries.spill]]); so the memory for a commit is
+ * bounded however much changed.
  */
 private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConfig) {
   private val columns = mutable.ArrayBuffer.empty[StateColumn]
@@ -43,15 +43,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   @volatile var misses = 0L
 
   /**
-   * The number of entries, as of the last commit or spill. Exact but for entries that compaction drops, and for
-   * those written without being read first while the database may have them, which [[WriteCensus]] estimates.
+   * The number of entries, as of the last commit or spill. Exact but for entries that compaction drops, and
+   * for those written without being read first while the database may have them, which [[WriteCensus]]
+   * estimates.
    */
   @volatile var live = 0L
 
   /** The cache's bytes on the heap, as of the last commit or spill. */
   @volatile var cacheUsed = 0L
 
-  /** The number of writes, and of times the cache was emptied, which takes entries newer than a scan's page. */
+  /** The number of writes, and of spills, which take entries newer than a scan's page from the cache. */
   var writes = 0L
   var spills = 0L
   private var ownLive = 0L
@@ -78,8 +79,8 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /**
    * Finds the value of a key to which `more` bytes are to be added. If it isn't in the cache it mostly is
-   * [[Unseen]], since the database is asked for a sample only, and for large additions; else it is [[Missing]], or
-   * [[Present]] and [[value]] is opened on it.
+   * [[Unseen]], since the database is asked for a sample only, and for large additions; else it is
+   * [[Missing]], or [[Present]] and [[value]] is opened on it.
    */
   def look(column: StateColumn, key: OutputView, more: Int): Int = {
     val entry = find(column, key)

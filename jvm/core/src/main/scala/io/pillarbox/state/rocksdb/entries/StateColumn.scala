@@ -11,8 +11,8 @@ import org.rocksdb.ColumnFamilyHandle
  *
  * @param id short name in the cache
  * @param streamId the id of the state in streams
- * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column without
- *   family, of which nothing reaches the database; null otherwise
+ * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column
+ *   without family, of which nothing reaches the database; null otherwise
  * @param cache the cache with its entries
  * @param keyGroupWidth the bytes of a key's group
  */

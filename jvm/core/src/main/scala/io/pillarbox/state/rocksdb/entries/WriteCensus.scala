@@ -1,10 +1,10 @@
 package io.pillarbox.state.rocksdb.entries
 
 /**
- * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them all,
- * then a random sample, since asking RocksDB costs more than the write. So a count of many is exact where either
- * all or none add one, and right on average elsewhere. RocksDB's estimate of its keys counts each overwrite until
- * a compaction, and not the entries that the cache holds back. Not thread-safe.
+ * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them
+ * all, then a random sample, since asking RocksDB costs more than the write. So a count of many is exact
+ * where either all or none add one, and right on average elsewhere. RocksDB's estimate of its keys counts
+ * each overwrite until a compaction, and not the entries that the cache holds back. Not thread-safe.
  */
 private[rocksdb] final class WriteCensus {
   import WriteCensus._

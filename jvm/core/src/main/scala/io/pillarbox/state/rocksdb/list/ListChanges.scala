@@ -8,8 +8,10 @@ import io.pillarbox.state.rocksdb.entries.{KeyParts, StateColumn}
 /**
  * Writes single elements to a commit, from changed chunks and the column beside them ([[StateColumn.log]]):
  *
- *   - elements that were added since the last commit are in the changed chunks, with numbers that no commit has;
- *   - elements that were written again, and access times, are in the log as a commit has them, removed ones too;
+ *   - elements that were added since the last commit are in the changed chunks, with numbers that no commit
+ *     has;
+ *   - elements that were written again, and access times, are in the log as a commit has them, removed ones
+ *     too;
  *   - elements that were removed together are in the log as a chunk of their numbers, see
  *     [[ListChanges.writeRemovedKey]].
  */
@@ -18,7 +20,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
   private val chunk = new ListChunk
   private val key = new OutputView(128)
 
-  /** The last head: its elements come behind those of the list's other chunks, whose keys come after its own. */
+  /** The last head: its elements come behind those of the list's chunks, whose keys come after its own. */
   private val headKey = new OutputView(128)
   private val head = new OutputView(256)
 
@@ -90,8 +92,8 @@ private[rocksdb] object ListChanges {
   private final val RemovedLength = 2 * java.lang.Long.BYTES
 
   /**
-   * Ends the key of a chunk of removed elements: it sorts behind all elements of the list, so that a commit has
-   * it after them.
+   * Ends the key of a chunk of removed elements: it sorts behind all elements of the list, so that a commit
+   * has it after them.
    */
   def writeRemovedKey(key: OutputView, first: Long): Unit = {
     key.writeLong(-1L)

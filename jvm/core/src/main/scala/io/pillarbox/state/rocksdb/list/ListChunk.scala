@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb.list
 import io.pillarbox.api.{InputView, OutputView}
 
 /**
- * The time of a list's last read under ON_READ_AND_WRITE, and the elements that were there: those with a number
- * below `below`.
+ * The time of a list's last read under ON_READ_AND_WRITE, and the elements that were there: those with a
+ * number below `below`.
  */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {
   def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own
@@ -25,9 +25,9 @@ private[rocksdb] object ListAccess {
  * flags   = 1: there are other chunks | 2: with access time | 128: always
  * }}}
  *
- * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one they
- * are a chunk without head, whose base is the number of the first. An element that a retried write added twice
- * counts once.
+ * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one
+ * they are a chunk without head, whose base is the number of the first. An element that a retried write added
+ * twice counts once.
  *
  * A value is that of the element in a log: its timestamp if the state has TTL, then its bytes.
  */

@@ -7,8 +7,8 @@ import io.pillarbox.state.changelog.RecordCursor
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
 /**
- * Puts a list's elements from a snapshot or log into chunks. Elements usually come in order and are appended; one
- * that a log removes, or writes again, is looked for among the chunks.
+ * Puts a list's elements from a snapshot or log into chunks. Elements usually come in order and are appended;
+ * one that a log removes, or writes again, is looked for among the chunks.
  */
 private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) {
   private val lists = new PackedLists(table, column)

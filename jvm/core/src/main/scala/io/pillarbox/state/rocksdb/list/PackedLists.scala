@@ -10,12 +10,12 @@ import io.pillarbox.state.rocksdb.entries.{EntryScan, EntryStore, StateColumn}
  * The lists of a state as chunks: reading a short list is one lookup, and no write touches more than a chunk
  * however long the list is.
  *
- * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk they
- * move to a separate entry, named by the number of its first element, for good. A list has a head as long as it
- * has anything.
+ * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk
+ * they move to a separate entry, named by the number of its first element, for good. A list has a head as
+ * long as it has anything.
  *
- * An element for a list that is not in the cache goes behind the head without a look at it, by RocksDB's merge; a
- * sample of such writes looks, and then moves a head that has become long as a whole.
+ * An element for a list that is not in the cache goes behind the head without a look at it, by RocksDB's
+ * merge; a sample of such writes looks, and then moves a head that has become long as a whole.
  *
  * Keys are passed as views that end with the namespace, and are left so. The caller writes single elements to
  * commits.
@@ -64,7 +64,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
     }
   }
 
-  /** Walks over the chunks beside the head, the oldest first; `chunk` of the result changes with each step. */
+  /** Walks over the chunks beside the head, the oldest first; the result's `chunk` changes each step. */
   def others(key: OutputView): OtherChunks = new OtherChunks(
     table.scan(column, key.toByteArray, PackedLists.PageSize),
     key.length

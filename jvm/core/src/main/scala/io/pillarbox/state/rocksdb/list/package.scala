@@ -1,6 +1,7 @@
 package io.pillarbox.state.rocksdb
 
 /**
- * The chunks of lists, and their changes. An element has its number; a chunk has the number of its first element.
+ * The chunks of lists, and their changes. An element has its number; a chunk has the number of its first
+ * element.
  */
 package object list

@@ -4,8 +4,8 @@ import io.pillarbox.api.OutputView
 import io.pillarbox.state.rocksdb.cache.ChangeCursor
 
 /**
- * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A large batch is
- * written by itself, the rest with [[write]]. Not thread-safe.
+ * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A large batch
+ * is written by itself, the rest with [[write]]. Not thread-safe.
  *
  * The format is that of write_batch.cc, which is also that of the write-ahead log and so stable: sequence (8
  * bytes), count (4 bytes, little-endian), then records of a tag, the column family's number and

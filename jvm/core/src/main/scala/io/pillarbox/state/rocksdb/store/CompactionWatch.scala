@@ -5,13 +5,13 @@ import java.util.concurrent.{Future, TimeUnit}
 import io.pillarbox.mailbox.SystemProcessingTimeService
 
 /**
- * Stops compaction where it could drop entries that a later batch may see: it goes by the machine's clock, while
- * the state's clock stands still during a batch, or as long as none begins. Any thread.
+ * Stops compaction where it could drop entries that a later batch may see: it goes by the machine's clock,
+ * while the state's clock stands still during a batch, or as long as none begins. Any thread.
  *
- * @param behind the lag of the state's clock behind the machine's when the database was opened, in milliseconds,
- *   which its ages take into account
- * @param patience the further lag that is allowed, in milliseconds; compaction that has begun by then must end
- *   within as much again
+ * @param behind the lag of the state's clock behind the machine's when the database was opened, in
+ *   milliseconds, which its ages take into account
+ * @param patience the further lag that is allowed, in milliseconds; compaction that has begun by then must
+ *   end within as much again
  */
 private[rocksdb] final class CompactionWatch(store: RocksDBStore, behind: Long, patience: Long)
     extends AutoCloseable {

@@ -15,8 +15,8 @@ import io.pillarbox.state.{StateBackendException, StateRestoreException}
  * file = "PBX2":int format:int crc32c:int header
  * }}}
  *
- * It is written when all else is there, and removed as soon as a backend works in the directory, so a directory
- * that a crash left behind has none.
+ * It is written when all else is there, and removed as soon as a backend works in the directory, so a
+ * directory that a crash left behind has none.
  */
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
@@ -29,8 +29,8 @@ private[rocksdb] object DirectoryHeader {
   /**
    * Reads and removes the header; None if the database is new.
    *
-   * @throws StateRestoreException
-   *   if there are column families but no header, it is damaged, or entries are kept in another format
+   * @throws StateRestoreException if there are column families but no header, it is damaged, or entries are
+   *   kept in another format
    */
   def take(store: RocksDBStore): Option[StreamHeader] = {
     val file = store.directory.resolve(Name)

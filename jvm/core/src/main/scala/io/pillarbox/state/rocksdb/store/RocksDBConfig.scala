@@ -13,8 +13,8 @@ import io.pillarbox.state.rocksdb.cache.CacheBudget
  * @param sharedCache the budget for more of that cache
  * @param compactionMargin the least time that an expired entry stays before compaction may drop it, in
  *   milliseconds: RocksDB measures age by the wall clock, state by its own clock
- * @param clockBehind the lag of the state's clock behind the machine's now, in milliseconds, as when a batch of
- *   yesterday is run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
+ * @param clockBehind the lag of the state's clock behind the machine's now, in milliseconds, as when a batch
+ *   of yesterday is run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
  * @param diskLimit the most bytes that the files of this database may take; 0 for no limit
  * @param listChunkBytes the bytes of a list in one entry of the database, which are written at once, about
  * @param statistics true if cache hits and compaction are counted, at a few percent of the speed

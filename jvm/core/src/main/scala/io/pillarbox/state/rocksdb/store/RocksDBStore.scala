@@ -13,8 +13,8 @@ import org.rocksdb._
 /**
  * One open database and its native objects: column families, reads, batches, checkpoints. Not thread-safe.
  *
- * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has no
- * write-ahead log: snapshots and logs hold the data that must survive a crash.
+ * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has
+ * no write-ahead log: snapshots and logs hold the data that must survive a crash.
  */
 private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private val memory = RocksDBMemory.acquire(config.memoryLimit)
@@ -52,7 +52,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** The next batch; a caller that adds to it writes it in the end. */
   private[rocksdb] val batch = new BatchBuilder(this)
 
-  /** Returns a column family for structures beside the states: the restored one of this name, or a new one. */
+  /** Returns a column family for structures beside the states: restored by this name, or a new one. */
   private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
     val bytes = name.getBytes(UTF_8)
     val restored = columnFamilies.find(_.getName.sameElements(bytes))
@@ -122,7 +122,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
   }
 
-  /** Reads into `value`; returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]]. */
+  /** Reads into `value`; returns the whole length, perhaps more than fits, or [[RocksDB.NOT_FOUND]]. */
   def get(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int, value: Array[Byte]): Int =
     try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
     catch { case e: RocksDBException => throw failed("read from", e) }
@@ -154,8 +154,8 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   }
 
   /**
-   * Walks over the entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are
-   * now, in order. It never walks through deletes outside of these bounds.
+   * Walks over the entries with keys from `from` (included) to `until` (excluded; null for no bound) as they
+   * are now, in order. It never walks through deletes outside of these bounds.
    */
   private[pillarbox] def cursor(
       family: ColumnFamilyHandle,
@@ -180,7 +180,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** Compacts all of a column family, which drops old entries. */
   def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
 
-  /** Copies the database by hard links (if on the same file system) to a directory that must not exist yet. */
+  /** Copies the database, by hard links on the same file system, to a directory that must not exist yet. */
   def checkpoint(target: Path): Unit = guarded("checkpoint") {
     val checkpoint = Checkpoint.create(db)
     try checkpoint.createCheckpoint(target.toString)
