@@ -14,7 +14,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   private var places = 0
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
-  /** Null if the function keeps no places, or is about to be closed. */
+  /** The function if it keeps places, null once it is about to be closed. */
   private var lender = way.function match {
     case keeper: LookAheadFunction[IN, OUT] => keeper
     case _ => null

@@ -1,7 +1,7 @@
 package io.pillarbox.mailbox
 
 /**
- * How a mail stands to other mail.
+ * The rank of a mail among other mail.
  *
  * @param urgent it runs before all ordinary mail that is not yet in a batch; for control mail only
  * @param deferrable it has the lowest priority from any sender, so that no operator's yield takes it

@@ -95,7 +95,7 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * As `runMailboxStep`, but if there is no work it sleeps until a mail arrives, and runs that one.
+   * Does as `runMailboxStep`, but if there is no work it sleeps until a mail arrives, and runs that one.
    *
    * @return false only if all actions are completed and nothing ran
    * @throws InterruptedException if interrupted while it waits
@@ -211,7 +211,7 @@ private[pillarbox] final class MailboxProcessor(
     }
   }
 
-  /** From now on no mail is accepted; what is there can still be run. */
+  /** Accepts no more mail; the mail that is there can still be run. */
   def prepareClose(): Unit = if (ownsMailbox) mailbox.quiesce()
 
   /**

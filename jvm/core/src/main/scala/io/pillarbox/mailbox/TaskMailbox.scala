@@ -10,7 +10,7 @@ import scala.annotation.tailrec
  * Guarantees:
  *   - Mail of one sending thread is handed out in the order it was put; urgent mail before ordinary mail.
  *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
- *   - Priority filters and gives no order: a taker gets the oldest mail of at least the priority it asks for;
+ *     the mail it passes over keeps its place.
  *   - A batch, once created, is handed out as it is. Urgent mail of other threads waits for its end, and
  *     urgent mail of the mailbox thread goes to its head at most [[TaskMailbox.UrgentBurst]] times; so urgent
  *     mail can't starve ordinary mail. (Flink's, FLINK-39898, can.)
@@ -143,8 +143,8 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   def tryTake(priority: Int): Mail = poll(priority, asSent = false)
 
   /**
-   * As `tryTake`, but deferrable mail counts with the priority of its sender. For the end of input, where a
-   * deferred mail that is passed over is lost (FLINK-39481).
+   * Does as `tryTake`, but deferrable mail counts with the priority of its sender. For the end of input,
+   * where a deferred mail that is passed over is lost (FLINK-39481).
    */
   def tryTakeWithDeferred(priority: Int): Mail = poll(priority, asSent = true)
 

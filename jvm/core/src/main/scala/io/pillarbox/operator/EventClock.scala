@@ -22,7 +22,7 @@ private[pillarbox] final class EventClock extends StateClock {
   /** The watermark that the event in progress sees. */
   override def watermark: Long = seen
 
-  /** Where keys have a time each, other keys may still have rows of the time that this key has reached. */
+  /** Stays before the time that this key has reached: other keys may still have rows of that time. */
   override def cleanupWatermark: Long = math.min(seen, KeyedSchedule.before(reached))
 
   /** The time of the row or event-time timer in progress; unknown for a timer of another clock. */

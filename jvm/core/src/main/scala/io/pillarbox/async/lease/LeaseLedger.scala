@@ -78,7 +78,7 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   private def permitsFor(process: String, holder: Holder, now: Long): Int = {
     val free = math.max(0, limitNow - (charged - holder.charge))
     val part = partOf(process, now)
-    // Where no process waits, each keeps what it has once got.
+    // Each keeps its permits as long as no process waits.
     val wanted = if (holders.valuesIterator.exists(_.isWaiting)) part else math.max(part, holder.charge)
     math.min(free, wanted)
   }

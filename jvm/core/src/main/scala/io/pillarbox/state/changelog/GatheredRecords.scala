@@ -22,7 +22,7 @@ private[changelog] final class GatheredRecords(val range: KeyGroupRange, expecte
   private var group = 0
   private var from = 0
 
-  /** By key group, from the first of the range; null where there never was a record. */
+  /** The buffers by key group, from the first of the range; null where there never was a record. */
   val views: Array[OutputView] = new Array[OutputView](range.size)
 
   /** The bytes of all records that are here. */

@@ -24,7 +24,7 @@ private[state] final class RestorePlan[V, UK] private (
   val keepsTimestamps =
     meta.timeDomain.exists(domain => descriptor.ttl.toScala.exists(_.timeDomain == domain))
 
-  /** Reads the timestamp before a value, if there is one; the life of a value without one starts now. */
+  /** Reads the timestamp before a value, if there is one; returns now unless stored ones stay in force. */
   def timestamp(in: InputView): Long = {
     val written = if (meta.hasTimestamps) in.readLong() else StateClock.Unknown
     if (keepsTimestamps) written else now

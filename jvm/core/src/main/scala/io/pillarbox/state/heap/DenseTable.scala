@@ -28,7 +28,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   /** The slot of the last found entry: a guess that [[slotOf]] checks. */
   protected var lastSlot = 0
 
-  /** By position; of a free position, twice the next free one, and 1 more if it is among the changed. */
+  /** The hash of each position; of a free one twice the next free position, plus 1 if it is changed. */
   protected var hashes: Array[Int] = new Array[Int](InitialEntries)
 
   final var timestamps: Array[Long] = if (hasTimestamps) filled(InitialEntries) else null

@@ -24,7 +24,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
   private var keyContext = -1L
   private var prefixLength = 0
 
-  /** For lists: the number of the next element. */
+  /** The number of the next element of a list. */
   def nextSequence: Long = 0L
 
   /** The number of the state's entries in one of RocksDB. */

@@ -30,7 +30,7 @@ private[rocksdb] final class StateColumn(
   /** True if its entries are chunks of lists. */
   val isPacked: Boolean = log != null
 
-  /** For lists: commits have the elements with a number below this. */
+  /** Commits have the elements of lists with a number below this. */
   var toldBelow = 0L
 
   /** True if entries that are written now go into commits; false while a log is read. */

@@ -35,7 +35,7 @@ private[rocksdb] final class ListChunk {
   private val in = new InputView
   private var end = 0
 
-  /** In a list's newest chunk: true if older ones lie beside it. */
+  /** True in a list's newest chunk if older ones lie beside it. */
   var isSplit = false
   var access: ListAccess = ListAccess.Never
 
