@@ -104,6 +104,12 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     }
   }
 
+  /** Ends the input, and runs mail until everything has been emitted. */
+  def endInput(): Unit = {
+    operator.endInputReached()
+    while (!operator.isDrained) executor.yieldMail()
+  }
+
   def advanceTo(ms: Long): Unit = {
     time.advanceTo(ms)
     runMail()
@@ -132,5 +138,5 @@ object AsyncHarness {
     util.List.of(s"failed ${cause.getClass.getSimpleName} after ${call.attempts} in ${call.elapsedMs}")
 
   def retry(maxAttempts: Int, delayMs: Long): AsyncRetryStrategies.Backoff[String] =
-    AsyncRetryStrategies.fixedDelay(maxAttempts, delayMs)
+    AsyncRetryStrategies.exponentialBackoff(maxAttempts, delayMs, delayMs, 1.0, 0.0)
 }

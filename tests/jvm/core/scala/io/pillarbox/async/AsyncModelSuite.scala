@@ -174,7 +174,7 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val later = newHarness(ordered, 13 - capacity, h.time.currentProcessingTime, ahead)
         later.onInvoke = call => call.future.completeOne("again")
         later.operator.restore(snapshot)
-        later.operator.endInput()
+        later.endInput()
         val after = later.emitted.toSeq.map(_.takeWhile(_ != '='))
         assert(canonical(before ++ after, ordered) == canonical(stream.toSeq, ordered))
         snapshot.forEach {

@@ -211,7 +211,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     val h = new AsyncHarness(options(capacity = 2))
     h.onInvoke = call => call.future.completeOne("now")
     h.process("a", "b", "c", "d", "e")
-    h.operator.endInput()
+    h.endInput()
     assert(h.emitted == Seq("a", "b", "c", "d", "e").map(_ + "=>now"))
   }
 
@@ -254,7 +254,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     h.process("a")
     h.operator.processWatermark(1)
     h.executor.execute(() => h.future("a").completeOne("a1"), "answer")
-    h.operator.endInput()
+    h.endInput()
     assert(h.operator.isDrained && h.emitted == Seq("a=>a1", "~1"))
     assert(intercept[IllegalStateException](h.process("b")).getMessage.contains("ended"))
     intercept[IllegalStateException](h.operator.tryProcessElement("b", 0))
@@ -304,7 +304,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     h.onInvoke = call => call.future.completeOne("now")
     h.executor.execute(() => h.future("a").completeOne("now"), "answer")
     h.process("c")
-    h.operator.endInput()
+    h.endInput()
     assert(h.emitted == Seq("a=>now", "b=>now", "c=>now"))
   }
 
@@ -312,7 +312,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     val h = new AsyncHarness(options(capacity = 3))
     val marks = (1 to 10000).map(i => Watermark(i.toLong): StreamElement[String, String])
     h.operator.restore(util.Arrays.asList(marks: _*))
-    h.operator.endInput()
+    h.endInput()
     assert(h.emitted == (1 to 10000).map(i => s"~$i"))
   }
 
@@ -368,7 +368,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     try {
       h.onInvoke = call => pool.execute(() => call.future.completeOne("ok"))
       inputs.foreach(h.operator.processElement(_, 0))
-      h.operator.endInput()
+      h.endInput()
     } finally pool.shutdownNow()
     assert(h.emitted == inputs.map(_ + "=>ok"))
   }

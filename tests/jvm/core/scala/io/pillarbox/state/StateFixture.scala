@@ -56,7 +56,11 @@ trait StateFixture {
     backend
   }
 
-  def bytesOf(log: ChangeLog): Array[Byte] = log.openStream().readAllBytes()
+  def bytesOf(log: ChangeLog): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    log.writeTo(out)
+    out.toByteArray
+  }
 }
 
 object StateFixture {

@@ -207,18 +207,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /** True if everything that was taken in has been emitted. */
   def isDrained: Boolean = queue.isEmpty && restored.isEmpty
 
-  /**
-   * Ends the input and waits, running mail, until everything has been emitted. Waiting retries are tried to
-   * their end, each after its delay. (Flink cuts them short.)
-   *
-   * @throws InterruptedException if interrupted while waiting
-   */
-  @throws[InterruptedException]
-  def endInput(): Unit = {
-    endInputReached()
-    while (!isDrained) executor.yieldMail()
-  }
-
   /** Returns everything not yet emitted, in the order in which it came. */
   def snapshotState(): util.List[StreamElement[IN, OUT]] = {
     val elements = new util.ArrayList[StreamElement[IN, OUT]](queue.size + restored.size)

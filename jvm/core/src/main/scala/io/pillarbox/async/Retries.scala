@@ -6,8 +6,7 @@ import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.retry.FutureWrappers
 
 /**
- * Sends a call on again, after a delay, if an attempt has failed or its rows are to be retried. It waits
- * here. Mailbox thread only.
+ * Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only.
  */
 private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   private val retry = way.options.retry
@@ -19,17 +18,10 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
     val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue && isAwaited
-    val again = mayRetry && (if (attempt.isFailure) failed(call, attempt) else disappointed(call, attempt))
-    !again
+    !(attempt.isFailure && mayRetry && retries(call, attempt))
   }
 
-  private def disappointed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    val again = retry.checksResults && retry.retryOnResult(attempt.rows)
-    if (again) backOff(call, retry.backoffMs(call.attempts))
-    again
-  }
-
-  private def failed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+  private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
     !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause) && backOffAfter(call, attempt, cause)
   }

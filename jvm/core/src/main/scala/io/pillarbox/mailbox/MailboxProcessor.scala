@@ -2,8 +2,6 @@ package io.pillarbox.mailbox
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import org.slf4j.LoggerFactory
-
 /**
  * The loop of a task: it runs the mail that is due, then the default action once, and so on.
  *
@@ -15,16 +13,11 @@ import org.slf4j.LoggerFactory
  *
  * @param defaultAction the work when no mail is due
  * @param mailbox the source of the mail
- * @param ownsMailbox true if `prepareClose` and `close` act on the mailbox; false for all but one of those
- *   that share it
- * @param runner wraps the run of mail that this processor's executors send
  */
 private[pillarbox] final class MailboxProcessor(
     defaultAction: MailboxDefaultAction,
-    val mailbox: TaskMailbox,
-    ownsMailbox: Boolean,
-    runner: TaskActionExecutor
-) extends AutoCloseable {
+    val mailbox: TaskMailbox
+) {
 
   private var loopRunning = true
   private var loopSuspended = false
@@ -36,22 +29,11 @@ private[pillarbox] final class MailboxProcessor(
 
   /** Makes a processor with a new mailbox, bound to the calling thread. */
   def this(defaultAction: MailboxDefaultAction) =
-    this(defaultAction, new TaskMailbox(Thread.currentThread()), true, TaskActionExecutor.Immediate)
+    this(defaultAction, new TaskMailbox(Thread.currentThread()))
 
-  /** The executor of the task itself, which has the lowest priority. */
-  def mainMailboxExecutor: MailboxExecutor = mailboxExecutor(TaskMailbox.MinPriority)
-
-  def mailboxExecutor(priority: Int): MailboxExecutor =
-    new MailboxExecutorImpl(mailbox, priority, runner, this)
-
-  def isMailboxThread: Boolean = mailbox.isMailboxThread
-
-  def hasMail: Boolean = mailbox.hasMail
+  def mailboxExecutor(priority: Int): MailboxExecutor = new MailboxExecutorImpl(mailbox, priority)
 
   def isDefaultActionAvailable: Boolean = suspension eq null
-
-  /** False once all actions are completed. */
-  def isMailboxLoopRunning: Boolean = loopRunning
 
   /**
    * Runs until the loop is suspended or all actions are completed. While the default action is suspended it
@@ -93,21 +75,6 @@ private[pillarbox] final class MailboxProcessor(
       true
     } else ranMail
   }
-
-  /**
-   * Does as `runMailboxStep`, but if there is no work it sleeps until a mail arrives, and runs that one.
-   *
-   * @return false only if all actions are completed and nothing ran
-   * @throws InterruptedException if interrupted while it waits
-   */
-  @throws[Exception]
-  def runMailboxStepBlocking(): Boolean =
-    if (runMailboxStep()) true
-    else if (loopSuspended) false
-    else {
-      runWhenMailComes()
-      true
-    }
 
   private def enterLoop(): Unit = {
     if (!mailbox.isMailboxThread)
@@ -186,7 +153,7 @@ private[pillarbox] final class MailboxProcessor(
       }
 
   private def sendControlMail(command: ThrowingRunnable, description: String): Unit = mailbox.put(
-    new Mail(command, TaskMailbox.MaxPriority, MailOptions.Urgent, description, TaskActionExecutor.Immediate)
+    new Mail(command, TaskMailbox.MaxPriority, description, isUrgent = true)
   )
 
   /**
@@ -196,41 +163,6 @@ private[pillarbox] final class MailboxProcessor(
    */
   def reportThrowable(error: Throwable): Unit =
     sendControlMail(() => throw error, s"report ${error.getClass.getName}")
-
-  /** Runs the mail that is there now, without the mail that it sends. */
-  @throws[Exception]
-  def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
-
-  /** Runs all mail, also deferrable mail and mail sent by mail: none is lost at the end of input. */
-  @throws[Exception]
-  def finish(): Unit = while (mailbox.createBatch()) {
-    var mail = mailbox.tryTakeFromBatch()
-    while (mail ne null) {
-      mailbox.run(mail)
-      mail = mailbox.tryTakeFromBatch()
-    }
-  }
-
-  /** Accepts no more mail; the mail that is there can still be run. */
-  def prepareClose(): Unit = if (ownsMailbox) mailbox.quiesce()
-
-  /**
-   * Closes the mailbox and cancels the futures whose mail is left. If some of that fails it goes on, and
-   * throws the first exception with the others suppressed. Without effect if the mailbox belongs to another
-   * processor.
-   */
-  override def close(): Unit = if (ownsMailbox) {
-    val dropped = mailbox.close()
-    if (!dropped.isEmpty) MailboxProcessor.log.debug("Closing the mailbox drops {}", dropped)
-    var failure: Throwable = null
-    dropped.forEach { mail =>
-      try mail.tryCancel()
-      catch {
-        case error: RuntimeException => if (failure eq null) failure = error else failure.addSuppressed(error)
-      }
-    }
-    if (failure ne null) throw failure
-  }
 
   private final class Controller extends MailboxDefaultAction.Controller {
     override def allActionsCompleted(): Unit = MailboxProcessor.this.allActionsCompleted()
@@ -267,8 +199,4 @@ private[pillarbox] final class MailboxProcessor(
       timer.markEnd()
     }
   }
-}
-
-private object MailboxProcessor {
-  private val log = LoggerFactory.getLogger(classOf[MailboxProcessor])
 }

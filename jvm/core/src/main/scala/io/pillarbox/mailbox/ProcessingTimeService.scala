@@ -33,24 +33,9 @@ private[pillarbox] trait ProcessingTimeService {
   /** Cancels the timer; false if it had fired already or was never scheduled. */
   def cancel(timer: ProcessingTimer): Boolean
 
-  /** Calls `callback` with its timestamp at that time; the timer that is returned can be cancelled. */
-  final def registerTimer(timestampMs: Long, callback: ProcessingTimeCallback): ProcessingTimer = {
-    val timer = new ProcessingTimer {
-      override def onProcessingTime(timestampMs: Long): Unit = callback.onProcessingTime(timestampMs)
-    }
-    schedule(timer, timestampMs)
-    timer
-  }
-
   /** The number of timers that wait. */
   def scheduledTimers: Int
 
   /** Ends all timers: none fires any more, and none is taken. Any thread. */
   def close(): Unit
-}
-
-/** A timer of `registerTimer` calls it on the mailbox thread. */
-private[pillarbox] trait ProcessingTimeCallback {
-  @throws[Exception]
-  def onProcessingTime(timestampMs: Long): Unit
 }

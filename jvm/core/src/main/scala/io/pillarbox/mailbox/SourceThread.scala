@@ -5,7 +5,7 @@ package io.pillarbox.mailbox
  * a bounded exchange. So mail runs while the input blocks.
  *
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
- * after the rows before it. `close`, or an interrupt of either side, ends both.
+ * after the rows before it. `stop` ends both sides.
  *
  * @param input read on the source thread only. A row must stay valid after the next is read: copy it if the
  *   input reuses it
@@ -22,17 +22,9 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
     executor: MailboxExecutor,
     onAvailable: Runnable,
     newThread: Runnable => Thread
-) extends AutoCloseable {
+) {
   private val exchange = new InputExchange[T](s"source thread '$name'", capacity, executor, onAvailable)
   private val thread = newThread(() => read())
-
-  def this(
-      name: String,
-      input: Iterator[T],
-      capacity: Int,
-      executor: MailboxExecutor,
-      onAvailable: Runnable
-  ) = this(name, input, capacity, executor, onAvailable, new Thread(_, name))
 
   /**
    * Starts reading. Once.
@@ -78,17 +70,6 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
   def awaitEnd(timeoutMs: Long): Boolean = {
     thread.join(math.max(1L, timeoutMs))
     !thread.isAlive
-  }
-
-  /**
-   * Ends the source thread, interrupting its read, and waits until it has ended. Any thread, more than once.
-   *
-   * @throws InterruptedException if interrupted while waiting; the source thread ends nevertheless
-   */
-  @throws[InterruptedException]
-  override def close(): Unit = {
-    stop()
-    if (Thread.currentThread() ne thread) thread.join()
   }
 }
 

@@ -83,7 +83,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    */
   def put(mail: Mail): Unit = {
     if (sampleWanted) stamp(mail)
-    if (mail.options.urgent) putUrgent(mail) else inbox.push(mail)
+    if (mail.isUrgent) putUrgent(mail) else inbox.push(mail)
   }
 
   private def putUrgent(mail: Mail): Unit = if (goesIntoBatch) {
@@ -140,46 +140,38 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    *
    * @throws MailboxClosedException if CLOSED
    */
-  def tryTake(priority: Int): Mail = poll(priority, asSent = false)
-
-  /**
-   * Does as `tryTake`, but deferrable mail counts with the priority of its sender. For the end of input,
-   * where a deferred mail that is passed over is lost (FLINK-39481).
-   */
-  def tryTakeWithDeferred(priority: Int): Mail = poll(priority, asSent = true)
-
-  private def poll(priority: Int, asSent: Boolean): Mail = {
+  def tryTake(priority: Int): Mail = {
     checkThread()
     checkNotClosed()
-    val first = batch.pollFirst(priority, asSent)
-    if (first ne null) first else pollQueue(priority, asSent)
+    val first = batch.pollFirst(priority)
+    if (first ne null) first else pollQueue(priority)
   }
 
-  private def pollQueue(priority: Int, asSent: Boolean): Mail = {
+  private def pollQueue(priority: Int): Mail = {
     if (urgentPut) {
       urgentPut = false
       absorb()
     }
-    val queued = pollQueued(priority, asSent)
+    val queued = pollQueued(priority)
     if (queued ne null) queued
     else {
       absorb()
-      pollQueued(priority, asSent)
+      pollQueued(priority)
     }
   }
 
   private def hasQueued: Boolean = !ordinary.isEmpty || !urgent.isEmpty
 
   /** Writes what it counts only if that changes: senders read this object at every put. */
-  private def pollQueued(priority: Int, asSent: Boolean): Mail = {
-    val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority, asSent) else null
+  private def pollQueued(priority: Int): Mail = {
+    val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority) else null
     if (favoured ne null) {
       urgentInARow += 1
       favoured
     } else {
-      val mail = ordinary.pollFirst(priority, asSent)
+      val mail = ordinary.pollFirst(priority)
       if ((mail ne null) && urgentInARow != 0) urgentInARow = 0
-      if (mail ne null) mail else urgent.pollFirst(priority, asSent)
+      if (mail ne null) mail else urgent.pollFirst(priority)
     }
   }
 
@@ -297,7 +289,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     var mail = reverse(newestFirst, null)
     while (mail ne null) {
       val following = mail.next
-      if (mail.options.urgent) urgent.addLast(mail) else ordinary.addLast(mail)
+      if (mail.isUrgent) urgent.addLast(mail) else ordinary.addLast(mail)
       mail = following
     }
   }
@@ -333,7 +325,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
 
 private[pillarbox] object TaskMailbox {
 
-  /** The priority of the task itself and of deferrable mail: only the loop takes it, no operator's yield. */
+  /** The priority of the task itself: only the loop takes its mail, no operator's yield. */
   final val MinPriority = -1
 
   /** The priority of control mail: every taker takes it. */

@@ -1,6 +1,6 @@
 package io.pillarbox.state
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
+import java.io.{ByteArrayOutputStream, OutputStream}
 
 /**
  * The summary of a commit or snapshot.
@@ -25,9 +25,6 @@ private[pillarbox] final class ChangeLog private (val summary: CommitSummary, co
   def entries: Long = summary.entries
 
   def writeTo(out: OutputStream): Unit = out.write(content)
-
-  /** The bytes again, as [[io.pillarbox.state.KeyedStateBackend.restore]] takes them. */
-  def openStream(): InputStream = new ByteArrayInputStream(content)
 }
 
 private[pillarbox] object ChangeLog {

@@ -58,7 +58,7 @@ class ScanWritesSuite extends AnyFunSuite with RocksDBFixture {
       assert(written(backend) == keys.size)
       backend.checkpoint(newDirectory().resolve("checkpoint"))
       assert(backend.numEntries("value") == keys.size)
-      assert(backend.commit().openStream().readAllBytes().length > 2 * keys.size)
+      assert(bytesOf(backend.commit()).length > 2 * keys.size)
     }
   }
 

@@ -1,7 +1,5 @@
 package io.pillarbox.async.retry
 
-import java.util
-
 /**
  * Decides if and when an attempt is repeated. Called on the mailbox thread; it must not block.
  *
@@ -17,9 +15,4 @@ private[pillarbox] trait AsyncRetryStrategy[OUT] {
   def backoffMs(attempt: Int): Long
 
   def retryOnException(error: Throwable): Boolean
-
-  /** True if `retryOnResult` has to be asked at all. */
-  def checksResults: Boolean = false
-
-  def retryOnResult(results: util.Collection[OUT]): Boolean = false
 }

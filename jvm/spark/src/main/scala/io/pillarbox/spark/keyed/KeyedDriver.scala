@@ -25,7 +25,7 @@ private final class KeyedDriver(
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val action = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act())
+  private val action = new MailboxStep(lane.mailbox)(() => act())
   import action.processor
   private val timers: DueTimers[UnsafeRow] =
     if (task.isBatch) batchTimers else state.timers

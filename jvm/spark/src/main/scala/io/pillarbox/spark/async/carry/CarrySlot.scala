@@ -42,7 +42,6 @@ private[carry] final class CarrySlot(
     task,
     context,
     new TaskMailbox(thread),
-    ownsMailbox = true,
     priority = 0,
     this,
     start.nextElementId
@@ -225,7 +224,7 @@ private[carry] final class CarrySlot(
 
   private def closeAll(): Unit =
     try async.close()
-    finally action.processor.close()
+    finally action.processor.mailbox.close(): Unit
 
   /** Cancels what is in flight and gives the worker back, on the slot's thread; does not wait. Idempotent. */
   override def close(): Unit = if (closing.compareAndSet(false, true)) {
