@@ -14,6 +14,7 @@ import io.pillarbox.api.{
   TypeSerializer,
   ValueState
 }
+import io.pillarbox.state.changelog.StateEntries
 import io.pillarbox.state.serialization.TestSerializers
 
 /** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */
@@ -47,6 +48,14 @@ trait StateFixture {
     val out = new ByteArrayOutputStream
     backend.snapshot(out)
     out.toByteArray
+  }
+
+  /** The number of entries of a state in a snapshot: values, elements of lists, entries of maps. */
+  def entriesOf(snapshot: Array[Byte], state: String): Long =
+    StateEntries.of(new ByteArrayInputStream(snapshot), "a snapshot", state).size.toLong
+
+  implicit final class CountedBackend(backend: KeyedStateBackend[_]) {
+    def numEntries(state: String): Long = entriesOf(snapshotOf(backend), state)
   }
 
   def restored[K](backend: KeyedStateBackend[K], streams: Array[Byte]*): KeyedStateBackend[K] = {

@@ -130,14 +130,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   }
 
   /**
-   * Counts the values, list elements and map entries of the state, expired ones included. RocksDB counts by
-   * scanning; the metrics have an estimate.
-   *
-   * @throws IllegalArgumentException if no state of that name is registered
-   */
-  def numEntries(stateName: String): Long
-
-  /**
    * Writes every entry changed since the last commit (or restore) and makes this the new version.
    *
    * The cost is proportional to the change. If it throws, the version stays and the entries remain changed.
@@ -205,12 +197,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   /** Returns the state as the user gets it: the raw state, or a layer over it that judges its stamps. */
   protected def judged(raw: Stamped): State
-
-  /** @throws IllegalArgumentException if no state of that name is registered */
-  protected final def registeredState(name: String): Stamped = {
-    checkThread()
-    states.get(name).fold(throw StateErrors.unknownName(name, states.keys))(_.raw)
-  }
 
   private[state] final def hasCurrentKey: Boolean = keySet
 

@@ -81,9 +81,6 @@ private[state] object StateErrors {
         "give one of the two another name"
     )
 
-  def unknownName(name: String, known: Iterable[String]): IllegalArgumentException =
-    new IllegalArgumentException(s"No state '$name' is registered, only ${known.mkString(", ")}")
-
   def incompatible(name: String, what: String, reason: String): StateRegistrationException =
     new StateRegistrationException(
       "STATE_SCHEMA_INCOMPATIBLE",

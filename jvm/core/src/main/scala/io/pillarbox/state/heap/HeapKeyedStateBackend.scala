@@ -56,10 +56,6 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
 
   override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
 
-  override def numEntries(stateName: String): Long = find(stateName).numEntries
-
-  private def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
-
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     if (!tracksChanges)

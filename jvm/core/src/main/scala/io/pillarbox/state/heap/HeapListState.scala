@@ -157,9 +157,6 @@ private[heap] final class HeapListState[K, T](
 
   override def nextSequence: Long = sequence
 
-  override def numEntries: Long =
-    Iterator.range(0, table.highWater).filter(isAlive).map(list(_).size.toLong).sum
-
   override protected def isAlive(at: Int): Boolean = super.isAlive(at) && !list(at).isEmpty
 
   override def writeChanges(writer: StateStreamWriter): Unit = {

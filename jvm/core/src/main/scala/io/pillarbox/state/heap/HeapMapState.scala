@@ -133,9 +133,6 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def used: Long = slots.used.toLong
 
-  override def numEntries: Long =
-    Iterator.range(0, table.highWater).filter(isAlive).map(chain(_).size.toLong).sum
-
   override protected def isAlive(owner: Int): Boolean = super.isAlive(owner) && chain(owner).size > 0
 
   override def writeChanges(writer: StateStreamWriter): Unit = slots.forEachChanged { at =>

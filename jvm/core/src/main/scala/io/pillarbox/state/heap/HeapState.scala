@@ -70,8 +70,6 @@ private[heap] abstract class HeapState[K](
 
   def nextSequence: Long = 0L
 
-  def numEntries: Long
-
   /** The entries in tables, cheap to ask for from any thread. */
   def used: Long = table.used.toLong
 

@@ -51,16 +51,6 @@ private[heap] final class HeapValueState[K, V](
       gone.onExpire(key, namespace, null, value)
     } else if (first != StateClock.Unknown) restamp(at, first)
 
-  override def numEntries: Long = {
-    var count = 0L
-    var i = 0
-    while (i < table.highWater) {
-      if (isAlive(i)) count += 1
-      i += 1
-    }
-    count
-  }
-
   override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
     if (isAlive(at)) writeEntry(at, keyGroupOf(at), SnapshotCut.Nothing, writer)
     else {

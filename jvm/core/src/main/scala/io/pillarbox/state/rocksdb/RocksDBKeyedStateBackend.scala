@@ -100,17 +100,6 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def unclaimedStates: Seq[String] = columns.keys.filterNot(states.contains).toSeq
 
-  override def numEntries(stateName: String): Long = {
-    val state = find(stateName)
-    val scan = entries.scan(state.column, Array.emptyByteArray, 1024)
-    var count = 0L
-    while (scan.next()) count += state.entriesIn(scan.value)
-    count
-  }
-
-  private def find(name: String): RocksDBState[K, _] =
-    registeredState(name).asInstanceOf[RocksDBState[K, _]]
-
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))

@@ -23,7 +23,6 @@ private[rocksdb] final class RocksDBListState[K, T](
     with StampedList[T] {
   private val lists = new PackedLists(table, column)
   private val builder = new ListChunkBuilder
-  private val counted = new ListChunk
   column.toldBelow = firstSequence
   private var sequence = firstSequence
 
@@ -31,8 +30,6 @@ private[rocksdb] final class RocksDBListState[K, T](
   private var changes = 0L
 
   override def nextSequence: Long = sequence
-
-  override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
   override def add(value: T, stamp: Long): Unit = {
     requireValue(value)

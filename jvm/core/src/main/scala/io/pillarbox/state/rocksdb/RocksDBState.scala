@@ -27,9 +27,6 @@ private[rocksdb] abstract class RocksDBState[K, V](
   /** The number of the next element of a list. */
   def nextSequence: Long = 0L
 
-  /** The number of the state's entries in one of RocksDB. */
-  def entriesIn(value: Array[Byte]): Int = 1
-
   /** Returns the key of the current context, to which a user key can be appended. */
   protected final def openKey(): OutputView = {
     if (keyContext != backend.contextVersion) {

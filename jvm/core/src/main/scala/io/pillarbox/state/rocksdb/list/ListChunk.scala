@@ -101,14 +101,6 @@ private[rocksdb] final class ListChunk {
     number = Long.MinValue
   }
 
-  /** The number of elements, read or not. */
-  def count(): Int = {
-    rewind()
-    var count = 0
-    while (next()) count += 1
-    rewind()
-    count
-  }
 }
 
 private[rocksdb] object ListChunk {
