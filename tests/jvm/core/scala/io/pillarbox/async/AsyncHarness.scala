@@ -13,7 +13,7 @@ import io.pillarbox.mailbox._
 /**
  * An async operator on this thread with a hand-moved clock, whose calls are answered by the test.
  *
- * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row" or "~watermark").
+ * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row").
  */
 final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 0L) {
   import AsyncHarness.{Call, MostMails}
@@ -69,7 +69,6 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
       assert(mailbox.isMailboxThread)
       emitted += s"$input=>${String.join(",", results)}"
     }
-    override def emitWatermark(timestampMs: Long): Unit = emitted += s"~$timestampMs"
   }
 
   val operator = new AsyncWaitOperator[String, String](function, options, executor, time, output)

@@ -14,8 +14,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param lookAhead elements more that the function is given before there is room for their calls, which it
  *   starts by itself as others end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with
  *   those that wait for a retry
- * @param ordered true if rows leave in the order of their inputs; otherwise they leave as answers come, but
- *   never past a watermark
+ * @param ordered true if rows leave in the order of their inputs; otherwise they leave as answers come
  * @param capacity elements of one operator that are in flight or done and not yet emitted
  * @param maxWaiting if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry,
  *   and this many elements may be taken in and not yet emitted, most of them done and waiting for their turn

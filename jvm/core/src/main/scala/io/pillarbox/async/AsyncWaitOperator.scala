@@ -9,10 +9,10 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 /**
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
- * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
- * record; at most the capacity and the look-ahead is taken in, beside records that wait for others of their
- * key, with back-pressure beyond; every record leaves once, is answered by the failure policy, or fails the
- * task; until then it is part of the snapshot. A call is made at least once.
+ * Guarantees: rows leave on the mailbox thread only, those of one record together; at most the capacity and
+ * the look-ahead is taken in, beside records that wait for others of their key, with back-pressure beyond;
+ * every record leaves once, is answered by the failure policy, or fails the task; until then it is part of
+ * the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
@@ -98,20 +98,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     fits
   }
 
-  /** Takes the watermark in, waiting for room as `processElement` does. */
-  @throws[InterruptedException]
-  def processWatermark(timestampMs: Long): Unit = {
-    awaitCapacity()
-    admitWatermark(timestampMs)
-  }
-
-  /** Takes the watermark in if there is room; otherwise the hook runs when there is. */
-  def tryProcessWatermark(timestampMs: Long): Boolean = {
-    val fits = hasCapacityOrWant()
-    if (fits) admitWatermark(timestampMs)
-    fits
-  }
-
   private def hasCapacityOrWant(): Boolean = {
     checkAcceptsInput()
     val fits = hasCapacity
@@ -148,12 +134,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     calls.admit(element)
   }
 
-  /** Emits at once: a watermark with nothing before it is not held back until the next mail. */
-  private def admitWatermark(timestampMs: Long): Unit = {
-    enqueue(StreamElementQueueEntry.watermark(timestampMs))
-    emitCompleted()
-  }
-
   private def enqueue(entry: StreamElementQueueEntry[IN, OUT]): Unit = if (!queue.tryPut(entry))
     throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
 
@@ -169,11 +149,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       calls.settleCompleted()
       budget -= math.max(1, emitSome(budget))
     } while (budget > 0 && calls.hasCompleted)
-  }
-
-  private def emitCompleted(): Unit = {
-    emitSome(EmitPerMail)
-    if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
   private def emitSome(most: Int): Int = {
@@ -220,7 +195,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       StreamElement.Answered(record.elementId, record.input, record.timestampMs, record.results)
     case record: InFlightElement[IN, OUT] =>
       StreamElement.Record(record.elementId, record.input, record.timestampMs)
-    case watermark => StreamElement.Watermark(watermark.timestampMs)
   }
 
   /** The timestamp of the oldest element that is not yet emitted; `Long.MaxValue` if there is none. */
@@ -241,7 +215,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     elements.forEach {
       case StreamElement.Record(id, _, _) => elementIds = math.max(elementIds, id + 1)
       case StreamElement.Answered(id, _, _, _) => elementIds = math.max(elementIds, id + 1)
-      case StreamElement.Watermark(_) => ()
     }
     feedRestored()
   }
@@ -253,10 +226,9 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
         val element = new InFlightElement(calls, id, input, timestampMs)
         element.setResults(results)
         enqueue(element)
-      case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     if (inputEnded && restored.isEmpty) calls.noMoreInput()
-    // By mail: emitting here would come back here for every watermark.
+    // By mail: emitting here would come back here for every answered element.
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 

@@ -14,7 +14,7 @@ private[async] sealed class InFlightElement[IN, OUT](
     val elementId: Long,
     input: IN,
     timestampMs: Long
-) extends StreamElementQueueEntry[IN, OUT](input, timestampMs, false) {
+) extends StreamElementQueueEntry[IN, OUT](input, timestampMs) {
   import InFlightElement._
 
   /** The last stage that it has come to; null before the first stage and after the end. */

@@ -5,9 +5,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.retry.FutureWrappers
 
-/**
- * Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only.
- */
+/** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
 private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   private val retry = way.options.retry
   private var waiting = 0

@@ -15,8 +15,8 @@ private[pillarbox] trait MailboxExecutor extends Executor {
   /**
    * Sends an action; its exception fails the task.
    *
-   * @throws java.util.concurrent.RejectedExecutionException with a [[MailboxClosedException]] as its cause, if
-   *   the mailbox no longer accepts mail
+   * @throws java.util.concurrent.RejectedExecutionException with a [[MailboxClosedException]] as its cause,
+   *   if the mailbox no longer accepts mail
    */
   def execute(command: ThrowingRunnable, description: String): Unit
 

@@ -122,7 +122,6 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     val output = new AsyncOutput[InternalRow, InternalRow] {
       override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit =
         results.forEach(result => emitted += ((row.getLong(0), result.getLong(0))))
-      override def emitWatermark(timestampMs: Long): Unit = ()
     }
     val options = AsyncOptions[InternalRow, InternalRow](ordered = false, capacity = 64).copy(
       attemptTimeoutMs = 20L,

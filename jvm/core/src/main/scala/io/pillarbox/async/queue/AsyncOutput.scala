@@ -18,8 +18,6 @@ private[pillarbox] trait AsyncOutput[IN, OUT] {
   /** Takes the one row of an element that was answered by `completeOne`. */
   def emitOne(input: IN, timestampMs: Long, result: OUT): Unit =
     emit(input, timestampMs, util.Collections.singletonList(result))
-
-  def emitWatermark(timestampMs: Long): Unit
 }
 
 private[pillarbox] object AsyncOutput {

@@ -3,8 +3,7 @@ package io.pillarbox.async.queue
 import java.util
 
 /**
- * Lets elements of one key leave in the order in which they came, those of different keys as they are done;
- * none passes a watermark.
+ * Lets elements of one key leave in the order in which they came, those of different keys as they are done.
  *
  * @param keyOf returns the key of a record's input
  */
@@ -16,7 +15,7 @@ private[pillarbox] final class KeyOrderedStreamElementQueue[IN, OUT](capacity: I
 
   override def tryPut(entry: StreamElementQueueEntry[IN, OUT]): Boolean = {
     // Before `super`: an entry that is put with its rows completes inside.
-    if (!entry.isWatermark && size < capacity)
+    if (size < capacity)
       lines.computeIfAbsent(keyOf(entry.input), _ => new util.ArrayDeque).addLast(entry)
     super.tryPut(entry)
   }

@@ -23,6 +23,4 @@ private[pillarbox] object StreamElement {
       timestampMs: Long,
       results: util.Collection[OUT]
   ) extends StreamElement[IN, OUT]
-
-  final case class Watermark(timestampMs: Long) extends StreamElement[Nothing, Nothing]
 }

@@ -3,9 +3,7 @@ package io.pillarbox.async.queue
 /**
  * The elements in flight, and the rule by which they may leave. Mailbox thread only.
  *
- * Capacity counts all that has not been emitted: records that are done too, and watermarks. (As in Flink. A
- * watermark takes a place since a stream of watermarks behind one slow call would otherwise grow without
- * bound.) No watermark overtakes a record before it, and no record a watermark.
+ * Capacity counts all that has not been emitted, also records that are done, as in Flink.
  */
 private[pillarbox] trait StreamElementQueue[IN, OUT] {
 

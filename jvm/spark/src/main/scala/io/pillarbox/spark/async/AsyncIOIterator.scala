@@ -113,8 +113,6 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /** In Spark the watermark is the query's, between micro-batches, and no element of a plan. */
-  override def emitWatermark(timestampMs: Long): Unit = ()
-
   private def isFinished: Boolean = driver == null || driver.isFinished
 
   private def start(): Unit = {

@@ -203,8 +203,6 @@ private[carry] final class CarrySlot(
     driver.wake(version)
   }
 
-  override def emitWatermark(timestampMs: Long): Unit = ()
-
   private def endIfDone(): Unit = {
     isCheckDue = false
     if (ending != null && async.pending == null && exchange.isEmpty && mayEnd) {
