@@ -58,7 +58,7 @@ final class KeyedProcessOperator[K, IN, OUT](
     tellTime()
     val states = new FunctionStates[K]("keyed", backend, identity)
     function.open(states)
-    val view = FunctionTarget.plain[K, IN](keySelector)
+    val view = new PlainView[K, IN](keySelector)
     val target = new FunctionTarget(function, states, backend, timers, clock, output, view)
     schedule = new ArrivalOrder(rows, timers, clock, target)
     scheduleWakeUp()

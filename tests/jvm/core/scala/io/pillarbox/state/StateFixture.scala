@@ -54,8 +54,13 @@ trait StateFixture {
   def entriesOf(snapshot: Array[Byte], state: String): Long =
     StateEntries.of(new ByteArrayInputStream(snapshot), "a snapshot", state).size.toLong
 
-  implicit final class CountedBackend(backend: KeyedStateBackend[_]) {
+  implicit final class MeasuredBackend(backend: KeyedStateBackend[_]) {
     def numEntries(state: String): Long = entriesOf(snapshotOf(backend), state)
+
+    def commit(): ChangeLog = {
+      val out = new ByteArrayOutputStream
+      ChangeLog(backend.commit(out), out)
+    }
   }
 
   def restored[K](backend: KeyedStateBackend[K], streams: Array[Byte]*): KeyedStateBackend[K] = {
@@ -65,11 +70,14 @@ trait StateFixture {
     backend
   }
 
-  def bytesOf(log: ChangeLog): Array[Byte] = {
-    val out = new ByteArrayOutputStream
-    log.writeTo(out)
-    out.toByteArray
-  }
+  def bytesOf(log: ChangeLog): Array[Byte] = log.bytes
+}
+
+/** A commit in memory: exactly the entries that changed since the one before. */
+final case class ChangeLog(summary: CommitSummary, out: ByteArrayOutputStream) {
+  def isEmpty: Boolean = entries == 0
+  def entries: Long = summary.entries
+  def bytes: Array[Byte] = out.toByteArray
 }
 
 object StateFixture {

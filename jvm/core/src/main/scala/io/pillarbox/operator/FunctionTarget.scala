@@ -89,11 +89,4 @@ private[pillarbox] object FunctionTarget {
     def key(key: K): FK
     def input(row: R): IN
   }
-
-  /** Gives a function the very rows and keys. */
-  private[operator] def plain[K, R](keySelector: R => K): View[K, R, K, R] = new View[K, R, K, R] {
-    override def keyOf(row: R): K = keySelector(row)
-    override def key(key: K): K = key
-    override def input(row: R): R = row
-  }
 }

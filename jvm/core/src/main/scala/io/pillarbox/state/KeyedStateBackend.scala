@@ -139,9 +139,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
    */
   def commit(out: OutputStream): CommitSummary
 
-  /** Commits into memory. */
-  final def commit(): ChangeLog = ChangeLog.collect(out => commit(out))
-
   /**
    * Writes all state, committed or not, in the portable format. The stream is flushed, not closed.
    *

@@ -55,13 +55,8 @@ private[pillarbox] object TimerQueues {
     }
   }
 
-  /** Over any ordered byte store, one for each kind of timer; `storeFor` is called once a kind. */
-  private[pillarbox] def overStore(
-      storeFor: TimeDomain => OrderedByteStore,
-      cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
-  ): TimerQueues = new OverStores(timers => storeFor(timers.kind), cacheCapacity)
-
-  private class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
+  /** Keeps timers in ordered byte stores, one for each kind; `storeFor` is called once a kind. */
+  private[pillarbox] class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
       extends TimerQueues {
     override def newQueue[K](
         timerType: TimerType[K],

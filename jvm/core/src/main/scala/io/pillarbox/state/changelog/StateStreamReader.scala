@@ -118,8 +118,6 @@ private[state] final class RecordBlock(
     content: Array[Byte],
     from: Int
 ) {
-  def bytes: Int = content.length
-
   def cursor: RecordCursor = new RecordCursor(content, from, count)
 }
 
