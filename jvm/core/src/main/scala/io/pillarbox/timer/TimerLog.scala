@@ -39,12 +39,7 @@ private[timer] final class TimerLog[K](
     )
 
   /** @throws StateRestoreException if anything is wrong with it */
-  def read(
-      in: InputStream,
-      source: String,
-      eventTime: TimerStore[K],
-      processingTime: TimerStore[K]
-  ): Unit = {
+  def read(in: InputStream, source: String, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit = {
     val checked = new CheckedInputStream(in, new CRC32C)
     val data = new DataInputStream(checked)
     try {

@@ -7,10 +7,7 @@ import java.util
  *
  * @param timestampMs the time of the record
  */
-private[pillarbox] class StreamElementQueueEntry[IN, OUT](
-    final val input: IN,
-    final val timestampMs: Long
-) {
+private[pillarbox] class StreamElementQueueEntry[IN, OUT](final val input: IN, final val timestampMs: Long) {
   import StreamElementQueueEntry._
 
   /** A collection of rows or the row itself, as `kind` says: one field, since there are many entries. */

@@ -203,12 +203,7 @@ private[heap] final class HeapListState[K, T](
     writeElements(at, Long.MinValue, keyGroup, cut, writer)
   }
 
-  private def writeAccessTime(
-      at: Int,
-      elements: HeapList,
-      keyGroup: Int,
-      writer: StateStreamWriter
-  ): Unit = {
+  private def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
     writer.beginPut(keyGroup)
     writePrefix(at, keyGroup, writer)
     writer.endKey()

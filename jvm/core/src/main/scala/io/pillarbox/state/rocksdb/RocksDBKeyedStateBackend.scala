@@ -76,21 +76,14 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     state
   }
 
-  private def addColumn(
-      name: ColumnName,
-      kind: StateDescriptor.Kind,
-      compacts: Boolean
-  ): StateColumn = {
+  private def addColumn(name: ColumnName, kind: StateDescriptor.Kind, compacts: Boolean): StateColumn = {
     val column = entries.newColumn(isPacked = kind == StateDescriptor.Kind.LIST)
     column.use(store.createColumnFamily(name.toBytes, name.ttlSeconds, compacts), name)
     columns(name.state) = column
     column
   }
 
-  private def make(
-      descriptor: StateDescriptor[_],
-      column: StateColumn
-  ): RocksDBState[K, _] with Stamped =
+  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Stamped =
     descriptor.kind match {
       case StateDescriptor.Kind.LIST =>
         new RocksDBListState[K, AnyRef](this, descriptor, column, column.meta.nextSequence)
@@ -203,11 +196,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   }
 
   /** Loads a block; returns the number of puts less that of deletes. */
-  private def load(
-      column: StateColumn,
-      list: ListLoader,
-      block: RecordBlock
-  ): Long = {
+  private def load(column: StateColumn, list: ListLoader, block: RecordBlock): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())
