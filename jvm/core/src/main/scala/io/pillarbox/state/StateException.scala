@@ -67,6 +67,12 @@ private[state] object StateErrors {
   def mapEnds(state: String): NoSuchElementException =
     new NoSuchElementException(s"The map of state '$state' ends here")
 
+  def listChanged(state: String): ConcurrentModificationException =
+    new ConcurrentModificationException(s"List state '$state' or its key changed while it was read")
+
+  def listEnds(state: String): NoSuchElementException =
+    new NoSuchElementException(s"The list of state '$state' ends here")
+
   def nothingToRemove: IllegalStateException =
     new IllegalStateException("remove() takes away what next() returned last: call next() first")
 

@@ -33,13 +33,9 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] = of(kind).all
 
-  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
-    val head = of(kind).queue.peek()
-    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
-  }
+  override protected def peek(kind: TimeDomain): Timer[K] = of(kind).queue.peek()
 
-  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
-    if (peekDue(kind, time) != null) of(kind).queue.poll() else null
+  override protected def poll(kind: TimeDomain): Timer[K] = of(kind).queue.poll()
 
   /**
    * Makes `key`, which must not change, the key of all timers from now on, with those that were registered

@@ -42,13 +42,9 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] =
     storeOf(kind).ofKey(keyContext.currentKey)
 
-  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
-    val head = storeOf(kind).peek()
-    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
-  }
+  override protected def peek(kind: TimeDomain): Timer[K] = storeOf(kind).peek()
 
-  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
-    if (peekDue(kind, time) != null) storeOf(kind).poll() else null
+  override protected def poll(kind: TimeDomain): Timer[K] = storeOf(kind).poll()
 
   /** The time of the next timer of the kind; `Long.MaxValue` if there is none. */
   def nextTimestamp(kind: TimeDomain): Long = storeOf(kind).nextTimestamp

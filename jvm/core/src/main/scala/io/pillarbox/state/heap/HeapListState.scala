@@ -1,7 +1,5 @@
 package io.pillarbox.state.heap
 
-import java.util.ConcurrentModificationException
-
 import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
@@ -306,8 +304,7 @@ private[heap] final class HeapListState[K, T](
 
     override def next(): T = {
       check()
-      if (at >= end)
-        throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      if (at >= end) throw StateErrors.listEnds(descriptor.name)
       val element = elements.element(at)
       at = elements.firstElement(at + 1)
       element.asInstanceOf[T]
@@ -317,11 +314,6 @@ private[heap] final class HeapListState[K, T](
       if (
         context != backend.contextVersion || (table.value(place) ne elements) || changes != elements.changes
       )
-        throw disturbed()
-
-    private def disturbed(): ConcurrentModificationException =
-      new ConcurrentModificationException(
-        s"List state '${descriptor.name}' or its key changed while it was read"
-      )
+        throw StateErrors.listChanged(descriptor.name)
   }
 }

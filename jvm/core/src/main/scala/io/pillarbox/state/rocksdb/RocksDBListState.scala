@@ -1,7 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import java.util.ConcurrentModificationException
-
 import scala.collection.mutable
 
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
@@ -241,12 +239,7 @@ private[rocksdb] final class RocksDBListState[K, T](
 
     protected def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(
-          s"List state '${descriptor.name}' or its key changed while it was read"
-        )
-
-    protected def ended: NoSuchElementException =
-      new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+        throw StateErrors.listChanged(descriptor.name)
   }
 
   private final class Elements extends Guarded {
@@ -263,7 +256,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw ended
+      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
       ready = false
       valueOf(current)
     }
@@ -285,7 +278,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw ended
+      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
       at += 1
       values(at - 1)
     }
