@@ -54,8 +54,8 @@ private[pillarbox] object StateEntries {
   }
 
   /**
-   * Reads all entries of one state, key after key, a list's in their order; expired ones included. Entries
-   * must be read to the end before they count, since damage may be found late.
+   * Reads all entries of one state, key after key, a list's in their order; expired ones included. At its end
+   * it is certain that none is missing.
    *
    * @throws io.pillarbox.state.StateRestoreException from the iterator too, if the snapshot is damaged
    */
