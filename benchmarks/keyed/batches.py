@@ -1,5 +1,5 @@
-"""What a micro-batch costs that has nothing to do, or next to nothing, a commit, and a restart with
-much state.
+"""What a micro-batch costs that has nothing to do, or next to nothing, a commit, a restart with
+much state, and a key with many timers.
 
 ``python -m benchmarks.keyed.batches``. Each restart is its own process, so that no state is
 left open from the run before. Micro-batches are those of a stream of small files, and files without
@@ -32,6 +32,7 @@ import pillarbox as pb
 from .. import report
 from . import contestants, data, jvm_peer, stream
 
+TIMERS_OF_A_KEY = (10_000, 20_000, 40_000, 80_000)
 FILES_OF_A_KIND, SMALL_ROWS, SKIPPED = 16, 10, 6
 PAYLOAD_BYTES = 1_000
 PAYLOADS = "k bigint, payload string"
@@ -63,6 +64,17 @@ class LastPayload(pb.KeyedProcessFunction):
     def process(self, row: Any, ctx: Any) -> Any:
         self.last.update(row.payload)
         yield (ctx.key,)
+
+
+class SetsTimers(pb.KeyedProcessFunction):
+    """A row sets n timers, the last one first."""
+
+    def process(self, row: Any, ctx: Any) -> None:
+        for at in range(row.n, 0, -1):
+            ctx.timers.register_processing_time(at)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> int:
+        return timestamp
 
 
 def last_by_row(df: DataFrame) -> DataFrame:
@@ -104,7 +116,7 @@ def main() -> None:
         folder = Path(name)
         small = small_batches(folder, options.keys, options.repeats)
         restarted = restarts(folder, options.megabytes)
-    page = document(small, restarted, options)
+    page = document(small, restarted, hot_key(options.repeats), options)
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -211,14 +223,42 @@ def recover(folder: Path, who: str) -> tuple[float, int]:
     return seconds, size
 
 
-def document(small: list[Batches], restarted: list[Restart], options: argparse.Namespace) -> str:
+def hot_key(repeats: int) -> list[tuple[int, float]]:
+    """Numbers of timers that one row sets, and the seconds until all have fired."""
+    spark = stream.session()
+    found = [(timers, fire(spark, timers)) for timers in TIMERS_OF_A_KEY * repeats]
+    spark.stop()
+    return found[-len(TIMERS_OF_A_KEY) :]
+
+
+def fire(spark: SparkSession, timers: int) -> float:
+    row = spark.createDataFrame([(timers,)], "n bigint").coalesce(1)
+    started = time.perf_counter()
+    fired = pb.process_keyed(row, SetsTimers(), by="n", returns="at bigint").count()
+    seconds = time.perf_counter() - started
+    if fired != timers:
+        raise RuntimeError(f"{fired} of {timers} timers have fired")
+    print(f"  {timers:,} timers of a key: {seconds:.2f} s", flush=True)
+    return seconds
+
+
+def document(
+    small: list[Batches],
+    restarted: list[Restart],
+    timers: list[tuple[int, float]],
+    options: argparse.Namespace,
+) -> str:
     lines = [f"| {b.who} | {b.empty:,.0f} | {b.small:,.0f} | {b.commit:,.0f} |" for b in small]
     again = [f"| {r.who} | {r.seconds:.1f} | {r.size / 1e6:,.0f} |" for r in restarted]
+    fired = [f"| {count:,} | {seconds:.2f} |" for count, seconds in timers]
     parts = [
         "| how | micro-batch without rows, ms | with ten | commit of the large one |\n"
         "|---|--:|--:|--:|\n" + "\n".join(lines),
         f"## Restart with {options.megabytes:,} MB of state",
         "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n" + "\n".join(again),
+        "## Timers of one key",
+        "| timers that one row sets | seconds until all have fired |\n|--:|--:|\n"
+        + "\n".join(fired),
     ]
     conditions = [
         f"A first micro-batch with {options.keys:,} keys, then {FILES_OF_A_KIND} with "

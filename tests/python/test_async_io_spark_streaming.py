@@ -77,6 +77,19 @@ def test_a_query_goes_on_where_it_stopped(folders: Folders) -> None:
     threads_are_gone(folders.spark)
 
 
+def test_the_log_warns_of_a_stream_whose_calls_may_hang(
+    folders: Folders, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders.add(0, 1)
+    for timeout in ("5s", pb.Timeout(attempt="5s")):
+        folders.enriched(timeout=timeout)
+    folders.spark.range(1).transform(pb.async_io, len, returns="n int")
+    assert not caplog.records
+    folders.enriched(name="prices")
+    (record,) = caplog.records
+    assert 'async_io("prices") on a stream has no timeout' in record.getMessage()
+
+
 def test_a_batch_that_is_run_again_after_a_failure_uses_the_same_call_ids(
     folders: Folders,
 ) -> None:

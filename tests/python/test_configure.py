@@ -206,6 +206,11 @@ def test_a_missing_jar_is_an_error_that_says_where_was_looked(
     with pytest.raises(pb.EngineUnavailable, match="JAR_NOT_FOUND") as no:
         pb.configure(builder).getOrCreate()
     assert str(tmp_path / "target") in str(no.value)
+    assert "there is no jar at all" in str(no.value)
+    (package / "jars").mkdir()
+    (package / "jars" / "pillarbox-spark_3.9-1.jar").touch()
+    with pytest.raises(pb.EngineUnavailable, match=r'Spark 3.9.*pip install "pyspark==3.9'):
+        pb.configure(builder).getOrCreate()
 
 
 @pytest.mark.parametrize("has_classes", [True, False])

@@ -115,6 +115,39 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
         assert "pyspark_pillarbox.py" in jar.namelist()
 
 
+INSTALL = re.compile(r"make wheel LINES=(\S+)(?: && |\n)pip install (.+)")
+
+
+def test_the_docs_install_one_line_of_spark_with_its_jar():
+    for page in ("README.md", "docs/quickstart.md"):
+        line, packages = INSTALL.search((ROOT / page).read_text()).groups()
+        assert line in SUPPORTED
+        assert packages == f'dist/pillarbox-*.whl "pyspark=={line}.*"'
+
+
+@pytest.mark.whole
+def test_what_the_readme_installs_finds_its_jar(tmp_path):
+    _, packages = INSTALL.search((ROOT / "README.md").read_text()).groups()
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(tmp_path / "dist"),
+    ]
+    subprocess.run(build, cwd=SOURCES.parent, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    binaries = tmp_path / "env" / "bin"
+    command = f"{binaries}/pip install -q {packages}"
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, capture_output=True)
+    shown = [str(binaries / "python"), "-m", "pillarbox", "jar"]
+    jar = subprocess.run(shown, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert Path(jar.strip()).is_relative_to(tmp_path / "env")
+
+
 @pytest.mark.whole
 def test_all_that_the_jar_names_is_in_every_release_of_its_line():
     command = [sys.executable, str(ROOT / "tools" / "link_check.py"), installed()]

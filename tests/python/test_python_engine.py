@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import pickle
 import threading
 import time
 from typing import Any
@@ -15,10 +16,10 @@ from pyspark.sql import types as t
 from worker.driver import options_for
 
 import pillarbox as pb
-from pillarbox._async.command import Command
+from pillarbox._async.command import Command, Shipped
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
-from pillarbox._async.python_task import InputBatches, PythonTask
+from pillarbox._async.python_task import CallScope, PythonTask, run_task
 from pillarbox._base.functions import is_async
 from pillarbox._driver.python_engine import positions
 
@@ -286,16 +287,25 @@ def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd):
     assert "Task was destroyed" not in capfd.readouterr().err
 
 
-def test_the_number_of_the_partition_is_read_off_the_rows():
+def test_ids_of_calls_have_the_number_of_the_partition_that_is_in_the_rows():
+    async def own_id(row):
+        return pb.call_id()
+
+    def run(*batches):
+        scope = CallScope("op", in_stream=False)
+        return rows(run_task(shipped, options_for(), [0], ["x", "y"], scope, iter(batches)))
+
+    returns = t.StructType().add("y", "string")
+    command = Command(own_id, True, False, None, None, X, returns, "own_id")
+    shipped = pickle.loads(pickle.dumps(Shipped(command)))
     empty = pa.RecordBatch.from_pydict(
         {"x": pa.array([], pa.int64()), "p": pa.array([], pa.int32())}
     )
     full = pa.RecordBatch.from_pydict({"x": [1, 2], "p": pa.array([7, 7], pa.int32())})
-    rows = InputBatches(iter([empty, full, full]))
-    assert rows.has_any()
-    assert rows.partition == 7
-    assert [batch.to_pydict() for batch in rows] == [{"x": [1, 2], "p": [7, 7]}] * 2
-    assert not InputBatches(iter([empty])).has_any()
+    assert run(empty, full, full) == [
+        (1, "op-7-0"), (2, "op-7-1"), (1, "op-7-2"), (2, "op-7-3"),
+    ]  # fmt: skip
+    assert run(empty) == []
 
 
 def test_columns_are_found_by_position_where_names_come_twice(spark):

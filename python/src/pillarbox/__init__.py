@@ -4,9 +4,9 @@
     spark = pb.configure(SparkSession.builder).getOrCreate()
     flights.transform(pb.async_io, weather, returns="temp double, wind double")
 
-This module holds the public names and nothing else. It is imported in every Python worker, so
-nothing heavy may be imported by it: Spark's SQL API, Arrow and the engines load on first use, and
-so do the submodules ``columns`` (helpers of the column form) and ``testing``.
+This module holds the public names and nothing else. Every Python worker imports it, so Spark's SQL
+API, Arrow, the engines and the submodules ``columns`` (helpers of the column form) and ``testing``
+load on first use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ._base.spark_versions import require_supported
 
-require_supported()  # before anything that another PySpark would fail in
+require_supported()  # first, since another PySpark may fail in the imports below
 
 from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
@@ -31,6 +31,7 @@ from ._driver.process_keyed import (
     process_keyed_async,
     side_output,
 )
+from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._keyed.aggregate import AggregateFunction
@@ -126,6 +127,7 @@ __all__ = [
     "process_keyed",
     "process_keyed_arrow",
     "process_keyed_async",
+    "read_offsets",
     "read_state",
     "scan",
     "side_output",
@@ -137,7 +139,7 @@ _MODULES = ("columns", "testing")
 if TYPE_CHECKING:
     from . import columns as columns
     from . import testing as testing
-else:  # a __getattr__ that type checkers see would have a name for every mistake
+else:  # a __getattr__ that type checkers see would hide every misspelt name
 
     def __getattr__(name):
         if name in _MODULES:

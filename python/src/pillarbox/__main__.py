@@ -10,7 +10,7 @@ from .errors import EngineUnavailable
 
 
 def main() -> int:
-    """Returns 1, with the reason on stderr, if there is no jar."""
+    """Return the exit code: 1, with the reason on stderr, if there is no jar."""
     parser = argparse.ArgumentParser(prog="python -m pillarbox")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("jar", help="print where the jar of this package is")

@@ -1,4 +1,4 @@
-"""What can go wrong, as data (``errors.json``) and as exception types.
+"""The errors of Pillarbox as data (``errors.json``) and as exception types.
 
     PillarboxError
     ├── InvalidOption       (ValueError)    an option, before any work
@@ -12,8 +12,8 @@
     ├── CallFailed          (RuntimeError)  a call failed for good
     └── WorkerFailed        (RuntimeError)  the Python worker can't go on
 
-Every message says what was wrong, the value found and what to do, and starts with its condition in
-brackets, so that it can be found again in a log of the JVM.
+Every message starts with its condition in brackets, by which a log of the JVM can be searched, and
+states the problem, the value found and the remedy.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ import importlib.resources
 import json
 from typing import Any
 
-# What ends a process wherever it is raised, and is never taken for the failure of a row.
+# These end the process wherever they are raised, and never count as the failure of a row.
 EXITS = (SystemExit, KeyboardInterrupt)
 
 
 class PillarboxError(Exception):
     """An error with a stable ``condition`` (a key of ``errors.json``) and its ``parameters``.
 
-    One that :func:`failure_of` has found in an error of Spark also tells the following, as far as
-    it is known; None, or an empty traceback, otherwise. Values of data are shown as text, and
-    shortened.
+    An error that :func:`failure_of` returns also has the following attributes, as far as they are
+    known; otherwise they are None, and the traceback is empty. Values of data are shortened texts.
 
     Attributes:
-        operator: what failed, such as ``async_io(weather)`` or ``process_keyed(Session)``.
+        operator: the operator that failed, such as ``async_io(weather)``.
         row: the row that was being processed.
         key: the key, of a keyed function.
         timer: the timer that was firing, of a keyed function.
-        attempts: how many calls were made for the row.
-        elapsed_ms: from the first of these calls to the end.
+        attempts: the number of calls for the row.
+        elapsed_ms: the time from the first of these calls to the end.
         kind: the class name of the user's exception, ``TIMEOUT``, or else the condition.
-        message: of the user's exception.
-        traceback: of the user's code, as text.
+        message: the message of the user's exception.
+        traceback: the traceback of the user's code, as text.
     """
 
     operator: str | None = None
@@ -69,10 +68,10 @@ class PillarboxError(Exception):
     def reported(
         type_name: str, report: dict[str, Any], layout: str | None = None
     ) -> PillarboxError:
-        """The error of the class ``type_name`` that a worker's report is about."""
+        """Return the error of a worker's report, of the class ``type_name``."""
         kind = globals().get(type_name)
         if not (isinstance(kind, type) and issubclass(kind, PillarboxError)):
-            kind = PillarboxError  # of a worker that is newer than this package
+            kind = PillarboxError  # the worker is newer than this package
         hidden = ("type", "text")
         told = {name: value for name, value in report.items() if name not in hidden}
         place = f"{report['operator']}: " if report["operator"] else ""
@@ -107,7 +106,7 @@ class EngineUnavailable(PillarboxError, RuntimeError):
 
 
 class NoCurrentCall(PillarboxError, RuntimeError):
-    """Something of the current call was asked for where there is none."""
+    """The current call was asked for outside a call."""
 
 
 class StateError(PillarboxError, RuntimeError):
@@ -140,15 +139,15 @@ CATALOGUE = _load_catalogue()
 
 
 def error(condition: str, /, **parameters: Any) -> PillarboxError:
-    """The exception for a condition, of the type its entry in ``errors.json`` gives."""
+    """Return the exception for a condition, of the type that ``errors.json`` gives."""
     kind: type[PillarboxError] = globals()[CATALOGUE[condition]["type"]]
     return kind(condition, parameters)
 
 
 def shown(value: object, limit: int = 100) -> str:
-    """``repr(value)`` for a message: never raises, at most ``limit`` characters."""
+    """Return ``repr(value)`` for a message, at most ``limit`` characters. Never raises."""
     try:
         text = repr(value)
-    except BaseException as problem:  # whatever a user's object raises, even SystemExit
+    except BaseException as problem:  # a user's object may raise even SystemExit
         text = f"<{type(value).__name__} whose repr failed: {type(problem).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,10 +1,10 @@
-"""Runs a keyed process function in plain Python, without Spark: for its unit tests::
+"""Harnesses for unit tests of keyed process functions in plain Python, without Spark::
 
     harness = KeyedHarness(Fn(), by="k", schema="k string, t bigint, ts timestamp",
                            returns="k string", timestamp="ts")
     assert harness.process({"k": "a", "t": 1, "ts": start}) == [Row(k="a")]
 
-The function runs on the very runtime that the workers use: state, TTL and timers behave alike.
+The function runs on the runtime of the workers, so that state, TTL and timers behave alike.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _OTHERS: dict[type, str] = {
 class KeyedHarness(_Harness):
     """One function over all its keys, with clocks that are moved by hand.
 
-    ``process(row)`` is a micro-batch of one row, ``run_micro_batch`` one of many: first its rows,
-    then the timers that are due. What the function raises comes out unchanged. As on Spark, order
-    is promised within a key only. Not for several threads.
+    ``process(row)`` runs a micro-batch of one row, ``run_micro_batch`` one of many: first its rows,
+    then the timers that are due. Exceptions of the function are raised unchanged. As on Spark,
+    order is promised within a key only. For one thread only.
 
     Parameters
     ----------
     function: an object of a :class:`KeyedProcessFunction`; it is opened at once.
-    by: name or names of the key columns.
+    by: the name or names of the key columns.
     schema, returns: the columns of the input and of the output, as DDL or a StructType.
     timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
         epoch ms. Rows at or before the watermark are dropped and counted in ``late_rows``, as
         Spark does.
     order_by, time_sorted, side_outputs: as in :func:`process_keyed`.
-    processing_time: where that clock begins, in epoch ms or as a datetime.
+    processing_time: the start of that clock, in epoch ms or as a datetime.
 
-    Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema` or, for what
-    ``open`` declares, :class:`StateError`; rows that do not fit raise
+    Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema`, or
+    :class:`StateError` for a declaration in ``open``; rows that do not fit raise
     :class:`ResultTypeMismatch`.
     """
 
@@ -88,9 +88,9 @@ class KeyedHarness(_Harness):
 
 @answers_unknown
 class AsyncKeyedHarness(_Harness):
-    """As :class:`KeyedHarness`, for an asynchronous function.
+    """A :class:`KeyedHarness` for an asynchronous function.
 
-    Its calls run on an event loop of the harness, and only while a method such as ``process`` does.
+    Its calls run on an event loop of the harness, only during methods such as ``process``.
 
     Parameters
     ----------

@@ -39,5 +39,5 @@ class AtKeys:
     ) -> Any:
         self.runtime.set_clocks(watermark, now)
         self.runtime.context.timestamp = timestamp
-        self.runtime.context._slot = self.space.slot(key)
+        self.runtime.context.enter(self.space.slot(key))
         return self.function.handle

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import traceback
+from datetime import datetime, timezone
 
 import pytest
 from pyspark.sql import Row
@@ -253,6 +255,42 @@ def test_state_is_out_of_reach_in_another_thread(monkeypatch):
 
     with pytest.raises(pb.StateError, match="NO_CURRENT_KEY"):
         harness(process).process(("a", 0))
+
+
+def test_key_and_times_can_be_read_in_another_thread_and_after_the_call(monkeypatch):
+    monkeypatch.setattr(harness_loop, "new_event_loop", asyncio.new_event_loop)
+    seen, left = [], []
+
+    async def process(self, row, ctx):
+        async def later():
+            await asyncio.to_thread(ended.wait, 60)
+            seen.append((row.k, ctx.key, ctx.timestamp, ctx.watermark))
+
+        def read():
+            return ctx.key, ctx.timestamp, ctx.watermark
+
+        seen.append((row.k, *(await asyncio.to_thread(read))))
+        if row.k == "a":
+            left.append(asyncio.ensure_future(later()))
+        else:
+            ended.set()
+            await asyncio.wait(left)
+            with contextlib.suppress(pb.StateError):
+                await asyncio.to_thread(ctx.output, "side", ("b", 1))
+
+    ended = threading.Event()
+    one = harness(
+        process,
+        schema="k string, t timestamp",
+        timestamp="t",
+        side_outputs={"side": "k string, n bigint"},
+    )
+    one.process(("a", datetime(2024, 1, 1, tzinfo=timezone.utc)))
+    one.advance_watermark(5)
+    one.process(("b", datetime(2024, 1, 2, tzinfo=timezone.utc)))
+    first, second = 1_704_067_200_000, 1_704_153_600_000
+    assert seen == [("a", "a", first, None), ("b", "b", second, 5), ("a", "a", first, None)]
+    assert one.side_output("side") == []
 
 
 def test_state_lives_as_long_as_its_ttl_says():
@@ -607,7 +645,7 @@ def test_what_an_attempt_has_fetched_of_a_large_map_is_not_mistaken_for_all_of_i
     runtime.begin(space.keys)
     seen, slot = runtime.registry["seen"], space.slot("a")
     seen._cells[slot], seen.fetch, fetched = unloaded(MapCell, [("x", 1, 0), ("y", 2, 0)])
-    runtime.context._slot = slot
+    runtime.context.enter(slot)
     mark = seen.mark(slot)
     assert sorted(seen.items()) == [("x", 1), ("y", 2)]
     seen.put("x", 5)
@@ -631,7 +669,7 @@ def test_what_an_attempt_has_fetched_of_a_large_list_is_not_mistaken_for_an_addi
     runtime.begin(space.keys)
     recent, slot = runtime.registry["recent"], space.slot("a")
     recent._cells[slot], recent.fetch, _ = unloaded(ListCell, ([1, 2], [0, 0]))
-    runtime.context._slot = slot
+    runtime.context.enter(slot)
     recent.add(3)
     mark = recent.mark(slot)
     assert recent.get() == [1, 2, 3]

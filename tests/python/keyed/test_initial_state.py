@@ -397,3 +397,82 @@ def test_a_narrower_key_is_the_inputs(spark: SparkSession, key: str, given: str)
         side_outputs={"side.way": "`a.b` string"}, initial_state=start,
     )  # fmt: skip
     assert pb.main_output(found).collect() == [(8,)]
+
+
+class Passes(pb.KeyedProcessFunction):
+    """Emits each row with those before it, so that their order is seen."""
+
+    def open(self, ctx: Any) -> None:
+        self.seen = ctx.list_state("seen", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        yield {"k": row.k, "t": row.t, "seen": list(self.seen.get())}
+        self.seen.add(row.t)
+
+
+def passes(initial: Any = None, **options: Any) -> Any:
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "100 seconds")
+        return timed.transform(
+            pb.process_keyed,
+            Passes(),
+            by="k",
+            returns="k string, t bigint, seen array<bigint>",
+            timestamp="ts",
+            initial_state=initial,
+            **{"time_sorted": True, **options},
+        )
+
+    return build
+
+
+EARLY = [("a", 1_000, 0), ("a", 150_000, 1), ("b", 120_000, 2), ("a", 110_000, 3)]
+LATER = [("a", 130_000, 4), ("b", 119_000, 5), ("a", 900_000, 6)]
+
+
+@pytest.mark.parametrize("backends", [("rocksdb", "heap"), ("heap", "rocksdb")])
+def test_rows_that_wait_for_the_watermark_move_to_a_new_query(
+    spark: SparkSession, tmp_path: Path, backends: tuple[str, str]
+) -> None:
+    whole = Stream(spark, tmp_path / "whole", SCHEMA, passes()).add(*EARLY).add(*LATER)
+    first = Stream(spark, tmp_path / "first", SCHEMA, passes(backend=backends[0])).add(*EARLY)
+    out = first.run()
+    names = ("seen", pb.TIMERS, pb.WAITING_ROWS)
+    old = {name: pb.read_state(spark, first.checkpoint, 0, name) for name in names}
+    assert old[pb.WAITING_ROWS].count() == 3
+    with settings(spark, **{"spark.sql.shuffle.partitions": "3"}):
+        second = Stream(spark, tmp_path / "second", SCHEMA, passes(old, backend=backends[1]))
+        out += second.add(*LATER).run()
+    assert ordered(out) == ordered(whole.run())
+    assert len(out) == 6
+
+
+def test_rows_that_wait_are_refused_where_none_can_wait(spark: SparkSession) -> None:
+    df = spark.createDataFrame(EARLY, SCHEMA)
+    rows = spark.createDataFrame(
+        [], "key struct<k string>, value struct<k string>, timestamp timestamp"
+    )
+    given = {pb.WAITING_ROWS: rows}
+    with pytest.raises(pb.InvalidOption, match="union their values with the input"):
+        passes(given)(df)
+    with pytest.raises(pb.InvalidOption, match="only rows of time_sorted=True"):
+        passes(given, time_sorted=False)(df)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.withColumn("value", F.struct("value.k", "value.t", "value.ts")), "INT"),
+        (lambda rows: rows.withColumn("key", F.struct(F.lit("z").alias("k"))), "another key than"),
+    ],
+)
+def test_rows_that_wait_and_do_not_fit_fail_the_first_batch(
+    spark: SparkSession, tmp_path: Path, change: Any, message: str
+) -> None:
+    first = Stream(spark, tmp_path / "first", SCHEMA, passes()).add(*EARLY)
+    first.run()
+    rows = change(pb.read_state(spark, first.checkpoint, 0, pb.WAITING_ROWS))
+    second = Stream(spark, tmp_path / "second", SCHEMA, passes({pb.WAITING_ROWS: rows}))
+    with pytest.raises(Exception, match=message) as caught:
+        second.add(*LATER).run()
+    assert "INITIAL_" in str(caught.value)

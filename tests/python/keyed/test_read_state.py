@@ -185,7 +185,7 @@ def test_what_is_not_there_is_an_error_that_tells_what_is(
 
 def test_a_micro_batch_that_left_no_state_is_an_error(stream: Stream) -> None:
     with pytest.raises(
-        pb.InvalidOption, match=r"no state of the micro-batch 98; there are those of 0 to \d"
+        pb.InvalidOption, match=r"nothing of the micro-batch 98; there are those of 0 to \d"
     ):
         pb.read_state(stream.spark, stream.checkpoint, 0, "plain", batch_id=98)
     with pytest.raises(pb.InvalidOption, match="batch_id must be the number of a micro-batch"):

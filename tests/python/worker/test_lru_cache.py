@@ -100,14 +100,13 @@ class Payload:
 def test_a_worker_frees_functions_that_it_keeps_no_more(tmp_path, monkeypatch):
     payloads = []
 
-    def load(pickled):
+    def load(pickled, kind):
         command = Payload()
         payloads.append(weakref.ref(command))
         command.itself = command  # as a session and its function refer to each other
         return command
 
     monkeypatch.setattr("pillarbox._worker.process.load", load)
-    monkeypatch.setattr("pillarbox._worker.process.Command", Payload)
     process = WorkerProcess()
     gc.disable()
     try:

@@ -1,5 +1,5 @@
 """Spark types and Arrow: DDL to types, rows out of columns, checked values into columns.
 
-It knows values, their places and the sizes of batches, and neither calls nor keys, neither driver
-nor worker. It uses ``_base``.
+The package handles values, their places and the sizes of batches. It is independent of calls and
+keys, of driver and worker, and uses ``_base``.
 """

@@ -1,9 +1,9 @@
-"""One value of a function's answer to what Arrow takes, strictly, by Spark type.
+"""Strict conversion of one value of a function's answer to Arrow's input, by Spark type.
 
 Kind and magnitude never change; precision is rounded where Spark's own casts round it: an int in
-a double, a double in a float, more digits of a decimal (half up), nanoseconds (cut). Anything else
-is refused with its place, the expected type and the value found. numpy scalars and arrays count as
-the Python values they hold.
+a double, a double in a float, more digits of a decimal (half up), nanoseconds (cut). Any other
+value is refused with its place, the expected type and the value found. numpy scalars and arrays
+count as the Python values they hold.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LARGEST_INTERVAL = datetime.timedelta(microseconds=2**63 - 1)
 
 
 class _Refused(Exception):
-    """A value that doesn't fit; turned to a ResultTypeMismatch that knows the column's path."""
+    """A value that doesn't fit; it becomes a ResultTypeMismatch with the column's path."""
 
 
 def mismatch(place: Place, expected: str, value: object) -> PillarboxError:
-    """The error for a value that can't be at ``place``."""
+    """Return the error for a value that can't be at ``place``."""
     return error(
         place.error,
         column=place.path,
@@ -43,7 +43,7 @@ def mismatch(place: Place, expected: str, value: object) -> PillarboxError:
 
 
 def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
-    """A function from a Python value to what ``pyarrow.array`` takes for ``data_type``.
+    """Return a function from a Python value to the input of ``pyarrow.array`` for ``data_type``.
 
     It raises ``ResultTypeMismatch`` naming the place (``address.city``, ``tags[]``, ``m{key}``).
     """
@@ -65,14 +65,14 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
             raise mismatch(place, expected, value) from None
         except EXITS:
             raise
-        except BaseException as broken:  # of the value's own methods
+        except BaseException as broken:  # raised by the value's own methods
             raise mismatch(place, expected, value) from broken
 
     return checked
 
 
 def null_mismatch(place: Place, data_type: t.DataType) -> PillarboxError:
-    """The error for a null where none can be."""
+    """Return the error for a null where none can be."""
     return mismatch(place, f"{data_type.simpleString()} and not null", None)
 
 
@@ -82,10 +82,10 @@ def _require(fits: bool) -> None:
 
 
 def _from_numpy(value: Any) -> Any:
-    """The Python value, or list of them, that is the same."""
+    """Return the equal Python value or list."""
     kind = value.dtype.kind if hasattr(value, "dtype") else ""
     if kind in ("m", "M"):
-        # ``tolist`` gives bare numbers for finer units and for months.
+        # ``tolist`` returns bare numbers for finer units and for months.
         name = value.dtype.name
         if name.endswith(("[ns]", "[ps]", "[fs]", "[as]")):
             value = value.astype(f"{kind}8[us]")
@@ -127,7 +127,7 @@ def _float(value: Any) -> float:
 def _string(value: Any) -> str:
     _require(isinstance(value, str))
     value.encode()  # a lone surrogate is no text
-    return str.__str__(value)  # of an enum, str() is its name
+    return str.__str__(value)  # str() of an enum would be its name
 
 
 def _binary(value: Any) -> bytes:
@@ -151,7 +151,7 @@ def _timestamp_ntz(value: Any) -> datetime.datetime:
 
 
 def _datetime(value: Any) -> datetime.datetime:
-    """The value as a plain datetime; one of pandas' has nanoseconds, and a NaT."""
+    """Return a plain datetime; those of pandas have nanoseconds, and a NaT."""
     if value.__class__ is datetime.datetime:
         return value
     _require(isinstance(value, datetime.datetime))
@@ -202,14 +202,14 @@ def _internal(data_type: Any, values: type) -> Converter:
 
     def convert(value: Any) -> Any:
         parts = data_type.toInternal(accepts(value))
-        for name, part in parts.items():  # what Spark would fail on, and with it the task
+        for name, part in parts.items():  # another type would fail Spark's writer, and so the task
             _require(isinstance(part, int if name == "srid" else bytes))
         return parts
 
     return convert
 
 
-# Types whose values are objects of PySpark's, and travel as structs.
+# The values of these types are objects of PySpark, and travel as structs.
 _INTERNAL: list[tuple[type, type]] = [
     (t.VariantType, t.VariantVal),
     (sql_type("GeographyType"), sql_type("Geography")),
@@ -281,9 +281,9 @@ def _struct(data_type: t.StructType, place: Place) -> Converter:
 
 
 def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
-    """A function from a struct as users write it (not None) to its fields' values in order.
+    """Return a function from a struct as users write it (not None) to its values in order.
 
-    Raises ``ResultTypeMismatch`` for what is no struct of these fields.
+    It raises ``ResultTypeMismatch`` for anything but a struct of these fields.
     """
     names, expected = data_type.names, data_type.simpleString()
 

@@ -1,6 +1,6 @@
-"""Spark's type strings read without Spark: executors have no JVM to ask, and tests need none.
+"""A parser of Spark's type strings for Python workers and tests, which have no JVM.
 
-Reads what Spark's own parser reads for columns and types: ``bigint``, ``a string, b array<int>``,
+It accepts the columns and types of Spark's own parser: ``bigint``, ``a string, b array<int>``,
 ``struct<a: int, b: string>``, ``decimal(10,2)``, ``a int NOT NULL COMMENT 'x'``, quoted names.
 """
 
@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.
 
 
 class _Token(NamedTuple):
-    """One of the four; the others are None."""
+    """A token. Three of the fields are None."""
 
     quoted: str | None
     literal: str | None
@@ -53,11 +53,14 @@ _UNITS = {"day": 0, "hour": 1, "minute": 2, "second": 3}
 
 
 class _Malformed(Exception):
-    """Why a type string can't be read."""
+    """The reason why a type string can't be parsed."""
 
 
 def parse_columns(ddl: str, option: str) -> t.StructType:
-    """``"a string, b bigint"`` as a schema. ``InvalidSchema`` (INVALID_TYPE) names ``option``."""
+    """Parse a schema such as ``"a string, b bigint"``.
+
+    Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    """
     parsed = parse_type(ddl, option)
     if isinstance(parsed, t.StructType):
         return parsed
@@ -65,9 +68,9 @@ def parse_columns(ddl: str, option: str) -> t.StructType:
 
 
 def parse_type(ddl: str | t.DataType, option: str) -> t.DataType:
-    """A type such as ``"bigint"``, or columns such as ``"a string, b bigint"`` as a struct.
+    """Parse a type such as ``"bigint"``, or columns such as ``"a string, b bigint"`` as a struct.
 
-    A ``DataType`` is passed on. Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    A ``DataType`` is returned itself. Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
     """
     if isinstance(ddl, t.DataType):
         return ddl
@@ -84,7 +87,7 @@ def _refused(option: str, value: object, reason: str) -> Exception:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one string."""
+    """A recursive-descent parser of one string."""
 
     def __init__(self, text: str) -> None:
         matches = (match for match in _TOKEN.finditer(text) if match.group().strip())
@@ -100,7 +103,7 @@ class _Parser:
         return parsed
 
     def _starts_with_column(self) -> bool:
-        """A name and a type follow each other; a type alone is one word or goes on in brackets."""
+        """Return True for a name and a type; a type alone is one word, or continues in brackets."""
         if self._tokens[0].quoted is not None:
             return True
         if len(self._tokens) < 2 or self._word_at(0) == "interval":

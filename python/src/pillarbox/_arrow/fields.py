@@ -1,8 +1,8 @@
 """The fields of rows and structs as users write them, by name.
 
-A name that is no field is an error, since its value would be lost, and a misspelt one leaves the
-field that was meant null. Answers of ``async_io`` may be a service's JSON, with keys that nobody
-asked for: there only a key that is nearly the name of a field that is missing is an error.
+A name that is no field is an error, since its value would be lost, and a misspelt one would leave
+the intended field null. Answers of ``async_io`` may be a service's JSON with further keys: there
+only a key that is nearly the name of a missing field is an error.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from ..errors import PillarboxError, error, shown
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a value: its path in messages, the error if it doesn't fit, and whether keys
-    that are no fields may be left out."""
+    """The place of a value: its path in messages, and the error for a value that doesn't fit.
+
+    In a ``lenient`` place keys that are no fields are left out.
+    """
 
     path: str = ""
     error: str = "RESULT_TYPE_MISMATCH"
     lenient: bool = False
 
     def inside(self, step: str) -> Place:
-        """The place of what is in a value here, such as ``[]``."""
+        """Return the place of a part of a value here, such as ``[]``."""
         return dataclasses.replace(self, path=self.path + step)
 
     def field(self, name: str) -> Place:
-        """The place of a field of a struct here."""
+        """Return the place of a field of a struct here."""
         return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else name)
 
 
 def as_mapping(value: Any) -> Mapping[str, Any] | None:
-    """A dict, a ``Row`` with names or a dataclass as a dict of its fields; None for the rest."""
+    """Return the fields of a dict, a ``Row`` with names or a dataclass; None for other values."""
     if isinstance(value, dict):
         return value
     if isinstance(value, Row) and hasattr(value, "__fields__"):
@@ -48,9 +50,9 @@ def as_mapping(value: Any) -> Mapping[str, Any] | None:
 
 
 def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | None:
-    """The values of ``names`` in ``value``, None for those it lacks; None if it has no names.
+    """Return the values of ``names`` in ``value``, None for those it lacks.
 
-    None as well, under ``place.lenient``, for names of which none is a field. Raises
+    The result is None if ``value`` has no names, or, in a lenient place, no name of a field. Raises
     ``ResultTypeMismatch`` (UNKNOWN_FIELD, FIELD_TWICE).
     """
     named = as_mapping(value)

@@ -1,4 +1,4 @@
-"""Arrow batches of bounded size: what goes into one frame."""
+"""Arrow batches of bounded size, each for one frame."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-# Arrow's offsets end here.
-ARROWS_MOST = 2**31 - 2
+ARROWS_MOST = 2**31 - 2  # the largest offset of Arrow
 
 
 @dataclass(frozen=True)
 class FrameSize:
     """The bounds that the JVM sends in INIT, in bytes.
 
-    A batch larger than ``cut`` has one row; ``most`` is the most that one row may have.
+    A batch larger than ``cut`` has one row, and no row is larger than ``most``.
     """
 
     cut: int = 64 << 20
@@ -24,7 +23,7 @@ class FrameSize:
 
     @staticmethod
     def of(spec: dict[str, Any]) -> FrameSize:
-        """The bounds of a spec."""
+        """Return the bounds of a spec."""
         return FrameSize(**spec["frame_bytes"]) if "frame_bytes" in spec else FrameSize()
 
 
@@ -42,7 +41,7 @@ class TooLarge(Exception):
 
 
 def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """``pa.array``, which gives several arrays where one can't hold all. Raises ``TooMuch``."""
+    """Return one array. Raises ``TooMuch`` where ``pa.array`` returns several."""
     try:
         array = pa.array(values, type=arrow_type)
     except pa.ArrowCapacityError as overflow:
@@ -55,7 +54,7 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 def cut(
     count: int, build: Callable[[int, int], pa.RecordBatch], size: FrameSize
 ) -> list[pa.RecordBatch]:
-    """Cuts the rows of ``build(0, count)``, one an item, into batches of bounded size.
+    """Cut the rows of ``build(0, count)``, one an item, into batches of bounded size.
 
     Raises ``TooLarge`` if an item is larger than a batch may be.
     """
@@ -84,7 +83,7 @@ def _cut(
 def spans(
     batch: pa.RecordBatch, bounds: Sequence[int], size: FrameSize
 ) -> Iterator[tuple[int, int]]:
-    """The first and last index in ``bounds`` of each part of a batch that goes into one frame.
+    """Yield the first and last index in ``bounds`` of each part of a batch that fits a frame.
 
     ``bounds[i]`` to ``bounds[i + 1]`` are the rows of item i, which stay together.
     """

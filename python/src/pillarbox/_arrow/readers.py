@@ -1,7 +1,7 @@
-"""Arrow columns to lists of Python values, by the shortest way that each type has.
+"""Conversion of Arrow columns to lists of Python values, in the fastest way for each type.
 
-Timestamps come as naive datetimes in the local zone of the worker, as in every PySpark UDF. What a
-reader can't represent raises what ``to_pylist`` raises for it.
+Timestamps become naive datetimes in the local zone of the worker, as in every PySpark UDF. A value
+that Python can't represent raises the error of ``to_pylist``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SLOW_OBJECTS = (t.DecimalType, sql_type("TimeType"))
 _MOMENTS = (t.DateType, t.TimestampNTZType, t.DayTimeIntervalType)
 # Since this release ``to_pylist`` makes no scalar object for numbers, booleans, texts and bytes.
 _PYLIST_IS_FAST = LooseVersion(pa.__version__) >= LooseVersion("25.0.1")
-# Single values are no slower than a column up to these lengths: of plain values, and of those for
+# Up to these lengths single values are no slower than a column: of plain values, and of values for
 # which nulls or the zone are looked up first.
 _FEW, _SOME = 3, 48
 
@@ -38,7 +38,7 @@ _FIRST, _LAST = 94_694_400_000_000, 4_102_444_800_000_000
 
 
 def column_reader(data_type: t.DataType) -> Reader:
-    """A function from an Arrow array of ``data_type`` to its Python values, None for nulls."""
+    """Return a function from an Arrow array of ``data_type`` to its values, None for nulls."""
     for kinds, reader in _LEAVES:
         if isinstance(data_type, kinds):
             return reader
@@ -52,7 +52,7 @@ def column_reader(data_type: t.DataType) -> Reader:
 
 
 def struct_reader(data_type: t.StructType) -> Reader:
-    """A function from a struct array to ``Row`` objects, None for nulls."""
+    """Return a function from a struct array to ``Row`` objects, None for nulls."""
     make, new = row_class(tuple(data_type.names)), tuple.__new__
     readers = [column_reader(field.dataType) for field in data_type.fields]
 
@@ -95,15 +95,14 @@ def _map_reader(data_type: t.MapType) -> Reader:
 
 
 def _bounds(column: pa.Array) -> tuple[int, int, list[int]]:
-    """The start of all lists' entries in the child, their number, and the bounds of each list among
-    them."""
+    """Return the start and number of all entries in the child, and each list's bounds in them."""
     offsets = column.offsets.to_numpy()
     bounds = (offsets - offsets[0]).tolist()
     return int(offsets[0]), bounds[-1], bounds
 
 
 def _without_nulls(column: pa.Array, values: list[Any]) -> list[Any]:
-    """``values`` with None where ``column`` is null."""
+    """Put None into ``values`` where ``column`` is null."""
     if column.null_count:
         for index in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
             values[index] = None
@@ -139,22 +138,24 @@ def _moments(column: pa.Array) -> list[Any]:
         return _plain(column)
     values = column.to_numpy(zero_copy_only=False)
     ends = np.fmin.reduce(values).item(), np.fmax.reduce(values).item()
-    # numpy gives an int for what Python can't represent, and None for the least of 64 bits.
+    # numpy returns an int for a moment outside of Python's range, None for the least int64.
     if int in map(type, ends) or np.isnat(values).sum() != column.null_count:
         return _plain(column)
     return values.tolist()  # type: ignore[no-any-return]
 
 
 def local_timestamps(column: pa.Array) -> list[Any]:
-    """Naive datetimes in the local zone, which is asked once for each minute that occurs, the grid
-    of all its changes."""
+    """Return naive datetimes in the local zone, which is looked up once for each minute.
+
+    Its offset changes at whole minutes only.
+    """
     micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
     values = micros.fill_null(_FIRST).to_numpy(zero_copy_only=False)
     if len(values) <= _SOME or not _FIRST <= values.min() <= values.max() < _LAST:
         return _one_by_one(micros)
     minutes, places = np.unique(values // _MINUTE, return_inverse=True)
     starts = [local_datetime(minute * _MINUTE) for minute in minutes.tolist()]
-    if any(start.fold for start in starts):  # an hour that comes twice: numpy can't tell which
+    if any(start.fold for start in starts):  # an hour that comes twice, and numpy has no fold
         return _one_by_one(micros)
     offsets = np.array(starts, "datetime64[us]").astype(np.int64) - minutes * _MINUTE
     return _without_nulls(column, (values + offsets[places]).view("datetime64[us]").tolist())
@@ -165,13 +166,13 @@ def _one_by_one(micros: pa.Array) -> list[Any]:
 
 
 def local_datetime(micros: int) -> datetime:
-    """The naive datetime, in the local zone, of microseconds since 1970 in UTC."""
+    """Return the naive datetime, in the local zone, of microseconds since 1970 in UTC."""
     seconds, rest = divmod(micros, 1_000_000)
     return datetime.fromtimestamp(seconds).replace(microsecond=rest)
 
 
 def _by_pyspark(data_type: t.DataType) -> Reader:
-    """A reader for types whose values are objects of PySpark's or of users'."""
+    """Return a reader for types whose values are objects of PySpark or of users."""
     schema = t.StructType([t.StructField("value", data_type)])
 
     def read(column: pa.Array) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A function's answers to one Arrow batch, with each answer's number of rows."""
+"""Conversion of a function's answers to one Arrow batch, with the number of rows of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Encoded:
     mismatches: dict[int, PillarboxError]
 
     def part(self, first: int, last: int, bounds: Sequence[int]) -> Encoded:
-        """The answers from ``first`` to ``last``; ``bounds`` are the rows where answers begin."""
+        """Return answers ``first`` to ``last``; ``bounds`` are the rows where answers begin."""
         kept = {i - first: error for i, error in self.mismatches.items() if first <= i < last}
         batch = self.batch.slice(bounds[first], bounds[last] - bounds[first])
         return Encoded(self.counts[first:last], batch, kept)
@@ -42,7 +42,7 @@ class Encoded:
 class ResultEncoder:
     """Checks answers against ``returns`` and lays them out with exactly ``arrow_schema``.
 
-    One bad answer never spoils another: it comes back in ``Encoded.mismatches``.
+    A bad answer is in ``Encoded.mismatches`` and does not affect others.
     """
 
     def __init__(self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool) -> None:
@@ -56,13 +56,13 @@ class ResultEncoder:
             _Column(spark, arrow, place.field(spark.name))
             for spark, arrow in zip(returns.fields, arrow_schema, strict=True)
         ]
-        # pyarrow imports pandas with its first array: now, not on an event loop amid calls.
+        # The first array makes pyarrow import pandas, here and not on an event loop with calls.
         self.encode([])
 
     def encode(self, answers: Sequence[Any]) -> Encoded:
-        """All ``answers`` as one batch. Raises ``TooMuch`` if one can't hold them.
+        """Encode ``answers`` as one batch. Raises ``TooMuch`` if it can't hold them.
 
-        Whatever is raised while an answer is looked at is a mismatch of this answer.
+        Any error of reading an answer is a mismatch of this answer.
         """
         mismatches: dict[int, PillarboxError] = {}
         rows, counts = self._rows(answers, mismatches)
@@ -77,7 +77,7 @@ class ResultEncoder:
         return Encoded(counts, batch, mismatches)
 
     def pieces(self, answers: Sequence[Any], size: FrameSize) -> Iterator[tuple[int, int, Encoded]]:
-        """All ``answers``, those from one index to another a batch of bounded size.
+        """Encode ``answers`` as batches of bounded size, each with its first and last index.
 
         An answer that is too large for any batch is a mismatch.
         """
@@ -151,7 +151,6 @@ class ResultEncoder:
         return len(new)
 
     def _no_match(self) -> int:
-        """Its columns are null."""
         required = self._required
         if required is not None:
             raise null_mismatch(Place(required.name), required.dataType)
@@ -164,7 +163,7 @@ class ResultEncoder:
         counts: list[int],
         mismatches: dict[int, PillarboxError],
     ) -> tuple[list[Any], list[int]]:
-        """The rows of the answers that fit cell by cell, converted; the others as mismatches."""
+        """Return the converted rows of answers whose cells all fit; the others are mismatches."""
         kept: list[Any] = []
         kept_counts: list[int] = []
         start = 0
@@ -195,7 +194,7 @@ class _Column:
         self._type = arrow.type
 
     def cell(self, value: Any) -> Any:
-        """``value`` converted, and tried out alone, so that one Arrow refuses is known."""
+        """Convert ``value``, and build an array of it alone to find a value that Arrow refuses."""
         converted = self.convert(value)
         try:
             pa.array([converted], type=self._type)
@@ -212,12 +211,12 @@ class _Column:
 
 
 def too_large(found: int, size: FrameSize) -> PillarboxError:
-    """RESULT_TOO_LARGE for an answer of ``found`` bytes."""
+    """Return RESULT_TOO_LARGE for an answer of ``found`` bytes."""
     return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
 
 
 def wrong_shape(expected: str, answer: object, advice: str) -> PillarboxError:
-    """RESULT_SHAPE_MISMATCH for an answer that is nothing of what is ``expected``."""
+    """Return RESULT_SHAPE_MISMATCH for an answer of another shape than ``expected``."""
     return error(
         "RESULT_SHAPE_MISMATCH",
         expected=expected,
@@ -232,7 +231,7 @@ def _expected(names: list[str]) -> str:
 
 
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
-    """A function from one answer (not None) to its values in the order of ``returns``."""
+    """Return a function from one answer (not None) to its values in the order of ``returns``."""
     many = _many_columns(returns.names, place)
     return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
 
@@ -270,11 +269,11 @@ def _advice(answer: object) -> str:
 def _one_column(
     column: t.StructField, as_row: Callable[[Any], Sequence[Any]]
 ) -> Callable[[Any], Sequence[Any]]:
-    """One column takes the bare value, so the schema tells what could be either.
+    """Return the function for one column, whose answers may be rows or bare values.
 
-    A map is always the value. A struct is the value, unless the answer wraps it as the row
-    ``{name: value}`` and the struct has no field of that name. A tuple of length
-    one is always the row.
+    The schema decides. A dict for a map is always the value. A struct is the value, unless the
+    answer wraps it as the row ``{name: value}`` and the struct has no field of that name. A tuple
+    of length one is always the row.
     """
     name, kind = column.name, column.dataType
 

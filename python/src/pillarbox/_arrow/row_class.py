@@ -1,4 +1,4 @@
-"""Classes of rows, each for one list of column names."""
+"""The classes of rows, one for each list of column names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import Row
 from .._base.names import nearest
 from ..errors import error, shown
 
-try:  # what named tuples read their fields with, in C
+try:  # the C implementation of a named tuple's fields
     from _collections import _tuplegetter as _field  # type: ignore[import-not-found]
 except ImportError:
 
@@ -20,11 +20,11 @@ except ImportError:
 
 @functools.cache
 def row_class(names: tuple[str, ...]) -> type[Row]:
-    """The one ``Row`` class for columns of these names, which it holds: a row costs one tuple.
+    """Return the ``Row`` class for columns of these names. It holds them, so a row is one tuple.
 
-    A column can be read as an attribute at the speed of a named tuple. Its rows pickle, compare
-    and print as plain ``Row`` objects. Names that a tuple uses itself (``count``, ``index``) stay
-    methods, as in pyspark.
+    Attributes are read at the speed of a named tuple. Rows pickle, compare and print as plain
+    ``Row`` objects. The names of tuple's methods (``count``, ``index``) stay methods, as in
+    pyspark.
     """
     positions = {name: index for index, name in reversed(list(enumerate(names)))}
 

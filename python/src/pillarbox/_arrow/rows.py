@@ -1,4 +1,4 @@
-"""Arrow batches to ``pyspark.sql.Row`` objects, a column at a time."""
+"""Conversion of Arrow batches to ``pyspark.sql.Row`` objects, a column at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .row_class import row_class
 
 
 class Unreadable:
-    """Stands for a row with a value that Python can't represent; shows what can be read of it."""
+    """A row with a value that Python can't represent. Its repr shows the other values."""
 
     __slots__ = ("_text", "failure")
 
@@ -33,7 +33,7 @@ class RowReader:
         self._readers = [column_reader(column.dataType) for column in schema.fields]
 
     def read(self, batch: pa.RecordBatch) -> list[Row]:
-        """All rows of ``batch``."""
+        """Return all rows of ``batch``."""
         new, make = tuple.__new__, self._make
         if not self._readers:
             return [new(make) for _ in range(batch.num_rows)]
@@ -43,7 +43,7 @@ class RowReader:
         return [new(make, values) for values in zip(*columns, strict=True)]
 
     def read_each(self, batch: pa.RecordBatch) -> list[Row | Unreadable]:
-        """All rows of ``batch``, each apart from the others: one that fails is ``Unreadable``."""
+        """Return all rows of ``batch``; a row that can't be read is ``Unreadable``."""
         try:
             return self.read(batch)  # type: ignore[return-value]
         except EXITS:

@@ -1,4 +1,4 @@
-"""The columns an ``async_io`` takes and makes, checked before any work."""
+"""The columns that operators take and return, checked before any work."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql.types import (
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
@@ -33,10 +26,10 @@ ERROR_TYPE = StructType(
 
 
 def parse_returns(returns: object, spark: SparkSession, option: str = "returns") -> StructType:
-    """``returns``, or what else ``option`` names, as a schema.
+    """Return the schema that ``option`` gives as a DDL string or StructType.
 
-    Raises ``InvalidSchema`` for anything but a DDL string or StructType with columns that can
-    travel as Arrow. A DDL string is read by the parser of ``spark``.
+    A DDL string is read by the parser of ``spark``. Raises ``InvalidSchema`` for other values, and
+    for columns that can't travel as Arrow.
     """
     schema = _parsed(returns, spark, option)
     if not isinstance(schema, StructType) or not schema.fields:
@@ -47,7 +40,7 @@ def parse_returns(returns: object, spark: SparkSession, option: str = "returns")
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """The same columns, all of which may be null."""
+    """Return the same columns, all of which may be null."""
     return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
 
 
@@ -69,7 +62,7 @@ def _invalid(returns: object, option: str, reason: str) -> PillarboxError:
 
 
 def check_type(data_type: DataType, column: str, place: str) -> None:
-    """Raises ``InvalidSchema`` (UNSUPPORTED_TYPE) unless Arrow can carry ``data_type``."""
+    """Raise ``InvalidSchema`` (UNSUPPORTED_TYPE) unless Arrow can carry ``data_type``."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     try:
@@ -83,12 +76,12 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Whether names that differ in case are different ones, as the session has it."""
+    """Return the session's setting spark.sql.caseSensitive."""
     return str(spark.conf.get("spark.sql.caseSensitive")).strip().lower() == "true"
 
 
 def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
-    """The part of ``schema`` that the function sees, in the order of ``inputs``.
+    """Return the columns of ``schema`` that the function sees, in the order of ``inputs``.
 
     Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN,
     AMBIGUOUS_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
@@ -105,7 +98,7 @@ def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensiti
 def find_column(
     schema: StructType, name: str, option: str, unknown: str, case_sensitive: bool
 ) -> StructField:
-    """The one column that ``option`` means by ``name``.
+    """Return the one column that ``option`` names.
 
     Raises ``InvalidOption``: ``unknown`` if there is none, AMBIGUOUS_COLUMN if there are several.
     """
@@ -122,10 +115,10 @@ def find_column(
 def output_schema(
     schema: StructType, returns: StructType, error_column: str | None, case_sensitive: bool
 ) -> StructType:
-    """Input columns, then those of ``returns``, then the error column if there is one.
+    """Return the input columns, those of ``returns``, and the error column if there is one.
 
-    Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one.
-    Names that the input itself has twice are left alone.
+    Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one. The
+    input itself may have a name twice.
     """
     owners = {folded(name, case_sensitive): "the input" for name in schema.names}
     added = [(column, "returns") for column in returns.fields]
@@ -140,5 +133,5 @@ def output_schema(
 
 
 def folded(name: str, case_sensitive: bool) -> str:
-    """What two spellings of one name have in common."""
+    """Return the form in which equal names are compared."""
     return name if case_sensitive else name.lower()

@@ -1,4 +1,4 @@
-"""Lists of Python values to Arrow columns, strictly, by the shortest way that each type has."""
+"""Strict conversion of lists of Python values to Arrow columns, in each type's fastest way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .row_class import row_class
 
 Writer = Callable[[list[Any]], pa.Array]
 
-# Python types that pyarrow itself turns to this Spark type exactly, or refuses.
+# The Python types that pyarrow itself converts to this Spark type exactly, or refuses.
 _DIRECT: dict[type[t.DataType], frozenset[type]] = {
     t.LongType: frozenset({int}),
     t.IntegerType: frozenset({int}),
@@ -33,9 +33,9 @@ _DIRECT: dict[type[t.DataType], frozenset[type]] = {
 def list_writer(
     data_type: t.DataType, arrow_type: pa.DataType, place: Place, nullable: bool = True
 ) -> Writer:
-    """A function from Python values to an array of ``arrow_type``.
+    """Return a function from Python values to an array of ``arrow_type``.
 
-    Raises ``ResultTypeMismatch`` naming ``place`` if a value doesn't fit.
+    It raises ``ResultTypeMismatch`` naming ``place`` if a value doesn't fit.
     """
     if isinstance(data_type, t.StructType) and data_type.fields:
         return struct_writer(data_type, arrow_type, place, nullable)
@@ -59,14 +59,14 @@ def list_writer(
 
 
 def has_infinity(array: pa.Array) -> bool:
-    """True if a value of a float array is infinite, as those become that are too large."""
+    """Return True if a value of a float array is infinite, as too large values become."""
     return bool(np.isinf(array.to_numpy(zero_copy_only=False)).any())
 
 
 def struct_writer(
     data_type: t.StructType, arrow_type: pa.StructType, place: Place, nullable: bool = True
 ) -> Writer:
-    """A ``list_writer`` for structs as users write them; tuples are fastest."""
+    """Return a ``list_writer`` for structs as users write them; tuples are fastest."""
     writers = [
         list_writer(field.dataType, arrow.type, place.field(field.name))
         for field, arrow in zip(data_type.fields, arrow_type, strict=True)
@@ -96,7 +96,7 @@ def struct_writer(
 
 
 def _tuples(data_type: t.StructType, place: Place) -> Callable[[list[Any]], list[Any]]:
-    """A function from structs to tuples with the fields in order; most are such already."""
+    """Return a function from structs to tuples with the fields in order."""
     in_order = struct_fields(data_type, place)
     plain, width = {tuple, row_class(tuple(data_type.names))}, len(data_type.fields)
 
@@ -109,7 +109,7 @@ def _tuples(data_type: t.StructType, place: Place) -> Callable[[list[Any]], list
 
 
 def _null_check(data_type: t.StructType, place: Place) -> Callable[[list[Any]], None]:
-    """Raises for a null in a field that can't be null."""
+    """Return a function that raises for a null in a field that can't be null."""
     required = [(i, field) for i, field in enumerate(data_type.fields) if not field.nullable]
 
     def check(rows: list[Any]) -> None:

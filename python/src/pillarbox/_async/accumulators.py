@@ -11,9 +11,9 @@ _lock = threading.Lock()
 
 
 def make_thread_safe() -> None:
-    """From now on nothing is lost that threads of this process add at the same time. Idempotent.
+    """Make adding thread-safe in this process. Idempotent.
 
-    An accumulator that was added to has the attribute ``is_touched``.
+    Adding also sets the accumulator's attribute ``is_touched``.
     """
     Accumulator.add = _add  # type: ignore[method-assign]
 

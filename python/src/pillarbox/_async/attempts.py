@@ -18,20 +18,8 @@ from .runner import CallRunner
 class AttemptedCall:
     """One row that is called for, in one or several attempts."""
 
-    __slots__ = (
-        "answer",
-        "attempt",
-        "attempt_started",
-        "attempt_timer",
-        "deadline",
-        "done",
-        "elapsed_ms",
-        "failure",
-        "id",
-        "retry_timer",
-        "row",
-        "started",
-    )
+    __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "deadline", "done",
+                 "elapsed_ms", "failure", "id", "retry_timer", "row", "started")  # fmt: skip
 
     def __init__(self, element_id: int, row: Any) -> None:
         self.id = element_id
@@ -48,7 +36,7 @@ class AttemptedCall:
         self.retry_timer: asyncio.TimerHandle | None = None
 
     def error_values(self, failure: Failure, prefix: str) -> dict[str, Any]:
-        """What the error column shows of ``failure``; ids of calls begin with ``prefix``."""
+        """Return the fields of the error column; the call's id begins with ``prefix``."""
         return {
             "kind": failure.kind,
             "message": failure.message,
@@ -64,9 +52,8 @@ E = TypeVar("E", bound=AttemptedCall)
 class Attempts(ABC, Generic[E]):
     """Starts elements, and their further attempts, until each is done; implements ``Outcomes``.
 
-    Lives on the loop's thread. What derives from it says which element starts next, and what is
-    done when an element has ended. ``exited`` is called with what ends the task otherwise.
-    Deadlines start with an element's first attempt.
+    Lives on the loop's thread. Subclasses choose the next element and handle its end. ``exited`` is
+    called with an error that ends the task. Deadlines start with an element's first attempt.
     """
 
     runner: CallRunner
@@ -83,26 +70,26 @@ class Attempts(ABC, Generic[E]):
 
     @abstractmethod
     def _may_start(self) -> bool:
-        """Whether there is an element to start, and room for it."""
+        """Return True if there is an element to start, and room for it."""
 
     @abstractmethod
     def _start_next(self) -> None:
-        """Starts the next element: ``_begin``."""
+        """Start the next element with ``_begin``."""
 
     @abstractmethod
     def _filled(self) -> None:
-        """All that may start has been started."""
+        """Called when all elements that may start have been started."""
 
     @abstractmethod
     def _request(self, element: E) -> None:
-        """Asks for another attempt: ``_note_attempt``, and a call of the runner."""
+        """Start another attempt with ``_note_attempt`` and a call of the runner."""
 
     @abstractmethod
     def _ended(self, element: E) -> None:
-        """An element is done, and no longer in flight."""
+        """Called when an element is done and no longer in flight."""
 
     def _guarded(self, step: Callable[..., None], *arguments: Any) -> None:
-        """Runs ``step``. Of what it raises the loop would only make a line in the log."""
+        """Run ``step``, and end the task if it raises. The loop itself would only log the error."""
         try:
             step(*arguments)
         except BaseException as problem:
@@ -114,9 +101,9 @@ class Attempts(ABC, Generic[E]):
         return self._loop.call_later(delay_s, self._guarded, step, *arguments)
 
     def _fill(self) -> None:
-        """Starts elements while there is room; for 10 ms, then in another turn of the loop."""
+        """Start elements while there is room, for 10 ms in each turn of the event loop."""
         if self._filling or self._paused:
-            return  # a call that ended at once, while the loop below started it
+            return  # called by an element that ended while the while loop below started it
         self._filling = True
         ends = time.monotonic() + SLICE_S
         while not self._paused and self._may_start():
@@ -148,19 +135,19 @@ class Attempts(ABC, Generic[E]):
             element.attempt_timer = timer
 
     def _attempt_over(self, element: E) -> None:
-        """The present attempt, if there is one, has ended."""
+        """Called when the current attempt, if there is one, has ended."""
         if element.attempt_timer is not None:
             element.attempt_timer.cancel()
 
     def completed(self, element_id: int, attempt: int, answer: Any) -> None:
-        """Of the runner: an attempt gave ``answer``."""
+        """Called by the runner when an attempt has returned ``answer``."""
         element = self._in_flight[element_id]
         self._attempt_over(element)
         element.answer = answer
         self._finish(element)
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
-        """Of the runner: an attempt failed; another one follows if the retry policy allows it."""
+        """Called by the runner when an attempt has failed; ``retry`` may allow another one."""
         self._attempt_failed(self._in_flight[element_id], failure)
 
     def _attempt_failed(self, element: E, failure: Failure) -> None:

@@ -1,4 +1,4 @@
-"""Calls that the JVM has asked for: which may start now, and which wait for a place or a turn."""
+"""The queue of calls that the JVM has sent: they wait for a place, or for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Key = tuple[int, int]  # element and attempt
 
 
 class CallPlaces:
-    """At most ``most`` elements have a place, from their first call until they ``leave``.
+    """The places of at most ``most`` elements, from their first call until they ``leave``.
 
-    A first call without a free place waits in line, in order; a further attempt starts in its
-    element's place. So a place that becomes free is taken without asking the JVM, which counts
-    along. Without ``most`` every call may start.
+    A first call without a free place waits in order; a further attempt has its element's place. So
+    a free place is taken without a round trip to the JVM, which keeps the same count. Without
+    ``most`` every call may start.
 
-    Calls are started for 10 ms at a time, the others in a later turn of the event loop, by
-    ``later``: first steps that take long must not hold it up together. On the loop only.
+    Calls are started for 10 ms in each turn of the event loop, and the others in a later turn by
+    ``later``, so that many slow first steps don't block the loop. On the loop only.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CallPlaces:
         self._paused = False
 
     def call(self, calls: Iterable[tuple[int, int, Any]]) -> None:
-        """Starts the calls (id, attempt, row), or keeps them until their turn."""
+        """Start the calls (id, attempt, row), or queue them."""
         ends = time.monotonic() + SLICE_S
         for element_id, attempt, row in calls:
             if self._may_start(element_id):
@@ -48,28 +48,28 @@ class CallPlaces:
                     self._line.move_to_end((element_id, attempt), last=False)
 
     def leave(self, keys: Iterable[Key]) -> None:
-        """These attempts have decided their elements. Of an older attempt nothing is held."""
+        """Free the places of elements that these attempts have decided; older ones hold none."""
         for element_id, attempt in keys:
             if self._held.get(element_id) == attempt:
                 del self._held[element_id]
         self._advance()
 
     def give_up(self, element_id: int) -> None:
-        """No further attempt follows for the element."""
+        """Free the place of an element that gets no further attempt."""
         self._held.pop(element_id, None)
         self._advance()
 
     def cancel(self, keys: Iterable[Key]) -> None:
-        """Those of these attempts that wait in line are never called."""
+        """Remove these attempts from the queue."""
         for key in keys:
             self._line.pop(key, None)
 
     def clear(self) -> None:
-        """Nothing that waits in line is called."""
+        """Remove all calls from the queue."""
         self._line.clear()
 
     def _may_start(self, element_id: int) -> bool:
-        """Whether a call that has just come may start before those in line."""
+        """Return True if a new call of the element may start ahead of the queue."""
         if self._paused:
             return False
         if self._most is None or element_id in self._held:

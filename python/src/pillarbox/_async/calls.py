@@ -1,4 +1,4 @@
-"""The call that user code runs in: its identity, readable from inside."""
+"""The call that user code runs in, and the functions that return it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..errors import error
 
 @dataclass(frozen=True)
 class CallSite:
-    """What the calls of a task have in common: the operator's name, and how their ids begin."""
+    """The operator's name and the prefix of call ids, which all calls of a task share."""
 
     operator: str
     prefix: str
 
 
 class RunningCall:
-    """One attempt of one element, or of a group of elements answered together.
+    """One attempt of one element, or of a group of elements in the batch form.
 
-    ``names`` are the calls' ids where they are named by what they ask, and not by their place.
-    ``cancelled`` means that its outcome is no longer wanted and must not be reported.
+    ``names`` are the calls' ids if they are made of keys and not of the rows' places. The outcome
+    of a call that is ``cancelled`` is not reported.
     """
 
-    __slots__ = ("attempts", "cancelled", "elements", "names", "pending", "site")
+    __slots__ = ("attempts", "cancelled", "elements", "is_group", "names", "pending", "site")
 
     def __init__(
         self,
@@ -31,46 +31,42 @@ class RunningCall:
         elements: tuple[int, ...],
         attempts: tuple[int, ...],
         names: tuple[str, ...] | None = None,
+        is_group: bool = False,
     ) -> None:
         self.site = site
         self.names = names
+        self.is_group = is_group
         self.elements = elements
         self.attempts = attempts
         self.pending = len(elements)
         self.cancelled = False
 
     def ids(self) -> list[str]:
-        """What the service may know each element by."""
+        """Return the id of each element."""
         if self.names is not None:
             return list(self.names)
         return [f"{self.site.prefix}-{one}" for one in self.elements]
-
-
-class RunningGroup(RunningCall):
-    """A call of the batch form."""
-
-    __slots__ = ()
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")
 
 
 class Call:
-    """The call that :func:`current_call` was asked in. It may be kept and read anywhere."""
+    """A call, as :func:`current_call` returns it. It may be kept and read anywhere."""
 
     def __init__(self, running: RunningCall) -> None:
         self._running = running
 
     @property
     def id(self) -> str:
-        """What :func:`call_id` gives. Raises :class:`NoCurrentCall` in the batch form."""
-        if isinstance(self._running, RunningGroup):
+        """The id that :func:`call_id` returns. Raises :class:`NoCurrentCall` in the batch form."""
+        if self._running.is_group:
             raise error("CALL_ID_OF_BATCH", rows=len(self._running.elements))
         return self._running.ids()[0]
 
     @property
     def ids(self) -> list[str]:
-        """The ids of all rows of the call, in their order; one outside the batch form."""
+        """The ids of the call's rows, in order; outside the batch form there is one."""
         return self._running.ids()
 
     @property
@@ -85,7 +81,7 @@ class Call:
 
 
 def current_call() -> Call:
-    """The call that the caller runs in, in its coroutine or thread or in what these started.
+    """Return the call of the current coroutine or thread, or of the one that started it.
 
     Raises :class:`NoCurrentCall` outside a call.
     """
@@ -93,18 +89,18 @@ def current_call() -> Call:
 
 
 def call_id() -> str:
-    """An id of the current call that is the same in every attempt: an idempotency key.
+    """Return the id of the current call, which is the same in every attempt: an idempotency key.
 
-    With ``call_key`` or ``journal`` it is made of what is asked: the operator's ``name``,
-    the journal's version, and the names, types and values of the key's columns. It is the same in
-    every run. Otherwise it names the operator, the micro-batch if there is one, the
-    partition and the row's place in it, and what it begins with has no meaning for users. Two calls
-    of :func:`async_io` never share such ids; a task or a micro-batch that Spark runs again uses the
-    same ids for the same places, so the same rows must be there in the same order. Rows that share
-    a call (``share_calls``) have the id of the first of them. In :func:`process_keyed_async` it is
-    the same in every attempt, and another one when Spark runs the task again.
+    With ``call_key`` or ``journal`` the id is made of the operator's ``name``, the journal's
+    version, and the names, types and values of the key's columns, and is the same in every run.
+    Otherwise it is made of the operator, the micro-batch if there is one, the partition and the
+    row's place in it, and its first part has no meaning for users. Two calls of :func:`async_io`
+    never share such ids; a task or a micro-batch that Spark runs again uses the same ids for the
+    same places, so it must have the same rows in the same order. Rows that share a call
+    (``share_calls``) have the id of the first of them. In :func:`process_keyed_async` the id
+    differs when Spark runs the task again.
 
-    Works in the coroutine or thread that the call runs in and in what it starts. Raises
+    Works in the call's coroutine or thread, and in those that it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.
     """
     return _current("call_id").id

@@ -1,4 +1,4 @@
-"""The function of an ``async_io``: checked on the driver, and how it travels to the worker."""
+"""The function of an ``async_io``, its checks on the driver, and its way to the worker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Command:
-    """Everything of an ``async_io`` that only Python understands; pickled once, sent to workers.
+    """The Python part of an ``async_io``, which is pickled once and sent to workers.
 
-    ``input_schema`` holds the Spark types of the columns that the function sees, which Arrow
-    alone does not tell (user-defined types, timestamps without a zone).
+    ``input_schema`` has the Spark types of the function's columns, which Arrow's types don't
+    determine (user-defined types, timestamps without a zone).
     """
 
     function: Callable[..., Any]
@@ -32,11 +32,10 @@ class Command:
     retry: Retry | None
     input_schema: StructType
     returns: StructType
-
     name: str
 
     def dumps(self) -> bytes:
-        """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
+        """Cloudpickle it. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
         return pickled(self, self.name)
 
     @staticmethod
@@ -47,7 +46,7 @@ class Command:
         input_schema: StructType,
         returns: StructType,
     ) -> Command:
-        """That of a function or of an object, which is opened as a resource is."""
+        """Return the command of a function, or of an object, which is opened like a resource."""
         called: Callable[..., Any]
         if isinstance(function, AsyncFunction):
             resource, called = Opening(function, options.name), invoke
@@ -67,9 +66,9 @@ class Command:
 
 
 class Shipped:
-    """A command on its way to a task that unpickles it itself, and can tell what goes wrong then.
+    """A command that its task unpickles, so that an error of that is reported.
 
-    It is pickled when the plan is, so that broadcast variables in it belong to the plan.
+    It is pickled with the plan, so that its broadcast variables belong to the plan.
     """
 
     def __init__(self, command: Command) -> None:
@@ -83,17 +82,14 @@ class Shipped:
         self._pickled = pickled
 
     def command(self) -> Command:
-        """In the task. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+        """Unpickle it in the task. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         made = unpickled(self._pickled)
         assert isinstance(made, Command)
         return made
 
 
 def check_function(function: object, with_resource: bool, is_batch: bool) -> None:
-    """Raises ``InvalidFunction`` unless ``function`` can be called with the row (or the rows).
-
-    Nothing is run: only the signature is looked at.
-    """
+    """Raise ``InvalidFunction`` unless the signature of ``function`` takes the row (or rows)."""
     if isinstance(function, JvmFunction):
         return
     if isinstance(function, AsyncFunction):
@@ -113,7 +109,7 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
 
 
 def check_resource(resource: object) -> None:
-    """Raises ``InvalidFunction`` unless ``resource`` can be called without arguments."""
+    """Raise ``InvalidFunction`` unless ``resource`` can be called without arguments."""
     if resource is None:
         return
     if not callable(resource):

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop where that is installed, else asyncio's own."""
+    """Return a loop of uvloop where that is installed, else asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -22,11 +22,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def complete(
-    loop: asyncio.AbstractEventLoop,
-    work: Awaitable[T],
-    stopped: Callable[[], BaseException],
+    loop: asyncio.AbstractEventLoop, work: Awaitable[T], stopped: Callable[[], BaseException]
 ) -> T:
-    """Runs ``loop`` until ``work`` is done; raises ``stopped()`` if a function stops it before."""
+    """Run ``loop`` until ``work`` is done. Raises ``stopped()`` if a function stops it before."""
     future = asyncio.ensure_future(work, loop=loop)
     try:
         return loop.run_until_complete(future)
@@ -37,9 +35,9 @@ def complete(
 
 
 async def abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Before ``loop`` is closed: cancels all tasks but this one, and waits for them for a second.
+    """Cancel all other tasks before ``loop`` is closed, and wait for them for a second.
 
-    What does not stop is no longer told of: its end has no consequence any more.
+    Later errors of tasks that don't stop are ignored.
     """
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
@@ -51,5 +49,5 @@ async def abandon_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def stopped_loop() -> PillarboxError:
-    """FUNCTION_EXITED for a function that has stopped the event loop, which all calls share."""
+    """Return FUNCTION_EXITED for a function that has stopped the event loop of all calls."""
     return error("FUNCTION_EXITED", kind="loop.stop()", reason="it stopped the event loop")

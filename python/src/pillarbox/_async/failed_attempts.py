@@ -1,7 +1,7 @@
-"""What a failed attempt of a call means under a ``Retry``.
+"""Failed attempts of calls, as failures that are retried or not under a ``Retry``.
 
-A predicate of the user may raise anything itself. Nothing of that comes out of here, but for
-SystemExit and KeyboardInterrupt, which end the worker.
+The user's predicate may raise anything. This module catches all of it, except SystemExit and
+KeyboardInterrupt, which end the worker.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from .._base.failures import Failure, failure, message_of, users_traceback
 from ..errors import EXITS, PillarboxError, error
 from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
-# The kinds of failures that are no exceptions. A refused result is always tried again.
+# The kinds of failures that are no exceptions. A refused result is always retried.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
 
-# Of HTTP: too many requests, and service unavailable.
-OVERLOADED = {429, 503}
+OVERLOADED = {429, 503}  # the HTTP statuses "too many requests" and "service unavailable"
 
 
 def describe(problem: BaseException, retry: Retry | None) -> Failure:
-    """What ``problem``, raised by a function, means under ``retry``.
+    """Return the failure for ``problem``, raised by a function, under ``retry``.
 
-    If ``retry.on`` itself raises, that is the failure, with ``problem`` as its cause; it is not
-    retried.
+    If ``retry.on`` raises, its error is the failure, with ``problem`` as cause, and not retried.
     """
     try:
         if isinstance(problem, RetryAfter):
@@ -41,13 +39,13 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
 
 
 def refused_result(shown_result: str) -> Failure:
-    """An answer that ``retry.if_result`` did not accept."""
+    """Return the failure of an answer that ``retry.if_result`` refused."""
     message = f"retry.if_result refused the result {shown_result}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
 
 def timed_out(message: str) -> Failure:
-    """A deadline that has passed without an answer."""
+    """Return the failure of a call that missed its deadline."""
     return Failure(TIMEOUT, message, retryable=True)
 
 

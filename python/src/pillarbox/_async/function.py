@@ -1,4 +1,4 @@
-"""``AsyncFunction``: a function with clients of its own, opened in the worker."""
+"""``AsyncFunction``, a function with clients of its own that are opened in the worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import error
 
 @dataclass(frozen=True)
 class AsyncOpenContext:
-    """What an :class:`AsyncFunction` is told when it is opened. ``name`` is the operator's."""
+    """The context of ``open`` of an :class:`AsyncFunction`; ``name`` is that of the operator."""
 
     name: str
 
@@ -22,18 +22,20 @@ class AsyncOpenContext:
 class AsyncFunction:
     """A function for :func:`async_io` as a class to extend, for more than one client.
 
-    The object is pickled as it was made: clients are opened by ``open``, in the worker, and closed
-    by ``close``. Each method is ``def`` or ``async def``. With engine="jvm" one that is open serves
-    later tasks of the worker too, with engine="python" one task; one that was closed may be opened
-    again. Attributes belong to all calls of a worker, and what is no coroutine runs in threads.
+    The object is pickled before it is opened: ``open`` opens clients in the worker, ``close``
+    closes them. Each method is ``def`` or ``async def``. With engine="jvm" an open object serves
+    later tasks of the worker too, with engine="python" one task; it may be opened again after it
+    was closed. All calls of a worker share its attributes, and a plain ``invoke`` runs in threads.
     """
 
     def open(self, ctx: AsyncOpenContext) -> Any:
-        """Called before the first call, on the event loop. What it raises fails the task."""
+        """Called before the first call, on the event loop. An exception fails the task."""
 
     def invoke(self, row: Any) -> Any:
-        """One call: gets a row, or a list of rows with ``batch_size``, and returns as a function
-        of :func:`async_io` does. An ``async def`` runs on the event loop, a ``def`` in a thread.
+        """Called with a row, or with a list of rows under ``batch_size``.
+
+        It returns what a function of :func:`async_io` does. An ``async def`` runs on the event
+        loop, a ``def`` in a thread.
         """
         raise NotImplementedError(f"{type(self).__name__}.invoke")
 
@@ -45,12 +47,12 @@ class AsyncFunction:
 
 
 class Opening:
-    """A factory that a worker opens an ``AsyncFunction`` by, as it does a resource."""
+    """A factory with which a worker opens an ``AsyncFunction`` like a resource."""
 
     def __init__(self, function: AsyncFunction, operator: str) -> None:
         self._function = function
         self._context = AsyncOpenContext(operator)
-        self.__qualname__ = f"{type(function).__qualname__}.open"  # what messages call it
+        self.__qualname__ = f"{type(function).__qualname__}.open"  # the name in messages
 
     def __call__(self) -> AbstractAsyncContextManager[AsyncFunction]:
         return _opened(self._function, self._context)
@@ -73,14 +75,14 @@ async def _done(result: Any) -> None:
 
 
 def invoke(argument: Any, function: AsyncFunction) -> Any:
-    """A call of a function that is open."""
+    """Call an open function."""
     return function.invoke(argument)
 
 
 def check_methods(function: AsyncFunction, is_batch: bool) -> None:
-    """Raises ``InvalidFunction`` for one that can't be called as Pillarbox calls it.
+    """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    METHOD_MISSING without ``invoke``, ASYNC_GENERATOR, WRONG_METHOD_PARAMETERS.
+    The conditions are METHOD_MISSING (of ``invoke``), ASYNC_GENERATOR and WRONG_METHOD_PARAMETERS.
     """
     kind = type(function)
     if kind.invoke is AsyncFunction.invoke and "invoke" not in vars(function):

@@ -26,10 +26,10 @@ BLOCKED_LOOP_MS = 5000
 
 @dataclass(frozen=True)
 class AsyncOptions:
-    """What the user gave to ``async_io``, where it is explained, as the option objects.
+    """The options of ``async_io``, which documents them, as option objects.
 
-    Columns are named in tuples; an empty one, or None, is for none named. Raises ``InvalidOption``
-    for the first option that can't work with the others.
+    An empty tuple, or None, stands for no columns named. Raises ``InvalidOption`` for the first
+    option that contradicts another one.
     """
 
     name: str
@@ -97,16 +97,16 @@ class AsyncOptions:
 
     @property
     def limit(self) -> Limit | None:
-        """The limit that is not one of a key."""
+        """The limit of another scope than "key"."""
         return next((limit for limit in self.limits if limit.scope != "key"), None)
 
     @property
     def error_column(self) -> str | None:
-        """The name of the column that tells of errors; None where there is none."""
+        """The name of the error column; None where there is none."""
         return self.on_error.name if isinstance(self.on_error, ErrorColumn) else None
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values, for the operator and its worker; durations in ms, 0 for none."""
+        """Return JSON-able values for the operator and its worker; durations in ms, 0 for none."""
         journal, by_key = self.journal, self.limit_of_key
         batch, carried = self.batch_size, self.carry_over
         return {
@@ -128,7 +128,7 @@ class AsyncOptions:
                 "max_rows": carried.max_rows,
                 "slots": carried.slots,
             },
-            "journal": journal and os.fspath(journal.path or ""),  # none: in the checkpoint
+            "journal": journal and os.fspath(journal.path or ""),  # "": in the checkpoint
             "journal_ttl_ms": journal.ttl_ms if journal else 0,
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls,
@@ -149,10 +149,10 @@ def _limit_spec(limit: Limit) -> dict[str, Any]:
 def name_of_operator(
     name: str | None, default: str, call_key: Sequence[str] | None, journal: Journal | None
 ) -> str:
-    """The operator's name.
+    """Return the operator's name.
 
-    An id that is made of what is asked has the name in it. Raises ``InvalidOption``
-    (CALL_KEY_WITHOUT_NAME, JOURNAL_WITHOUT_NAME) where such a name would be that of a function.
+    Ids of calls that outlive a run contain it, so those need a name that does not depend on code.
+    Raises ``InvalidOption`` (CALL_KEY_WITHOUT_NAME, JOURNAL_WITHOUT_NAME) without one.
     """
     if name is not None:
         return name
@@ -164,31 +164,25 @@ def name_of_operator(
 
 
 def check_engine(engine: str) -> None:
-    """Raises ``InvalidOption`` unless ``engine`` is one there is."""
+    """Raise ``InvalidOption`` for an unknown engine."""
     check_choice("engine", engine, Engine)
 
 
 def refuse_for_python(options: AsyncOptions) -> None:
-    """Raises ``InvalidOption`` for what only an operator in the executor can keep."""
+    """Raise ``InvalidOption`` for an option that needs an operator in the executor."""
     limit = options.limit
     if limit is not None and limit.scope != "task":
         raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
-    reasons = {
-        "limit.adaptive": "its calls don't learn how the service bears others",
-        "by": "a Python worker is given its rows a batch at a time and keeps no order by key",
-        "carry_over": "a Python worker ends its calls with its task",
-        "journal": "each row is called by itself, and its answer goes to Spark alone",
-        "share_calls": "each row is called by itself, and its answer goes to Spark alone",
-        "call_key": "its calls are named by the places of their rows",
-    }
-    asked = {
-        "limit.adaptive": limit is not None and limit.adaptive,
-        "by": bool(options.by),
-        "carry_over": options.carry_over is not None,
-        "journal": options.journal is not None,
-        "share_calls": options.share_calls,
-        "call_key": options.call_key is not None,
-    }
-    for option, is_asked in asked.items():
-        if is_asked:
-            raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reasons[option])
+    adaptive = limit is not None and limit.adaptive
+    no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
+    by_itself = "each row is called by itself, and its answer goes to Spark alone"
+    for option, value, reason in (
+        ("limit.adaptive", adaptive, "its calls don't learn how the service bears others"),
+        ("by", options.by, no_order),
+        ("carry_over", options.carry_over, "a Python worker ends its calls with its task"),
+        ("journal", options.journal, by_itself),
+        ("share_calls", options.share_calls, by_itself),
+        ("call_key", options.call_key, "its calls are named by the places of their rows"),
+    ):
+        if value:
+            raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)

@@ -1,7 +1,6 @@
-"""The async operator in Python: what the JVM does for engine="jvm", on one event loop.
+"""The async operator of engine="python": capacity, order, deadlines and retries on an event loop.
 
-A window of elements slides over the input: capacity, order, deadlines and retries live here; the
-calls themselves are made by the worker's ``CallRunner``, so both engines run functions alike.
+A ``CallRunner`` makes the calls, so that both engines run functions alike.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _ROWS_READ_AT_ONCE = 512
 
 
 class Element(AttemptedCall):
-    """One input row on its way: ``source`` and ``index`` say where it came from."""
+    """One input row, at ``index`` of the batch ``source``."""
 
     __slots__ = ("call", "index", "source")
 
@@ -36,7 +35,7 @@ class Element(AttemptedCall):
 
 
 class _Call:
-    """One call of the function that is under way, for ``left`` elements."""
+    """One running call of the function, for ``left`` elements."""
 
     __slots__ = ("left",)
 
@@ -45,13 +44,13 @@ class _Call:
 
 
 class AsyncOperator(Attempts[Element]):
-    """Takes batches of rows, gives finished elements to ``emit``; lives on the loop's thread.
+    """Takes batches of rows and passes finished elements to ``emit``; on the loop's thread only.
 
-    At most ``capacity`` elements are in flight, those that are done but wait for their turn
-    included. ``want_input`` is called whenever less than ``capacity`` rows are left to start;
-    ``feed`` or ``end_input`` answers it. ``finished`` is called after the last element was emitted,
-    ``exited`` with what ends the task otherwise. Deadlines start with an element's call: neither
-    company nor the limit that it waits for before counts.
+    At most ``capacity`` elements are in flight, with those that are done but wait for their turn.
+    ``want_input`` is called whenever fewer than ``capacity`` rows are left to start; ``feed`` or
+    ``end_input`` answers it. ``finished`` is called after the last element was emitted, ``exited``
+    with an error that ends the task. Deadlines start with an element's call, after it has waited
+    for its group and for the limit.
     """
 
     def __init__(
@@ -83,19 +82,19 @@ class AsyncOperator(Attempts[Element]):
         self._starting = False
 
     def start(self, runner: CallRunner) -> None:
-        """Begins, with the runner whose outcomes come back to this operator."""
+        """Begin with the runner that reports to this operator."""
         self.runner = runner
         self._guarded(self._fill)
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """More input."""
+        """Add input."""
         self._asked = False
         self._waiting.append((batch, 0))
         self._rows_waiting += batch.num_rows
         self._guarded(self._fill)
 
     def end_input(self) -> None:
-        """No more input; what is in flight, retries included, runs to its end."""
+        """End the input; elements in flight run to their end, with their retries."""
         self._asked = False
         self._at_end = True
         self._guarded(self._fill)
@@ -147,7 +146,7 @@ class AsyncOperator(Attempts[Element]):
         super()._begin(element)
 
     def _request(self, element: Element) -> None:
-        """Another attempt, by itself or with others."""
+        """Request another attempt, by itself or in a group."""
         batch = self._options.batch_size
         if batch is None:
             self._request_call([element])
@@ -169,18 +168,18 @@ class AsyncOperator(Attempts[Element]):
         self._request_call(group)
 
     def _send_if_none_comes(self) -> None:
-        """A group does not wait for company that can't come. (A call that fails may bring some.)"""
+        """Send a group that no further element can join. (A call that fails may add one.)"""
         if self._at_end and not self._rows_waiting and not self._backing_off and self._group:
             self._send_group()
 
     def _request_call(self, elements: list[Element]) -> None:
-        """One call for all of them, now or when the limit allows it."""
+        """Make one call for all ``elements`` as soon as the limit allows it."""
         self._line.append(elements)
         self._start_calls()
 
     def _start_calls(self) -> None:
         if self._starting:
-            return  # a call that ended at once, while the loop below started it
+            return  # called by an element that ended while the while loop below started it
         self._starting = True
         while self._line and self._turn is None:
             wait_s = self._limit.wait_s(self._loop.time())
@@ -218,7 +217,7 @@ class AsyncOperator(Attempts[Element]):
             self._note_attempt(element)
 
     def _attempt_over(self, element: Element) -> None:
-        """A call ends with the last of its elements."""
+        """End the call with the last of its elements."""
         super()._attempt_over(element)
         call, element.call = element.call, None
         if call is not None:

@@ -1,4 +1,4 @@
-"""Finished elements to Arrow batches of the output: input columns, answers, errors."""
+"""Conversion of finished elements to Arrow batches of input columns, answers and errors."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ import pyarrow as pa
 
 from .._arrow.pieces import FrameSize
 from .._arrow.results import NO_MATCH, Encoded, ResultEncoder
+from .._arrow.schema import ERROR_TYPE
 from .._base.failures import Failure, final_failure
 from .._base.report import Reported, report_of_call, row_text
+from .._base.spark_versions import in_utc
 from .command import Command
 from .options import AsyncOptions
 from .python_operator import Element
 
-_ERROR = pa.struct(
-    [
-        ("kind", pa.string()),
-        ("message", pa.string()),
-        ("attempts", pa.int32()),
-        ("elapsed_ms", pa.int64()),
-        ("call_id", pa.string()),
-    ]
-)
-
 
 class OutputBuilder:
-    """Lays elements out in the order given, each input column untouched.
+    """Lays out elements in their order, with unchanged input columns.
 
     ``names`` are all output columns; ids of calls begin with ``prefix``.
     """
@@ -41,19 +33,22 @@ class OutputBuilder:
         result_schema: pa.Schema,
         prefix: str,
     ) -> None:
+        from pyspark.sql.pandas.types import to_arrow_type
+
         self._options = options
         self._prefix = prefix
         self._names = names
+        self._error_type = to_arrow_type(ERROR_TYPE, **in_utc(to_arrow_type))
         self._encoder = ResultEncoder(command.returns, result_schema, options.explode)
         self._size = FrameSize()
 
     def build(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
-        """One batch for each run of elements of one source batch.
+        """Yield a batch for each run of elements of one source batch.
 
         Raises ``Reported`` under on_error="raise" if an element failed.
         """
         if not self._options.ordered:
-            # Which source comes first does not matter, and fewer runs make larger batches.
+            # Order is free, and fewer runs make larger batches.
             elements = sorted(elements, key=lambda element: element.id)
         for _, run in groupby(elements, key=lambda element: id(element.source)):
             yield from self._batches(list(run))
@@ -96,7 +91,7 @@ class OutputBuilder:
         columns = [column.take(source_rows) for column in source.columns[:carried]]
         columns += [column.take(answer_rows) for column in answers.columns]
         if has_errors:
-            columns.append(pa.array(errors, type=_ERROR))
+            columns.append(pa.array(errors, type=self._error_type))
         return pa.RecordBatch.from_arrays(columns, names=self._names)
 
     def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
@@ -105,15 +100,15 @@ class OutputBuilder:
         return element.error_values(failure, self._prefix)
 
     def raised(self, element: Element, failure: Failure) -> Reported:
-        """What fails the task under on_error="raise"."""
+        """Return the error that fails the task under on_error="raise"."""
         operator, row = f"async_io({self._options.name})", row_text(element.row)
         return Reported(report_of_call(failure, operator, row, element.attempt, element.elapsed_ms))
 
 
 class OutputBuffer:
-    """Gathers finished elements to chunks: 1,024, or what came within 100 ms, whatever is first.
+    """Collects finished elements into chunks of 1,024, or of 100 ms, whichever ends first.
 
-    Lives on the loop's thread; ``send`` gets the batches of a chunk, ``fail`` what went wrong.
+    On the loop's thread only; ``send`` is called with the batches of a chunk, ``fail`` with errors.
     """
 
     def __init__(
@@ -133,7 +128,7 @@ class OutputBuffer:
         self._timer: Any = None
 
     def add(self, element: Element) -> None:
-        """Takes a finished element, in the order of emission."""
+        """Add a finished element, in the order of emission."""
         if self._raises and element.failure is not None:
             self._fail(self._builder.raised(element, element.failure))
             return
@@ -144,7 +139,7 @@ class OutputBuffer:
             self._timer = self._loop.call_later(_CHUNK_WAIT_S, self.flush)
 
     def flush(self) -> None:
-        """Sends what has been gathered."""
+        """Send the collected elements."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,7 @@
 """A task of engine="python": the async operator on an event loop beside Spark's thread.
 
-The loop runs in a thread, so that calls go on while Spark reads or writes. Spark's thread (a
-generator) and the loop meet in one queue of notices and in ``call_soon_threadsafe``; neither
-touches the other's objects.
+The loop runs in its own thread, so that calls go on while Spark reads or writes. Spark's thread (a
+generator) and the loop communicate by a queue of notices and by ``call_soon_threadsafe`` only.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any
 
@@ -35,43 +35,15 @@ _STOP_LIMIT_S = 2.0
 Notice = tuple[str, Any]
 
 
-class InputBatches:
-    """The batches of a partition, whose last column is the partition's number.
-
-    It stays with them, since a batch without any column has no rows; outputs leave it out.
-    """
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._ahead: pa.RecordBatch | None = None
-        self.partition = 0
-
-    def has_any(self) -> bool:
-        """Whether there are rows; afterwards ``partition`` is known."""
-        self._ahead = next((batch for batch in self._batches if batch.num_rows), None)
-        if self._ahead is not None:
-            self.partition = self._ahead.column(self._ahead.num_columns - 1)[0].as_py()
-        return self._ahead is not None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch, self._ahead = self._ahead, None
-        if batch is None:
-            batch = next(self._batches)
-        return batch
-
-
 @dataclass(frozen=True)
 class CallScope:
-    """What the ids of an operator's calls begin with, before the partition."""
+    """The prefix of an operator's call ids, up to the partition."""
 
     operator: str
     in_stream: bool
 
     def prefix(self, partition: int) -> str:
-        """Of a partition; alike whenever its task is run again. In the worker."""
+        """Return the prefix of a partition, the same when its task is run again. In the worker."""
         if not self.in_stream:
             return f"{self.operator}-{partition}"
         from pyspark.taskcontext import TaskContext
@@ -91,21 +63,24 @@ def run_task(
     scope: CallScope,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """What a task puts out for the partitions it reads."""
-    rows = InputBatches(batches)
-    # Without rows there is no partition to tell, and nothing to do.
-    if not rows.has_any():
+    """Yield the output of a task for the partitions it reads.
+
+    The last column of ``batches`` is the number of the partition, which outputs leave out.
+    """
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
         return
     try:
         command = shipped.command()
     except WorkerFailed as problem:
         raise report_of(problem, f"async_io({options.name})").to_raise() from None
-    task = PythonTask(command, options, input_columns, names, scope.prefix(rows.partition))
-    yield from task.run(rows)
+    prefix = scope.prefix(first.column(first.num_columns - 1)[0].as_py())
+    task = PythonTask(command, options, input_columns, names, prefix)
+    yield from task.run(chain((first,), batches))
 
 
 class PythonTask:
-    """One task: its own loop thread, resource and operator."""
+    """One task with its own loop thread, resource and operator."""
 
     def __init__(
         self,
@@ -132,7 +107,7 @@ class PythonTask:
         self._thread = threading.Thread(target=self._run_loop, name="pillarbox-loop", daemon=True)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output of the task. Closing the generator cancels what is in flight."""
+        """Yield the output of the task. Closing the generator cancels its calls."""
         self._thread.start()
         assert self._thread.ident is not None
         watchdog = Watchdog(
@@ -182,7 +157,7 @@ class PythonTask:
         self._notices.put((kind, value))
 
     def _on_loop(self, work: Awaitable[None]) -> None:
-        """Runs ``work`` on the loop's thread; its failure fails the task."""
+        """Run ``work`` on the loop's thread; its failure fails the task."""
 
         async def guarded() -> None:
             try:
@@ -240,7 +215,7 @@ class PythonTask:
                 if not self._stopping:
                     self._fail(stopped_loop())
             except BaseException as problem:  # sys.exit in a task that the function itself started
-                self._fail(problem)  # and the loop goes on, so that it can be shut down
+                self._fail(problem)  # the loop goes on, so that it can be shut down
         self._loop.close()
 
     def _stop(self) -> None:

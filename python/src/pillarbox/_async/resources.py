@@ -1,4 +1,4 @@
-"""A resource of a function (a client session, a pool): opened in the worker, and closed there."""
+"""A resource of a function (a client session, a pool), opened and closed in the worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from .call_context import CallContext
 
 
 class OpenResource:
-    """Keeps one context manager open in its own task.
+    """Keeps one context manager open in its own task, since some libraries demand the same task.
 
-    Some libraries demand that a context is left by the task that entered it. ``call_context`` are
-    the context variables as they were when ``value`` had been opened.
+    ``call_context`` has the context variables as opening ``value`` has left them.
     """
 
     def __init__(self, factory: Callable[[], Any]) -> None:
@@ -29,16 +28,16 @@ class OpenResource:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is closed, perhaps by itself: something has cancelled its task."""
+        """True if it is closed, also if something has cancelled its task."""
         return self._task is not None and self._task.done()
 
     async def open(self) -> None:
-        """Raises ``WorkerFailed`` if that fails."""
+        """Open it. Raises ``WorkerFailed`` if that fails."""
         self._task = asyncio.get_running_loop().create_task(self._hold())
         self.value = await self._opened
 
     async def close(self, limit_s: float) -> None:
-        """Gives up after ``limit_s``. Idempotent."""
+        """Close it; give up after ``limit_s``. Idempotent."""
         self._close.set()
         if self._task is not None:
             _, running = await asyncio.wait([self._task], timeout=limit_s)
@@ -77,7 +76,7 @@ class OpenResource:
 
     def _report(self, problem: BaseException) -> None:
         if self._opened.done():
-            # Trouble while closing: the rows are done, so nobody waits for an answer.
+            # Closing has failed: the rows are done, so nobody waits for an answer.
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"closing {name_of(self._factory)} failed", "exception": problem}
             )

@@ -1,4 +1,4 @@
-"""Runs calls of the user's function: a coroutine each, or a thread of the pool each."""
+"""Runs calls of the user's function, each in a coroutine or in a thread of the pool."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .._arrow.rows import Unreadable
 from .._base.failures import Failure, final_failure
 from ..errors import EXITS, error, shown
 from .call_context import CallContext
-from .calls import CURRENT, CallSite, RunningCall, RunningGroup
+from .calls import CURRENT, CallSite, RunningCall
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads
 
 
 class Outcomes(Protocol):
-    """Told how calls end, on the event loop, once for each element that was not cancelled."""
+    """The receiver of outcomes, on the event loop, once for each element that was not cancelled."""
 
     def completed(self, element_id: int, attempt: int, answer: Any) -> None: ...
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None: ...
 
     def exited(self, problem: BaseException) -> None:
-        """The worker can't go on: the function asked the process to end, or telling failed."""
+        """Called if the function asked the process to end, or if reporting an outcome failed."""
 
 
 class CallRunner:
-    """All methods belong to the thread of the running event loop.
+    """The calls of a task. All methods belong to the thread of the running event loop.
 
-    ``site`` is that of the calls. ``max_threads`` bounds the pool of a plain function. Each call
-    starts in a copy of ``call_context``, by default those in which the runner is made.
+    ``max_threads`` bounds the pool of a plain function. Each call starts in a copy of
+    ``call_context``, by default the context in which the runner is made.
     """
 
     def __init__(
@@ -93,20 +93,15 @@ class CallRunner:
         # A decorator may hide that a function is a coroutine function.
         return await answer if inspect.isawaitable(answer) else answer
 
-    @property
-    def uses_threads(self) -> bool:
-        """Whether each call takes a thread, because the function is a plain one."""
-        return self._pool is not None
-
     def name(self, ids: Sequence[int], names: Sequence[str]) -> None:
-        """The next calls of these elements are known by these names, and not by their place."""
+        """Give the next calls of these elements their ids, which are not those of their places."""
         self._names.update(zip(ids, names, strict=True))
 
     def _names_of(self, ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(map(self._names.pop, ids))
 
     def call(self, element_id: int, attempt: int, row: Any) -> None:
-        """Starts one attempt for one element. A row that could not be read fails at once."""
+        """Start one attempt for one element. A row that could not be read fails at once."""
         names = self._names_of((element_id,)) if self._names else None
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
@@ -116,7 +111,7 @@ class CallRunner:
         self._start(call, self._run(call, row))
 
     def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
-        """Starts one call of the batch form for those of ``rows`` that could be read."""
+        """Start one call of the batch form for those of ``rows`` that could be read."""
         names = self._names_of(ids) if self._names else None
         if any(type(row) is Unreadable for row in rows):
             if names is not None:
@@ -125,10 +120,10 @@ class CallRunner:
             ids, attempts, rows = self._readable(ids, attempts, rows)
             if not rows:
                 return
-        call = RunningGroup(self._site, tuple(ids), tuple(attempts), names)
+        call = RunningCall(self._site, tuple(ids), tuple(attempts), names, is_group=True)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
-        self._start(call, self._run_group(call, rows))
+        self._start(call, self._run(call, rows))
 
     def _readable(
         self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]
@@ -143,7 +138,7 @@ class CallRunner:
         return kept
 
     def _start(self, call: RunningCall, coroutine: Any) -> None:
-        # At once, unless a cancelled call has still to make room for it.
+        # It starts eagerly, unless a cancelled call must unwind first to make room for it.
         start = _plain_task if self._unwinding else _new_task
         task = start(coroutine, self._loop, self._context.copy())
         if not task.done():
@@ -151,19 +146,19 @@ class CallRunner:
             self._tasks[call] = task
 
     def _lost(self, call: RunningCall) -> None:
-        """The function cancelled a call of another row that had not begun, and never will."""
+        """Fail a call that the function has cancelled before it began."""
         self._tasks.pop(call, None)
         self._problem(call, asyncio.CancelledError("cancelled before it began"))
 
     def cancel(self, keys: Iterable[tuple[int, int]]) -> None:
-        """Abandons elements (id, attempt): no outcome is told for them from now on.
+        """Abandon elements (id, attempt), whose outcomes are not reported from now on.
 
-        A coroutine is cancelled once all its elements are; a thread runs to its end, unheard.
+        A coroutine is cancelled with the last of its elements; a thread runs to its end.
         """
         for key in keys:
             call = self._live.pop(key, None)
             if call is None:
-                self._names.pop(key[0], None)  # it had not begun
+                self._names.pop(key[0], None)  # the call had not begun
                 continue
             call.pending -= 1
             if call.pending == 0:
@@ -174,11 +169,11 @@ class CallRunner:
         if task is not None:
             task.cancel()
             self._unwinding.add(task)
-            # Not left to the coroutine: one that never began has no chance to clean up.
+            # A coroutine that never began can't do this itself.
             task.add_done_callback(self._unwinding.discard)
 
     async def drain(self, limit_s: float) -> bool:
-        """Cancels all calls and waits up to ``limit_s``; whether everything has stopped."""
+        """Cancel all calls and wait up to ``limit_s``. Return True if everything has stopped."""
         self.cancel(list(self._live))
         if self._pool is not None:
             self._pool.shutdown()
@@ -189,25 +184,13 @@ class CallRunner:
         _, running = await asyncio.wait(waiting, timeout=limit_s)
         return not running
 
-    async def _run(self, call: RunningCall, row: Any) -> None:
+    async def _run(self, call: RunningCall, argument: Any) -> None:
         CURRENT.set(call)
         if self._decimals is not None:
             decimal.setcontext(self._decimals.copy())
         try:
-            answer = await self._invoke(row)
-        except BaseException as problem:
-            self._problem(call, problem)
-        else:
-            self._answers(call, (answer,))
-        finally:
-            self._tasks.pop(call, None)
-
-    async def _run_group(self, call: RunningCall, rows: list[Any]) -> None:
-        CURRENT.set(call)
-        if self._decimals is not None:
-            decimal.setcontext(self._decimals.copy())
-        try:
-            answers = self._checked(await self._invoke(rows), len(rows))
+            answer = await self._invoke(argument)
+            answers = self._checked(answer, len(argument)) if call.is_group else (answer,)
         except BaseException as problem:
             self._problem(call, problem)
         else:
@@ -246,13 +229,19 @@ class CallRunner:
     def _is_refused(self, call: RunningCall, key: tuple[int, int], answer: Any) -> bool:
         if self._refuses is None or key[1] >= self._last_attempt:
             return False
-        refusal = self._refusal(answer)
-        if refusal is not None:
-            self._fail(call, key, refusal)
-        return refusal is not None
+        try:
+            if not self._refuses(answer):
+                return False
+            refusal = refused_result(shown(answer))
+        except EXITS:
+            raise
+        except BaseException as broken:
+            refusal = final_failure(broken)
+        self._fail(call, key, refusal)
+        return True
 
     def _problem(self, call: RunningCall, problem: BaseException) -> None:
-        """What the function raised is told, whatever it is: nobody may wait for ever."""
+        """Report any exception of the function, so that nobody waits for ever."""
         try:
             if isinstance(problem, EXITS):
                 self._outcomes.exited(problem)
@@ -262,15 +251,6 @@ class CallRunner:
                     self._fail(call, key, failure)
         except BaseException as broken:
             self._outcomes.exited(broken)
-
-    def _refusal(self, answer: Any) -> Failure | None:
-        assert self._refuses is not None
-        try:
-            return refused_result(shown(answer)) if self._refuses(answer) else None
-        except EXITS:
-            raise
-        except BaseException as broken:
-            return final_failure(broken)
 
     def _fail(self, call: RunningCall, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:
@@ -283,9 +263,9 @@ def _with_resource(function: Callable[..., Any], resource: Any) -> Callable[[Any
 
 
 class _CallTask(asyncio.Task[None]):
-    """The task of a call. ``lost`` is told if it is cancelled before it began, by whom so ever.
+    """The task of a call. It calls ``lost`` if it is cancelled before it began.
 
-    Such a task ends without a step of its coroutine, which therefore can't tell anybody.
+    Such a task ends without a step of its coroutine, which therefore can't report it.
     """
 
     __slots__ = ("call", "lost")
@@ -314,7 +294,7 @@ def _plain_task(
 def _eager_task(
     coroutine: Any, loop: asyncio.AbstractEventLoop, context: contextvars.Context
 ) -> _CallTask:
-    # Eager for our own calls only: tasks that the user's code makes keep asyncio's order.
+    # Only Pillarbox's own calls start eagerly; tasks of the user's code keep asyncio's order.
     return _CallTask(coroutine, loop=loop, context=context, eager_start=True)  # type: ignore[call-arg]
 
 

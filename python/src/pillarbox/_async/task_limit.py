@@ -8,9 +8,9 @@ from ..options import Limit
 
 
 class TaskLimit:
-    """How many calls a task has in flight, and how fast they start; without a limit, any.
+    """The bounds of a task's calls in flight and of their starts; without a limit there are none.
 
-    Times are in seconds of one clock that never goes back. On the event loop only.
+    Times are in seconds of a monotonic clock. On the event loop only.
     """
 
     def __init__(self, limit: Limit | None) -> None:
@@ -21,14 +21,14 @@ class TaskLimit:
         self._next_s = 0.0
 
     def wait_s(self, now_s: float) -> float | None:
-        """After how long a call may begin; None where the end of another must come first."""
+        """Return the wait until a call may begin; None if another call must end first."""
         return None if self._calls >= self._most else max(self._next_s - now_s, 0.0)
 
     def begin(self, now_s: float) -> None:
-        """A call begins."""
+        """Called when a call begins."""
         self._calls += 1
         self._next_s = max(self._next_s, now_s) + self._interval_s
 
     def end(self) -> None:
-        """A call has ended."""
+        """Called when a call has ended."""
         self._calls -= 1

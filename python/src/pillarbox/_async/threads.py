@@ -1,4 +1,4 @@
-"""Threads for plain functions: one a call, and one more for each that does not come back."""
+"""Threads for plain functions: one a call, and a replacement for each that hangs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _Work = tuple["Future[Any]", Callable[[], Any]]
 
 
 class CallThreads:
-    """Up to ``most`` calls at a time, each in its own thread; threads are kept for later ones.
+    """Up to ``most`` calls at a time, each in its own thread; threads are reused.
 
-    A thread can't be cancelled. One whose call was abandoned is replaced, so that it holds up
-    nobody, and ends when the call does. At most ``most`` are; further calls wait for a thread.
-    ``submit``, ``abandon`` and ``shutdown`` are for one thread, that of the event loop.
+    A thread can't be cancelled. The thread of an abandoned call is replaced, and ends when the call
+    does. At most ``most`` threads are replaced; further calls wait for a thread. ``submit``,
+    ``abandon`` and ``shutdown`` are for the event loop's thread only.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,7 +35,7 @@ class CallThreads:
         self._told = False
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Runs ``call`` as soon as there is a thread; cancelling the future prevents only that."""
+        """Run ``call`` as soon as there is a thread. Until then the future can be cancelled."""
         future: Future[Any] = Future()
         self._work.put((future, call))
         with self._lock:
@@ -44,7 +44,7 @@ class CallThreads:
         return future
 
     def abandon(self, future: Future[Any]) -> None:
-        """Nobody waits for this call any more. If it runs, its thread is replaced."""
+        """Give up a call. If it runs, its thread is replaced."""
         with self._lock:
             if future not in self._running:
                 return
@@ -62,7 +62,7 @@ class CallThreads:
                 )
 
     def shutdown(self) -> None:
-        """What waits for a thread is cancelled; threads end with the calls that they run."""
+        """Cancel calls that wait for a thread; threads end with the calls that they run."""
         with contextlib.suppress(Empty):
             while (work := self._work.get_nowait()) is not None:
                 work[0].cancel()
@@ -71,18 +71,18 @@ class CallThreads:
                 self._work.put(None)
 
     def _add_thread(self) -> None:
-        """Under the lock: one more, if a call would have to wait and there may be one."""
+        """Start a thread if a call would wait and the bound allows it. Called under the lock."""
         allowed = self._most + len(self._abandoned)
         if self._threads < min(self._wanted, allowed):
             self._threads += 1
             name = f"pillarbox-call-{self._threads}"
-            # Daemons, so that one that hangs does not hold the process.
+            # A daemon thread that hangs does not keep the process alive.
             threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             is_surplus = self._serve_one(*work)
-            del work  # so that the answer is not kept while it waits for the next call
+            del work  # frees the answer while the thread waits for its next call
             if is_surplus:
                 return
 
@@ -99,7 +99,7 @@ class CallThreads:
             return begun
 
     def _ended(self, future: Future[Any]) -> bool:
-        """Whether the thread is one too many now."""
+        """Count a call's end, and return True if its thread is surplus now."""
         with self._lock:
             self._wanted -= 1
             self._running.discard(future)
@@ -113,7 +113,7 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
     try:
         answer = call()
     except StopIteration as stop:
-        # A future can't carry it; in a coroutine Python itself does the same.
+        # A future can't hold StopIteration. Python itself wraps it so in coroutines.
         broken = RuntimeError("the function raised StopIteration")
         broken.__cause__ = stop
         future.set_exception(broken)

@@ -1,4 +1,4 @@
-"""Notices that one callback holds an event loop, and where it hangs."""
+"""A watchdog for callbacks that block an event loop."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _RUN_ONCE = getattr(getattr(asyncio.BaseEventLoop, "_run_once", None), "__code__
 class Watchdog:
     """Calls ``alarm`` once, from its own thread, if one callback holds the loop for ``blocked_ms``.
 
-    A turn of the loop may take longer than that: it is the sum of many callbacks, such as the steps
-    of all calls that one event has woken. So it must be the same callback at a look and at the five
-    after it, which span that time. Looks are counted, not the clock, so that a machine that was
-    suspended raises no alarm. ``loop_thread`` is the id of the thread that runs the loop, by a call
-    in the function of ``loop_runner``.
+    A turn of the loop, as the sum of many callbacks, may take longer. So the watchdog looks six
+    times in that time, and raises the alarm if it finds the same callback each time. It counts its
+    looks and not the clock, so that a suspended machine raises no alarm. ``loop_thread`` is the id
+    of the thread that runs the loop in the function of ``loop_runner``.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class Watchdog:
     ) -> None:
         self._loop = loop
         self._loop_thread = loop_thread
-        # Callbacks are above these in the stack. A loop in C, such as uvloop's, has no frame.
+        # Callbacks are above these frames in the stack. A loop in C, such as uvloop's, has none.
         self._below = {_RUN_ONCE, loop_runner}
         self._blocked_ms = blocked_ms
         self._alarm = alarm
@@ -45,19 +44,18 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="pillarbox-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begins to watch; the loop should be running or about to."""
+        """Begin to watch a loop that runs, or is about to."""
         self._thread.start()
 
     def stop(self) -> None:
-        """No alarm is raised once this has returned (unless called by the alarm itself)."""
+        """Stop watching. After this no alarm is raised (unless the alarm itself called it)."""
         self._stopped.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _watch(self) -> None:
         missed = 0
-        # Kept between looks: the frame of another callback must not get the same address.
-        seen: FrameType | None = None
+        seen: FrameType | None = None  # kept, so that no other callback's frame gets its address
         while not self._stopped.wait(self._blocked_ms / 1000 / _LOOKS):
             if self._turned:
                 missed, seen = 0, None
@@ -75,7 +73,7 @@ class Watchdog:
         self._turned = True
 
     def _callback(self) -> FrameType | None:
-        """The frame with which the present callback begins; None in one without Python frames."""
+        """Return the first frame of the current callback; None if it has no Python frame."""
         frame = sys._current_frames().get(self._loop_thread)
         callback = None
         while frame is not None and frame.f_code not in self._below:

@@ -1,5 +1,5 @@
-"""All other wings use this: checks of values, names and durations; functions, failures, reports.
+"""The base of all other packages: checks of values, names, durations, functions, failures, reports.
 
-Plain Python: nothing here knows Arrow, Spark's SQL, an event loop or state. It uses
-``pillarbox.errors`` and nothing else of the package.
+It is plain Python without Arrow, Spark's SQL, event loops or state, and uses ``pillarbox.errors``
+and nothing else of the package.
 """

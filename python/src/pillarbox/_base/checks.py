@@ -1,6 +1,6 @@
-"""Checks of options, one for each kind; an error names the option, what it may be, and an example.
+"""Checks of options, one for each kind of value. All raise ``InvalidOption``.
 
-All raise ``InvalidOption``.
+The error names the option, its allowed values and an example.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Any, TypeGuard, get_args
 
 from ..errors import PillarboxError, error, shown
 
-# Below what 32 bits hold, so that the operator can add to it.
-MOST = 1_000_000_000
+MOST = 1_000_000_000  # well below 2^31, so that the operator can add to it without overflow
 
 
 def invalid(option: str, expected: str, value: object, example: object) -> PillarboxError:
@@ -29,13 +28,13 @@ def needs_other(option: str, value: object, condition: str, advice: str) -> Pill
 
 
 def check(fits: bool, option: str, expected: str, value: object, example: object) -> None:
-    """For what only one option may be."""
+    """Raise the error of ``option`` unless its value ``fits``."""
     if not fits:
         raise invalid(option, expected, value, example)
 
 
 def check_count(option: str, value: object, example: object = 100) -> None:
-    """A whole number from 1 to ``MOST``."""
+    """Accept a whole number from 1 to ``MOST``."""
     check(
         is_number(value, int) and 1 <= value <= MOST,  # type: ignore[operator]
         *(option, f"a whole number from 1 to {MOST}", value, example),
@@ -43,7 +42,7 @@ def check_count(option: str, value: object, example: object = 100) -> None:
 
 
 def check_between(option: str, value: object, low: int, high: int) -> None:
-    """A number between the two."""
+    """Accept a number from ``low`` to ``high``."""
     check(
         is_number(value, int, float) and low <= value <= high,  # type: ignore[operator]
         *(option, f"a number from {low} to {high}", value, float(low)),
@@ -51,24 +50,24 @@ def check_between(option: str, value: object, low: int, high: int) -> None:
 
 
 def is_number(value: object, *kinds: type) -> bool:
-    """Whether ``value`` is of ``kinds``, and no bool."""
+    """Return True for an instance of ``kinds`` that is no bool."""
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def check_choice(option: str, value: object, choices: Any) -> None:
-    """One of the texts of the ``Literal`` type ``choices``."""
+    """Accept one of the texts of the ``Literal`` type ``choices``."""
     quoted = [f'"{choice}"' for choice in get_args(choices)]
     is_one = isinstance(value, str) and value in get_args(choices)
     check(is_one, option, f"one of {', '.join(quoted)}", value, quoted[0])
 
 
 def check_flag(option: str, value: object) -> None:
-    """True or False."""
+    """Accept True or False."""
     check(isinstance(value, bool), option, "True or False", value, True)
 
 
 def check_frame(value: object) -> None:
-    """What an operator is applied to."""
+    """Accept a DataFrame of Spark as the option ``df``."""
     from pyspark.sql import DataFrame
 
     is_one = isinstance(value, DataFrame)
@@ -76,12 +75,12 @@ def check_frame(value: object) -> None:
 
 
 def check_name(option: str, value: object, example: str, expected: str = "a name") -> None:
-    """A text that isn't empty."""
+    """Accept a text that isn't empty."""
     check(isinstance(value, str) and bool(value), option, expected, value, f'"{example}"')
 
 
 def column_names(option: str, value: object) -> tuple[str, ...]:
-    """The name of a column, or a list of different ones."""
+    """Return the names as a tuple. Accepts one name, or a list or tuple of different names."""
     names = (value,) if isinstance(value, str) else value
     if _are_names(names) and len(set(names)) == len(names):
         return tuple(names)

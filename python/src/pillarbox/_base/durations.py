@@ -24,15 +24,14 @@ for _names, _factor in (
 ):
     _UNITS_MS.update(dict.fromkeys(_names.split(), _factor))
 
-# Python refuses to read numbers of thousands of digits; nothing here needs them.
+# Digits are bounded, because Python refuses to read numbers of thousands of digits.
 _PART = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([a-z]+)\s*")
 
-# In nanoseconds it still fits into 64 bits.
-LONGEST_MS = 100_000 * 86_400_000
+LONGEST_MS = 100_000 * 86_400_000  # this fits into 64 bits in nanoseconds too
 
 
 def milliseconds(value: object, option: str) -> int:
-    """``value`` in whole ms, rounded up, always at least 1; ``option`` is named in the error.
+    """Return ``value`` in whole ms, rounded up, at least 1. The error names ``option``.
 
     Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a positive duration of at
     most 100,000 days. A bare number is refused, because its unit would be a guess.

@@ -1,7 +1,6 @@
-"""A failure as data: what travels to the operator instead of an exception object.
+"""Failures as data, which travel to the operator instead of exception objects.
 
-An exception is a user's object, whose methods may raise anything themselves. Nothing of that comes
-out of here.
+The methods of a user's exception may raise anything. This module catches all of it.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 30_000  # characters
 
 @dataclass(frozen=True)
 class Failure:
-    """Why something failed: an attempt of a call, or what cannot be tried at all.
+    """The reason why an attempt of a call failed, or can't be made at all.
 
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
-    for no other delay. ``on_result`` marks an answer that ``retry.if_result`` refused,
-    ``overload`` one whose status says that the service was asked too much. The texts are valid
+    for no delay of its own. ``on_result`` marks an answer that ``retry.if_result`` refused,
+    ``overload`` a status by which the service says that it is overloaded. The texts are valid
     Unicode of bounded length.
     """
 
@@ -42,14 +41,14 @@ class Failure:
 
 
 class Told(Exception):
-    """Pillarbox found this about a call: its message tells all, and its own frames nothing."""
+    """A failure that Pillarbox itself has found; its message suffices without a traceback."""
 
 
 def _folder(code: CodeType) -> str:
     return os.path.join(os.path.dirname(code.co_filename), "")
 
 
-# Taken from code objects, since in a zip or jar there is no __file__ to rely on.
+# The folders come from code objects, since modules in a zip or jar have no reliable __file__.
 _HIDDEN_FOLDERS = (
     _folder(error.__code__),
     _folder(asyncio.sleep.__code__),
@@ -63,22 +62,22 @@ def _is_users(frame: traceback.FrameSummary) -> bool:
 
 
 def users_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
-    """The frames without Pillarbox's and asyncio's own; all of them if none would be left."""
+    """Return the frames without Pillarbox's and asyncio's; all of them if none would be left."""
     all_frames = list(frames)
     kept = [frame for frame in all_frames if _is_users(frame)]
     return traceback.StackSummary.from_list(kept or all_frames)
 
 
 def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
-    """The user's frames out of a thread's whole stack, without those that led to the loop."""
+    """Return the user's frames of a thread's stack that are above the event loop."""
     return users_frames(dropwhile(_is_users, frames))
 
 
 def users_traceback(problem: BaseException) -> str:
-    """The traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
+    """Return the traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
 
-    Empty for an error that Pillarbox found in what the user's code had already returned. Long ones
-    are cut in the middle.
+    It is empty for an error that Pillarbox found in an answer of the user's code. A long one is cut
+    in the middle.
     """
     try:
         return _clean(_formatted(problem), LONGEST_TRACEBACK)
@@ -89,7 +88,7 @@ def users_traceback(problem: BaseException) -> str:
 def _formatted(problem: BaseException) -> str:
     summary = traceback.TracebackException.from_exception(problem)
     if isinstance(problem, (PillarboxError, Told)) and not any(map(_is_users, summary.stack)):
-        # Found by Pillarbox itself: the message says it all, but for what it was found by.
+        # Pillarbox found it, so the message suffices, except for the user's error that caused it.
         return _formatted(problem.__cause__) if problem.__cause__ else ""
     current: traceback.TracebackException | None = summary
     seen: set[int] = set()
@@ -101,24 +100,24 @@ def _formatted(problem: BaseException) -> str:
 
 
 def final_failure(problem: BaseException) -> Failure:
-    """``problem`` as a failure that no further attempt can cure."""
+    """Return ``problem`` as a failure that is not retried."""
     return failure(problem, False)
 
 
 def failure(problem: BaseException, retryable: bool) -> Failure:
-    """``problem`` as a failure."""
+    """Return ``problem`` as a failure."""
     return Failure(kind_of(problem), message_of(problem), users_traceback(problem), retryable)
 
 
 def exit_error(problem: BaseException) -> PillarboxError:
-    """FUNCTION_EXITED for a SystemExit or KeyboardInterrupt out of user code."""
+    """Return FUNCTION_EXITED for a SystemExit or KeyboardInterrupt of user code."""
     code = problem.code if isinstance(problem, SystemExit) else message_of(problem)
     reason = str(code) if isinstance(code, (str, int, type(None))) else shown(code)
     return error("FUNCTION_EXITED", kind=type(problem).__name__, reason=reason)
 
 
 def kind_of(problem: BaseException) -> str:
-    """A name of ``errors.json``, or the exception's class name."""
+    """Return the condition of an error of Pillarbox, or else the exception's class name."""
     try:
         return problem.condition if isinstance(problem, PillarboxError) else type(problem).__name__
     except BaseException:
@@ -126,7 +125,7 @@ def kind_of(problem: BaseException) -> str:
 
 
 def message_of(problem: BaseException) -> str:
-    """``str(problem)``, or its class where that is empty or fails. Long ones are cut."""
+    """Return ``str(problem)``, cut if it is long; the class name where it is empty or fails."""
     try:
         text = str(problem)
     except BaseException as broken:
@@ -135,8 +134,8 @@ def message_of(problem: BaseException) -> str:
 
 
 def _clean(text: str, longest: int) -> str:
-    """Cuts ``text`` to about ``longest`` characters and drops what is no Unicode."""
-    text = "".join((text,))  # a class derived from str may have other methods
+    """Cut ``text`` to about ``longest`` characters and escape lone surrogates."""
+    text = "".join((text,))  # a plain str, since a subclass may override methods
     if len(text) > longest:
         end = longest // 4
         left_out = f" […{len(text) - longest:,} characters are left out…] "

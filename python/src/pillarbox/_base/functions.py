@@ -1,4 +1,4 @@
-"""What a user may hand over as a function: its name, its kind and what it can be called with."""
+"""Functions of users: their names, kinds and parameters, and how they are pickled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JvmFunction:
 
 
 def name_of(function: object) -> str:
-    """How a function is called in messages and in plans."""
+    """Return the name of a function in messages and plans."""
     if isinstance(function, JvmFunction):
         return function.class_name
     inner = function.func if isinstance(function, functools.partial) else function
@@ -50,7 +50,7 @@ def name_of(function: object) -> str:
 
 
 def pickled(command: object, function: str) -> bytes:
-    """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the ``function``."""
+    """Cloudpickle ``command``. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming ``function``."""
     try:
         with io.BytesIO() as target:
             _pickler(target).dump(command)
@@ -64,7 +64,7 @@ _OF_DRIVER = ("SparkSession", "DataFrame")
 
 
 def _pickler(target: io.BytesIO) -> Any:
-    """Refuses what works on the driver only. Those of Spark Connect can be pickled otherwise."""
+    """Return a pickler that refuses sessions and DataFrames, even picklable ones of Connect."""
     from pyspark.cloudpickle import CloudPickler
 
     class Pickler(CloudPickler):
@@ -78,7 +78,7 @@ def _pickler(target: io.BytesIO) -> Any:
 
 
 def unpickled(command: bytes) -> object:
-    """A command, made anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+    """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
     from pyspark import cloudpickle
     from pyspark.core.broadcast import Broadcast
 
@@ -93,7 +93,7 @@ def unpickled(command: bytes) -> object:
 
 
 def is_async(function: object) -> bool:
-    """Whether calling ``function`` gives a coroutine, seen through partials and ``__call__``."""
+    """Return True if a call gives a coroutine, also through a partial or ``__call__``."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.iscoroutinefunction(function):
@@ -107,7 +107,7 @@ def check_parameters(
     name: str,
     problem: str = "WRONG_PARAMETERS",
 ) -> None:
-    """Raises the error ``problem`` if ``function`` can't be called with so many arguments."""
+    """Raise the error ``problem`` if ``function`` can't be called with so many arguments."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -116,8 +116,5 @@ def check_parameters(
         signature.bind(*arguments)
     except TypeError:
         raise error(
-            problem,
-            function=name,
-            signature=str(signature),
-            call=f"{name}({', '.join(arguments)})",
+            problem, function=name, signature=str(signature), call=f"{name}({', '.join(arguments)})"
         ) from None

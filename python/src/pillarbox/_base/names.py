@@ -1,4 +1,4 @@
-"""Names that were meant: which of those there are a misspelt one comes nearest to."""
+"""The name that a misspelt one is meant for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _TWO_LETTERS_FROM = 6
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` with the fewest letters to change, swap, add or drop; None of none."""
+    """Return the one of ``names`` with the fewest edits; None if there are no names."""
     return min(names, key=lambda one: _distance(name.lower(), one.lower()), default=None)
 
 
 @functools.lru_cache(4096)
 def is_nearly(name: str, meant: str) -> bool:
-    """True if ``name`` is ``meant`` in another case or with a slip of the keyboard.
+    """Return True if ``name`` is ``meant`` in another case or with a typing error.
 
-    One letter may differ, two in a name of six letters and more, none in one of two and less.
+    One letter may differ; two in a name of six letters or more, none in one of two or less.
     """
     allowed = 2 if len(meant) >= _TWO_LETTERS_FROM else len(meant) > 2
     if abs(len(name) - len(meant)) > allowed:
@@ -26,7 +26,7 @@ def is_nearly(name: str, meant: str) -> bool:
 
 
 def _distance(left: str, right: str) -> int:
-    """Letters changed, added, dropped, or swapped with their neighbour (optimal alignment)."""
+    """Count letters changed, added, dropped or swapped with a neighbour (optimal alignment)."""
     before: list[int] = []
     last = list(range(len(right) + 1))
     for row, letter in enumerate(left, 1):

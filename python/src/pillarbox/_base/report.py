@@ -1,7 +1,7 @@
-"""The failure of a task: as data, and as the text that carries it to the catcher of Spark's error.
+"""The failure of a task as data, and as the text of the error that Spark raises.
 
-The text has a head for readers, a line of JSON for programs, and then what had to be cut in these
-two and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
+The text has a head for readers, a line of JSON for programs, the full texts that are cut in these
+two, and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
 cases for both. The line comes early and is bounded, as Spark Connect may cut a message at 2,048
 characters.
 """
@@ -22,7 +22,7 @@ _LINES = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n" + _MARK + r"(?=\{)")
 _OPTIONAL = {"key": str, "row": str, "timer": str, "attempts": int, "elapsed_ms": int}
 _TWO = frozenset('"\\\n\r\t\b\f')
 
-# Errors that say where another one came from.
+# These errors only add to another error of Pillarbox where it came from.
 _WRAPPERS = {"KEYED_CALL_FAILED", "KEYED_OPEN_FAILED"}
 
 
@@ -30,9 +30,9 @@ _WRAPPERS = {"KEYED_CALL_FAILED", "KEYED_OPEN_FAILED"}
 class Report:
     """The failure of a task.
 
-    ``type`` is the class of the error; ``text`` says what was wrong and what to do, without the
-    condition. ``kind``, ``message`` and ``traceback`` are of the user's exception, or
-    of ours where there is none.
+    ``type`` is the class of the error; ``text`` its message and remedy, without the condition.
+    ``kind``, ``message`` and ``traceback`` are those of the user's exception, or of ours without
+    one.
     """
 
     type: str
@@ -49,7 +49,7 @@ class Report:
     elapsed_ms: int | None = None
 
     def layout(self) -> str:
-        """The text, from which ``parse`` makes an equal report."""
+        """Return the text, from which ``parse`` makes an equal report."""
         head, message = _cut(_one_line(self.text), _HEAD), _cut(self.message, _MESSAGE)
         texts = [
             "" if head == self.text else self.text,
@@ -73,22 +73,22 @@ class Report:
         return "\n\n".join([top, *filter(None, texts)])
 
     def to_json(self) -> str:
-        """Leaves the operator out, which the JVM knows."""
+        """Return the report without the operator, which the JVM knows."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         del told["operator"]
         return json.dumps(told)
 
     def to_error(self) -> PillarboxError:
-        """The error that it is about, for who asks for it."""
+        """Return the error that the report describes."""
         return PillarboxError.reported(self.type, self.__dict__)
 
     def to_raise(self) -> PillarboxError:
-        """The same error with the whole layout as its text, for Spark to carry on."""
+        """Return the error with the whole layout as its text, for Spark to pass on."""
         return PillarboxError.reported(self.type, self.__dict__, self.layout())
 
 
 class Reported(Exception):
-    """The task can't go on, and ``report`` says why."""
+    """The task fails with ``report``."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(f"[{report.condition}] {report.text}")
@@ -96,12 +96,12 @@ class Reported(Exception):
 
 
 def parse(text: str, start: int = 0) -> Report | None:
-    """The report whose text begins at ``start``; None if none does."""
+    """Return the report whose text begins at ``start``; None if none does."""
     found = _LINES.match(text, start)
     if found is None:
         return None
     try:
-        # Behind a line without texts Spark may go on at once, with the SQLSTATE of its own error.
+        # Spark may append the SQLSTATE of its own error directly to the line.
         line, end = json.JSONDecoder().raw_decode(text, found.end())
         if line["condition"] != found[1]:
             return None
@@ -118,11 +118,11 @@ def parse(text: str, start: int = 0) -> Report | None:
             **{name: _checked(line[name], _OPTIONAL[name]) for name in _OPTIONAL if name in line},
         )
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None  # it only looks like ours
+        return None  # a text that only looks like a report
 
 
 def _texts(text: str, at: int, sizes: list[int]) -> list[str]:
-    """The texts behind the line; less of them where the message was cut."""
+    """Return the texts behind the line, shortened where the message was cut."""
     if len(sizes) != 3:
         raise ValueError(sizes)
     found = []
@@ -140,7 +140,7 @@ def _checked(value: Any, kind: type) -> Any:
 
 
 def report_of(problem: BaseException, operator: str = "") -> Report:
-    """The report of ``problem``, which ends a task."""
+    """Return the report of ``problem``, which ends a task."""
     told = problem
     if isinstance(problem, EXITS):
         told = exit_error(problem)
@@ -174,7 +174,7 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
 def report_of_call(
     failure: Failure, operator: str, row: str, attempts: int, elapsed_ms: int
 ) -> Report:
-    """The report of a call that fails its task under on_error="raise"."""
+    """Return the report of a call that fails its task under on_error="raise"."""
     condition = failure.kind if failure.kind in CATALOGUE else "ASYNC_CALL_FAILED"
     message = failure.message.removeprefix(f"[{condition}] ")
     if condition == failure.kind:
@@ -204,7 +204,7 @@ def report_of_call(
 
 
 def row_text(row: object) -> str:
-    """``column=value, ...``, at most 200 characters; `PythonText.scala` shows rows alike."""
+    """Return ``column=value, ...``, at most 200 characters. `PythonText.scala` does the same."""
     text = shown(row, 10_000)
     if text.startswith("Row(") and text.endswith(")"):
         text = text[4:-1]
@@ -224,7 +224,7 @@ def _one_line(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Cuts ``text`` to ``limit`` characters of JSON."""
+    """Cut ``text`` to ``limit`` characters of JSON."""
     cost = end = 0
     for at, character in enumerate(text):
         cost += 2 if character in _TWO else 6 if character < " " else 1

@@ -1,4 +1,4 @@
-"""The releases of PySpark that are supported, and what differs between them."""
+"""The supported releases of PySpark, and the differences between them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from typing import Any
 
 from ..errors import error
 
-#: The minor releases, oldest first. Each has a jar of its own; patch releases share it.
+# The minor releases, oldest first. Each has a jar of its own, which its patch releases share.
 SUPPORTED = ("4.0", "4.1", "4.2", "4.3")
 
 
 def line_of(version: str) -> str:
-    """The minor release of a version: "4.2" of "4.2.1"."""
+    """Return the minor release of a version: "4.2" of "4.2.1"."""
     return ".".join(version.split(".")[:2])
 
 
 def installed() -> str:
-    """The minor release of the PySpark that is installed."""
+    """Return the minor release of the installed PySpark."""
     from pyspark.version import __version__
 
     return line_of(__version__)
 
 
 def require_supported() -> None:
-    """Raises ``EngineUnavailable`` (PYSPARK_MISSING, PYSPARK_UNSUPPORTED) unless the installed
-    PySpark is one."""
+    """Raise ``EngineUnavailable`` (PYSPARK_MISSING, PYSPARK_UNSUPPORTED) for another PySpark."""
     after = f"4.{int(SUPPORTED[-1].split('.')[1]) + 1}"
     told = {"oldest": SUPPORTED[0], "newest": SUPPORTED[-1], "after": after}
     try:
@@ -40,15 +39,14 @@ def require_supported() -> None:
 
 @cache
 def in_utc(convert: Callable[..., Any]) -> dict[str, Any]:
-    """The argument that tells PySpark's conversion of types to Arrow that timestamps are in UTC;
-    Spark 4.2 renamed it."""
+    """Return the argument of PySpark's type conversions for UTC, which Spark 4.2 has renamed."""
     if "timezone" in inspect.signature(convert).parameters:
         return {"timezone": "UTC"}
     return {"timestamp_utc": True}
 
 
 def set_task_context(**fields: Any) -> None:
-    """Makes a context with these fields the task's. Its constructor takes them since Spark 4.2."""
+    """Set the task's context. Its constructor takes such fields only since Spark 4.2."""
     from pyspark.taskcontext import TaskContext
 
     TaskContext._setTaskContext(None)  # type: ignore[arg-type]
@@ -58,12 +56,14 @@ def set_task_context(**fields: Any) -> None:
 
 
 class _NoType:
-    """Stands for a type that this PySpark doesn't have: no column is one."""
+    """A placeholder for a type that this PySpark lacks; nothing is an instance of it."""
 
 
 def sql_type(name: str) -> Any:
-    """The class of that name in ``pyspark.sql.types``. Where this PySpark lacks it, as Spark 4.0
-    lacks ``TimeType`` and ``GeographyType``, one that nothing is an instance of."""
+    """Return the class of that name in ``pyspark.sql.types``, or a class without instances.
+
+    Spark 4.0, for example, lacks ``TimeType`` and ``GeographyType``.
+    """
     from pyspark.sql import types
 
     return getattr(types, name, _NoType)

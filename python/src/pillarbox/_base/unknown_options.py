@@ -1,4 +1,4 @@
-"""Keywords that a function or an option object doesn't have, answered with the right word."""
+"""Errors for unknown keywords of functions and option objects, which name the right keyword."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def answers_unknown(made: F) -> F:
-    """``made``, which raises ``InvalidOption`` (UNKNOWN_OPTION) for a keyword that it doesn't have.
+    """Make a function or class raise ``InvalidOption`` (UNKNOWN_OPTION) for an unknown keyword.
 
-    ``made`` is a function or a class, whose signature type checkers go on seeing. The message has
-    the word of :data:`WORDS`, or else the nearest name.
+    Type checkers see the unchanged signature. The message has the answer of :data:`WORDS`, or else
+    the nearest name.
     """
     taker: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
     names = list(inspect.signature(made).parameters)

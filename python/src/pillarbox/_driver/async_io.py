@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,10 +31,9 @@ from ..options import (
     as_timeout,
 )
 from ..retry import Retry, transient
-from .call_key import check_call_key
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
-from .keys import key_columns
+from .keys import check_call_key, key_columns
 from .specs import AsyncSpec
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     from .door import Door
 
 Function = Callable[..., Any] | AsyncFunction | JvmFunction
+
+_LOG = logging.getLogger("pillarbox")
+_NO_TIMEOUT = (
+    'async_io("%s") on a stream has no timeout: a call that hangs holds the stream up for ever. '
+    'Pass timeout="30s", or what suits the service.'
+)
 
 
 @answers_unknown
@@ -69,7 +75,7 @@ def async_io(
     name: str | None = None,
     engine: Engine = "auto",
 ) -> DataFrame:
-    """``df`` with the columns of ``returns`` added, answered by ``function`` for each row.
+    """Add the columns of ``returns`` to ``df``, which ``function`` computes for each row.
 
     Every row is answered exactly once in the output; a call may be made more than once (retries,
     tasks that Spark runs again), under the same :func:`call_id`. Works in batch and in Structured
@@ -106,8 +112,8 @@ def async_io(
     capacity: rows in flight in one task, with those that are done but wait for their turn.
     limit: a :class:`Limit`, or several: how many calls the service may see. One with scope="key"
         and one other can be held together. Engine "python" keeps limits with scope="task" only.
-    timeout: how long a row may take, over all its attempts and the waiting between them; a
-        :class:`Timeout` also says how long one attempt may.
+    timeout: the longest time of a row, over all its attempts and the waiting between them; a
+        :class:`Timeout` also bounds one attempt.
     retry: how many attempts are made, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" leaves the new columns null; "column", or an
         :class:`ErrorColumn` with another name, does so too and adds the column ``error``:
@@ -181,6 +187,8 @@ def _plan(
     )
 
     check_frame(df)
+    if df.isStreaming and options.timeout == Timeout():
+        _LOG.warning(_NO_TIMEOUT, options.name)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns, df.sparkSession)
@@ -209,7 +217,7 @@ def _plan(
 
 
 def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:
-    """None where the Python engine runs the function."""
+    """Return the door to the JVM; None where the Python engine runs the function."""
     if engine == "auto" and not isinstance(function, JvmFunction):
         return jvm_if_there(df.sparkSession)
     if engine != "python":
@@ -224,7 +232,7 @@ def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:
 
 
 def _check_kind(function: Function, options: AsyncOptions, resource: object) -> None:
-    """Refuses what a function of this kind does by itself."""
+    """Refuse options that don't go with this kind of function."""
     on_jvm = isinstance(function, JvmFunction)
     check_retry_on(options.retry, on_jvm)
     if isinstance(function, AsyncFunction) and resource is not None:
@@ -241,7 +249,7 @@ def _check_kind(function: Function, options: AsyncOptions, resource: object) -> 
 
 
 def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
-    """Exceptions of Python mean nothing to the JVM, and the other way round: ``InvalidOption``."""
+    """Raise ``InvalidOption`` for exceptions of Python on the JVM, and of Java in Python."""
     if retry is None or retry.on in (transient, Exception) or bool(retry.classes) == on_jvm:
         return
     if on_jvm:

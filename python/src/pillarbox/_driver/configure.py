@@ -1,4 +1,4 @@
-"""Puts Pillarbox's jar on the class path of the session to come."""
+"""``configure``: the jar of Pillarbox on the class path of the first session."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _LOG = logging.getLogger("pillarbox")
 
 @answers_unknown
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """``builder``, whose session will have the jar of this package on its class path.
+    """Return ``builder``, whose session will have the jar of this package on its class path.
 
-    For the first session of the process. The jar is added to those that ``PYSPARK_SUBMIT_ARGS``,
-    ``spark-defaults.conf`` and the builder name when ``getOrCreate()`` is called (or ``create()``,
-    which is meant below too); one that is there already is taken. Under ``spark-submit``, and where
-    a session has run before, the JVM runs already and can't load jars any more: if it has none of
-    ours, ``getOrCreate()`` gives a ``RuntimeWarning`` with the remedy. What was done is logged, at
-    level INFO, by the logger "pillarbox".
+    For the first session of the process. When ``getOrCreate()`` (or ``create()``) is called, the
+    jar is added to those that ``PYSPARK_SUBMIT_ARGS``, ``spark-defaults.conf`` and the builder
+    name, unless one of Pillarbox is among them. Under ``spark-submit``, and where a session has run
+    before, the JVM runs already and can't load jars any more: if it has none of Pillarbox,
+    ``getOrCreate()`` gives a ``RuntimeWarning`` with the remedy. The logger "pillarbox" logs each
+    step at level INFO.
 
     A Spark Connect server that ``getOrCreate()`` starts (a remote of "local[2]", or the API mode
-    "connect") gets the jar and the plugin. One that runs elsewhere ("sc://...") has been started
-    with them or without: nothing is done then.
+    "connect") gets the jar and the plugin. A server that runs elsewhere ("sc://...") is left as it
+    was started.
 
     Workers run on the interpreter that ``PYSPARK_PYTHON`` names, or ``spark.pyspark.python`` in the
-    places above; with a local master and neither of them on the one that runs this: in an
-    environment that is not activated, ``python3`` would be one without the packages.
+    places above. With a local master and neither of them, they run on the interpreter of this
+    process, because ``python3`` may lack the packages where no environment is activated.
 
-    ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if the package holds no jar
-    and there is none. For what is no builder :class:`InvalidOption` is raised at once.
+    ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if there is no jar.
+    :class:`InvalidOption` is raised at once for a ``builder`` that is none.
     """
     is_builder = hasattr(builder, "getOrCreate")
     check(is_builder, "builder", "a builder of sessions", builder, "SparkSession.builder")
@@ -54,15 +54,17 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 class _Start:
-    """Stands in front of a builder's ``action``, which makes the session: only then is known what
-    all have named."""
+    """A builder's ``action``, before which the jar is added.
+
+    Only then have all places named their jars and settings.
+    """
 
     def __init__(self, builder: SparkSession.Builder, action: Callable[[], SparkSession]) -> None:
         self._builder = builder
         self._action = action
 
     def run(self) -> SparkSession:
-        """The action, with jar and plugin where its JVM is still to come."""
+        """Run the action, with jar and plugin where it starts a JVM."""
         remote = _remote(self._builder)
         if remote is not None and (
             remote.startswith("sc://") or not _starts_servers(self._builder)
@@ -77,8 +79,10 @@ class _Start:
         return self._launch(remote)
 
     def _launch(self, remote: str | None) -> SparkSession:
-        """By the environment, for Python's own setting of spark.jars would win over what
-        spark-submit makes of all jars and packages."""
+        """Pass the jar by the environment.
+
+        The setting spark.jars would hide the jars that spark-submit finds for packages.
+        """
         from . import jars
 
         arguments = SubmitArguments(self._settings(remote))
@@ -98,19 +102,21 @@ class _Start:
             return self._action()
 
     def _settings(self, remote: str | None) -> dict[str, object]:
-        """The builder's, and what PySpark takes like those: to a server that it starts it hands
-        over what ``spark-submit --remote`` was told."""
+        """Return the builder's settings, and those that spark-submit gives a server to start."""
         return {**({} if remote is None else handed_over()), **self._builder._options}
 
     def _add_to_option(self, remote: str | None, jar: str) -> None:
-        """Executors get what the builder names, if it names jars, and nothing else."""
+        """Add the jar to the builder's jars. If it names any, executors get no others."""
         named = jar_list(str(self._settings(remote).get("spark.jars", "")))
         if named and jar not in named:
             self._builder.config("spark.jars", ",".join([*named, jar]))
 
     def _plugins(self, remote: str) -> dict[str, str]:
-        """The setting of the server to come. By the builder only where it is named there, since
-        PySpark warns of each setting of a server that the builder names."""
+        """Return the plugins of the server that will start.
+
+        The builder gets them only where it names plugins, since PySpark warns of each setting of a
+        server in a builder.
+        """
         settings = self._settings(remote)
         named = jar_list(SubmitArguments(settings).value("", SETTING))
         plugins = ",".join(named if PLUGIN in named else [*named, PLUGIN])
@@ -136,8 +142,10 @@ class _Start:
 
 
 def _remote(builder: SparkSession.Builder) -> str | None:
-    """Where PySpark will look for a Spark Connect server: "sc://...", or a master for one that it
-    starts itself; None for a classic session."""
+    """Return "sc://..." for a Spark Connect server, the master of one that PySpark starts, or None.
+
+    None stands for a classic session.
+    """
     options = builder._options
     named = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if not _starts_servers(builder):
@@ -148,7 +156,7 @@ def _remote(builder: SparkSession.Builder) -> str | None:
 
 
 def _starts_servers(builder: SparkSession.Builder) -> bool:
-    """pyspark-client has no server to start, and builders of Spark Connect's own start none."""
+    """Return False for pyspark-client and for builders of Spark Connect, which start no server."""
     from pyspark.util import is_remote_only
 
     return not (is_remote_only() or type(builder).__module__.startswith("pyspark.sql.connect"))
@@ -162,8 +170,10 @@ def _api_mode(options: Mapping[str, object]) -> str:
 
 
 def _use_python(named: str | None, master: str) -> None:
-    """Workers run on the Python of the settings (which PySpark itself obeys only under
-    spark-submit), or locally on this one."""
+    """Make workers run on the Python of the settings, or locally on this one.
+
+    PySpark itself obeys the setting only under spark-submit.
+    """
     if master.startswith("local") and not master.startswith("local-cluster"):
         named = named or sys.executable
     if named:

@@ -1,4 +1,4 @@
-"""Which engine runs an operator: the one asked for, if it can."""
+"""The choice of the engine that runs an operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = logging.getLogger("pillarbox")
 
 
 def jvm_if_there(spark: SparkSession) -> Door | None:
-    """What ``engine="auto"`` takes: the JVM, or None. The log says so once, with the reason.
+    """Return the door if the session has the jar, else None, and log the choice once.
 
     Raises ``EngineUnavailable`` if a jar is there that doesn't fit.
     """
@@ -33,7 +33,7 @@ def jvm_if_there(spark: SparkSession) -> Door | None:
 
 
 def require_jvm(spark: SparkSession) -> Door:
-    """The door to a driver with the jar that fits. Raises ``EngineUnavailable`` for another."""
+    """Return the door to a driver with the right jar. Raises ``EngineUnavailable``."""
     door = door_of(spark)
     found = door.jar()
     if found is None:

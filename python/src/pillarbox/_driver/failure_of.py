@@ -1,4 +1,4 @@
-"""Finds our error in the one that Spark raises."""
+"""``failure_of``: the error of Pillarbox in an error that Spark raises."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
 
-# What Spark and py4j write before the message of an error that they hand on. Nothing else is
-# skipped, so that our layout counts only where an error's own message begins.
+# Spark and py4j write these texts before the message of an error that they pass on. Nothing else is
+# skipped, so that a report counts only where an error's own message begins.
 _WRAPPERS = re.compile(
     r"""
       \[STREAM_FAILED\]\ Query\ \[[^\]\n]*\]\ terminated\ with\ exception:\s*
@@ -37,19 +37,18 @@ _MOST_LAYERS = 20
 
 @answers_unknown
 def failure_of(error: BaseException | None) -> PillarboxError | None:
-    """The error of Pillarbox in ``error``, which Spark has raised; None if there is none.
+    """Return the error of Pillarbox in ``error``, which Spark has raised; None if there is none.
 
-    Takes what an action raises (``pyspark.errors.PythonException``), what
+    ``error`` may be the exception of an action (``pyspark.errors.PythonException``), the one that
     ``StreamingQuery.awaitTermination()`` raises and ``StreamingQuery.exception()`` returns
-    (``StreamingQueryException``), their kin on Spark Connect, and anything that has one of these as
-    its cause. An error of Pillarbox itself, as planning and the harnesses raise it, is given back.
+    (``StreamingQueryException``), those of Spark Connect, and anything that has one of these as
+    its cause. An error of Pillarbox, as planning and the harnesses raise it, is returned itself.
 
-    What is found is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
-    another :class:`PillarboxError`, the same on both engines; see there for its attributes. If a
-    worker of Spark's own was killed, as they run the functions of ``engine="python"``, or no worker
-    could start since its Python has no PySpark, it is a ``WorkerFailed`` without operator, since
-    Spark doesn't tell whose worker it was. Never raises,
-    and starts no job. ::
+    The result is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
+    another :class:`PillarboxError`, the same on both engines; see there for its attributes. It is a
+    ``WorkerFailed`` without operator if one of Spark's own workers was killed (they run the
+    functions of ``engine="python"``), or if no worker could start because its Python has no
+    PySpark: Spark doesn't tell whose worker it was. Never raises, and starts no job. ::
 
         try:
             df.collect()
@@ -73,7 +72,7 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
 
 
 def _messages(error: BaseException) -> Iterator[str]:
-    """The texts of an error of Spark. A user's own exception may say whatever it likes."""
+    """Yield the texts of an error of Spark; none of a user's exception, which may say anything."""
     from pyspark.errors import PySparkException
 
     java = getattr(error, "java_exception", None)
@@ -83,7 +82,7 @@ def _messages(error: BaseException) -> Iterator[str]:
         for tell in (lambda: error._desc, lambda: str(error)):  # type: ignore[attr-defined]
             try:
                 yield str(tell())
-            except Exception:  # it asks the JVM, which may be gone
+            except Exception:  # the text comes from the JVM, which may be gone
                 continue
 
 

@@ -1,15 +1,15 @@
-"""Names the operators of ``async_io``, so that their calls have ids that tell them apart.
+"""Identities of the operators of ``async_io``, which the ids of their calls begin with.
 
-An id is made of the operator, the micro-batch if there is one, the partition and the row. What an
-operator is depends on where ``async_io`` is called:
+An id is made of the operator, the micro-batch if there is one, the partition and the row. The
+operator is known by
 
-- on a streaming DataFrame: its place in the query, which is the same when the query is restarted;
-- inside ``foreachBatch``: which of its kind it is in this micro-batch, counted from 0; the same
-  when the micro-batch is run again;
-- anywhere else, and inside ``foreachBatch`` on Spark Connect, which doesn't tell the micro-batch:
-  a name by chance, which belongs to the DataFrame.
+- its place in the query on a streaming DataFrame, which is the same when the query is restarted;
+- its number among the operators of its kind in the micro-batch inside ``foreachBatch``, which is
+  the same when the micro-batch is run again;
+- a random name elsewhere, and inside ``foreachBatch`` on Spark Connect, which doesn't tell the
+  micro-batch. The name belongs to the DataFrame.
 
-What stands in front of the numbers of partition and row has no meaning for users and may change.
+The part before the numbers of partition and row has no meaning for users and may change.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """``signature`` is alike for operators of one kind, in every run of a program.
+    """The identity of one operator.
 
-    ``operator`` is for limits, which hold over micro-batches; ``calls`` starts the ids of calls.
-    ``calls`` is None on a streaming DataFrame, which belongs to no query yet.
+    ``signature`` is equal for operators of one kind, in every run of a program. ``operator`` is for
+    limits, which hold over micro-batches. The ids of calls begin with ``calls``; it is None on a
+    streaming DataFrame, which belongs to no query yet.
     """
 
     signature: str
@@ -45,7 +46,7 @@ class Identity:
 def identify(
     df: DataFrame, name: str, returns: StructType, inputs: Sequence[str] | None
 ) -> Identity:
-    """The identity of an operator that is being made over ``df``, on the driver."""
+    """Return the identity of a new operator over ``df``. Runs on the driver."""
     told = "|".join([name, returns.json(), *(inputs or ["*"])])
     signature = hashlib.blake2s(told.encode(), digest_size=6).hexdigest()
     if df.isStreaming:
@@ -59,7 +60,7 @@ def identify(
 
 
 class _Counters:
-    """Counts the operators of a kind in the micro-batch that each query is at."""
+    """The number of operators of each kind in the current micro-batch of each query."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

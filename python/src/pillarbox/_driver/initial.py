@@ -1,4 +1,4 @@
-"""``initial_state``: the state that a query starts with, brought into one DataFrame."""
+"""The option ``initial_state``, brought into one DataFrame."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
-from .._keyed.stored_names import TIMERS
+from .._keyed.stored_names import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
 from .door import door_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The one state of a scan.
-SCAN = "scan"
+    from .keyed_input import KeyedInput
+
+SCAN = "scan"  # the one state of a scan
 
 _ENTRY = ("value", "timestamp", "map_key")
 _TIMER = ("time_domain", "timestamp", "epoch_ms")
@@ -27,11 +28,11 @@ _ORDER = "order"
 
 @dataclass(frozen=True)
 class InitialState:
-    """The rows as the operator wants them, and what each column after the keys holds.
+    """The rows as the operator takes them, and a description of each column after the keys.
 
-    Columns are the keys, one for each of ``states``, and one that the rows are sorted by: the
-    places in lists; by position, their names are our own. A row has all that a key has in its
-    states, or (``entry``) one entry of one.
+    The columns are the keys, one column for each of ``states``, and the place in a list, which the
+    rows are sorted by. They count by position. A row has a key's values of all states, or
+    (``entry``) one entry of one state.
     """
 
     rows: DataFrame
@@ -39,15 +40,16 @@ class InitialState:
 
 
 def initial_state(
-    given: object, spark: SparkSession, keys: StructType, scanned: Sequence[str] = ()
+    given: object, spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
 ) -> InitialState | None:
-    """What the user handed over, checked and brought into form.
+    """Check the option and bring it into form. Raises ``InvalidOption``.
 
-    ``spark`` is the input's session. A scan has one state of the columns ``scanned``. Raises
-    ``InvalidOption`` (INITIAL_STATE_INVALID, OTHER_SESSION) for what can't be such.
-    Whether the function has these states, and of these types, is known only when it is opened.
+    ``spark`` is the input's session. A scan has one state of the columns ``scanned``. The names and
+    types of states are compared with those of the function only when it is opened.
     """
     from pyspark.sql import DataFrame
+
+    keys = found.keys
 
     if given is None:
         return None
@@ -59,6 +61,8 @@ def initial_state(
             if not isinstance(name, str) or not isinstance(df, DataFrame):
                 raise _invalid(given, f"{shown(name)} has {shown(df)}")
             _check_frame(df, spark)
+        if WAITING_ROWS in given:
+            _check_waiting(given, found)
         return _entries(given, keys)
     raise _invalid(given, "it is neither")
 
@@ -75,7 +79,7 @@ def _wide(df: DataFrame, keys: StructType, scanned: Sequence[str]) -> InitialSta
     states = {name: df[quoted(name)] for name in names}
     if scanned and set(scanned) <= set(names):
         parts = [states.pop(name) for name in scanned]
-        # A struct with the only column "value" is shown as that.
+        # read_state shows a struct with the only column "value" as that value.
         states[SCAN] = parts[0] if list(scanned) == ["value"] else F.struct(*parts)
     values = [column.alias(f"state {at}") for at, column in enumerate(states.values())]
     rows = df.select(*_keys([df[quoted(name)] for name in keys.names]), *values, _order(F.lit(0)))
@@ -93,7 +97,7 @@ def _entries(given: Mapping[str, DataFrame], keys: StructType) -> InitialState:
 
 
 def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
-    """The entries of one state, each in a struct."""
+    """Return the entries of one state, each in a struct."""
     from pyspark.sql import functions as F
 
     wanted = ["time_domain", "timestamp"] if name == TIMERS else ["value", "timestamp"]
@@ -107,6 +111,13 @@ def _part(name: str, df: DataFrame, keys: StructType, column: str) -> DataFrame:
     order = df[_INDEX] if _INDEX in df.columns else F.lit(0)
     own_keys = _keys([df["key"].getField(field) for field in key.names])
     return df.select(*own_keys, F.struct(*fields).alias(column), _order(order))
+
+
+def _check_waiting(given: object, found: KeyedInput) -> None:
+    if not found.options.time_sorted:
+        raise _invalid(given, "only rows of time_sorted=True wait for the watermark")
+    if not found.streaming:
+        raise _invalid(given, "in a batch no row waits; union their values with the input")
 
 
 def _keys(columns: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Finds the jar that belongs to this package."""
+"""The jar that belongs to this package."""
 
 from __future__ import annotations
 
@@ -13,36 +13,33 @@ from .._version import __version__
 from ..errors import PillarboxError, error
 
 _BRIDGE = "io/pillarbox/spark/PythonBridge.class"
+_ANY_LINE = "pillarbox-spark_*-*.jar"
 _NAME = re.compile(r"pillarbox([-_.].*)?\.jar")
 
 
 def find_jar(line: str | None = None) -> str:
-    """The path of the jar for a line of Spark, by default that of the PySpark that is installed:
-    the one in the wheel; in a checkout, the newest that was built; where the package itself was
-    loaded from a jar, that one.
+    """Return the path of the jar for a line of Spark, by default the line of the installed PySpark.
 
-    Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
+    This is the jar in the wheel, the newest that was built in a checkout, or the jar from which the
+    package itself was loaded. Raises ``EngineUnavailable`` (JAR_NOT_FOUND).
     """
     line = installed() if line is None else line
     package = importlib.resources.files("pillarbox")
     if isinstance(package, zipfile.Path):
         return _around(package, line)
     if not isinstance(package, Path):
-        raise error(
-            "JAR_NOT_FOUND",
-            spark=line,
-            searched=f"{package}, which is neither a folder nor a jar",
-        )
+        raise _not_found(line, f"{package}, which is neither a folder nor a jar", [])
     bundled, built = package / "jars", package.parents[2] / "target"
     name = f"pillarbox-spark_{line}-*.jar"
     jars = sorted(bundled.glob(name)) or _built(built, name)
     if not jars:
-        raise error("JAR_NOT_FOUND", spark=line, searched=f"{bundled}, {built}")
+        others = [*bundled.glob(_ANY_LINE), *built.glob(_ANY_LINE)]
+        raise _not_found(line, f"{bundled}, {built}", others)
     return str(jars[-1])
 
 
 def jar_for(version: str) -> str:
-    """Where the jar for a release of Spark is, or what is looked for if there is none."""
+    """Return the path of the jar for a release of Spark, or its name if there is none."""
     try:
         return find_jar(line_of(version))
     except PillarboxError:
@@ -50,9 +47,9 @@ def jar_for(version: str) -> str:
 
 
 def how_to_add_jar(spark: str | None = None) -> str:
-    """What to do where the JVM of this process runs and has no jar of ours that fits.
+    """Return the remedy where the JVM of this process runs without the right jar.
 
-    ``spark``: the version that runs there, if it is known.
+    ``spark`` is the version that runs there, if it is known.
     """
     if spark is not None and line_of(spark) != installed():
         return (
@@ -77,21 +74,28 @@ def how_to_add_jar(spark: str | None = None) -> str:
 
 
 def is_ours(jar: str) -> bool:
-    """Whether a path or URL is that of a Pillarbox jar, by its name."""
+    """Return True if a path or URL has the file name of a Pillarbox jar."""
     return _NAME.fullmatch(re.split(r"[/\\]", jar)[-1]) is not None
 
 
+def _not_found(line: str, searched: str, others: list[Path]) -> PillarboxError:
+    lines = sorted({jar.name.split("_")[1].split("-")[0] for jar in others})
+    there = (
+        f"the jars there are for Spark {', '.join(lines)}" if lines else "there is no jar at all"
+    )
+    install = f'pip install "pyspark=={lines[-1]}.*"' if lines else "install the wheel"
+    return error("JAR_NOT_FOUND", spark=line, searched=searched, there=there, install=install)
+
+
 def _around(package: zipfile.Path, line: str) -> str:
-    """The archive that the package was loaded from, if it has the JVM's classes too."""
+    """Return the archive that the package was loaded from, if it has the JVM's classes too."""
     archive = package.root
     if _BRIDGE not in archive.namelist():
-        raise error(
-            "JAR_NOT_FOUND", spark=line, searched=f"{archive.filename}, which has no classes"
-        )
+        raise _not_found(line, f"{archive.filename}, which has no classes", [])
     return str(Path(str(archive.filename)).absolute())
 
 
 def _built(folder: Path, name: str) -> list[Path]:
-    """Oldest first, of this version if there are such."""
+    """Return the jars in ``folder``, oldest first; only those of this version if there are any."""
     jars = sorted(folder.glob(name), key=lambda jar: jar.stat().st_mtime)
     return [jar for jar in jars if jar.stem.endswith(f"-{__version__}")] or jars

@@ -1,4 +1,4 @@
-"""What a keyed operator needs of its input, checked on the driver before any work."""
+"""The options and the input of a keyed operator, checked on the driver before any work."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from .._arrow.schema import (
-    find_column,
-    folded,
-    is_case_sensitive,
-    parse_returns,
-    select_inputs,
-)
-from .._base.checks import (
-    check_flag,
-    check_frame,
-    check_name,
-    column_names,
-)
+from .._arrow.schema import find_column, folded, is_case_sensitive, parse_returns, select_inputs
+from .._base.checks import check_flag, check_frame, check_name, column_names
 from .._keyed.input_columns import check_timestamp
 from .._keyed.output import TAG, check_tag
 from ..errors import error
@@ -36,7 +25,7 @@ _WATERMARK = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True)
 class KeyedOptions:
-    """As the user gave them. Raises ``InvalidOption`` for the first that can't work by itself."""
+    """The options as the user gave them. Raises ``InvalidOption`` for the first invalid one."""
 
     name: str
     by: str | Sequence[str]
@@ -60,15 +49,15 @@ class KeyedOptions:
 
     @property
     def storage(self) -> Backend:
-        """Where state and timers are kept."""
+        """The storage of state and timers."""
         return as_backend(self.backend)
 
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """The options with the names resolved as Spark resolves them.
+    """The options, with names resolved as Spark resolves them.
 
-    ``timestamp`` is None unless it was named: the JVM takes the watermark's column itself.
+    ``timestamp`` is None unless it was named: the JVM itself finds the watermark's column.
     """
 
     options: KeyedOptions
@@ -82,7 +71,7 @@ class KeyedInput:
 
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
-    """Raises ``InvalidOption`` and ``InvalidSchema`` for what ``df`` can't give."""
+    """Resolve the options on ``df``. Raises ``InvalidOption`` and ``InvalidSchema``."""
     check_frame(df)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
@@ -99,7 +88,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         timestamp = found("timestamp", options.timestamp, "UNKNOWN_TIMESTAMP_COLUMN")
         check_timestamp(timestamp, TIMES)
     if options.time_sorted:
-        # A column of windows has a watermark too, and no time.
+        # A column of windows has a watermark too, but is no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
         _check_time_sorted(timestamp or event_time, marked if df.isStreaming else None)
     inputs = None if options.inputs is None else column_names("inputs", options.inputs)
@@ -118,7 +107,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
 def _check_time_sorted(
     timestamp: StructField | None, watermarked: Sequence[StructField] | None
 ) -> None:
-    """``watermarked``: the columns of a stream that have a watermark; None for a batch."""
+    """Check ``timestamp`` against the watermarked columns of a stream; None stands for a batch."""
     if timestamp is None:
         raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
     if watermarked is None or timestamp in watermarked:
@@ -135,7 +124,7 @@ def parse_outputs(
     case_sensitive: bool,
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
-    """The columns of the main and side outputs. Raises ``InvalidSchema``."""
+    """Return the columns of the main output and of the side outputs. Raises ``InvalidSchema``."""
     columns = parse_returns(returns, spark)
     sides = side_outputs or {}
     owners: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The columns that ``by`` names."""
+"""The columns that ``by`` and ``call_key`` name, checked before any work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._arrow.schema import check_type, find_column
+from .._async.options import AsyncOptions
+from .._base.checks import needs_other
 from .._keyed.input_columns import has_equality
 from ..errors import error
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def key_columns(
     schema: StructType, names: Sequence[str], case_sensitive: bool
 ) -> list[StructField]:
-    """Raises ``InvalidOption`` and ``InvalidSchema`` for what can't be a key."""
+    """Return the columns of ``by``. Raises ``InvalidOption`` and ``InvalidSchema``."""
     unknown = "UNKNOWN_KEY_COLUMN"
     keys = [find_column(schema, name, "by", unknown, case_sensitive) for name in names]
     for key in keys:
@@ -25,3 +27,30 @@ def key_columns(
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
     return keys
+
+
+def check_call_key(
+    options: AsyncOptions,
+    schema: StructType,
+    inputs: StructType,
+    streaming: bool,
+    case_sensitive: bool,
+) -> None:
+    """Raise ``InvalidOption`` and ``InvalidSchema`` if the input can't name its calls."""
+    if options.journal is not None and options.journal.path is None and not streaming:
+        advice = "Pass the path of a folder that all executors reach."
+        condition = "without a path on a batch DataFrame, which has no checkpoint"
+        raise needs_other("journal", True, condition, advice)
+    columns = inputs.fields
+    if options.call_key is not None:
+        unknown = "UNKNOWN_CALL_KEY_COLUMN"
+        columns = [
+            find_column(schema, name, "call_key", unknown, case_sensitive)
+            for name in options.call_key
+        ]
+    elif options.journal is None and not options.share_calls:
+        return
+    for column in columns:
+        if not has_equality(column.dataType):
+            data_type = column.dataType.simpleString()
+            raise error("CALL_KEY_WITHOUT_EQUALITY", column=column.name, data_type=data_type)

@@ -47,7 +47,7 @@ def process_keyed(
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
 ) -> DataFrame:
-    """The rows that ``function`` makes of ``df``'s rows, key by key, with state and timers.
+    """Apply ``function`` to the rows of ``df``, key by key, with state and timers.
 
     State and output are exactly once. Works in batch and in Structured Streaming (outputMode
     append or update), and with ``df.transform(pb.process_keyed, Fn(), by=..., returns=...)``.
@@ -80,9 +80,9 @@ def process_keyed(
     initial_state: the state that the query starts with. A DataFrame of the key columns and a
         column for each state, by name: its value, or accumulator, an array for a list, a map for
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
-        ``pb.TIMERS``) to DataFrames as :func:`read_state` gives them. It is read by the first
-        micro-batch only: a query that goes on from its checkpoint has its state already, and
-        ignores it. In a batch it is the state that each key has before its first row.
+        ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` gives them. It is
+        read by the first micro-batch only: a query that goes on from its checkpoint has its state
+        already, and ignores it. In a batch it is the state that each key has before its first row.
     backend: where state and timers are kept between micro-batches: "rocksdb", "heap" or a
         :class:`Backend`.
     name: what plans, metrics and messages call the operator; by default the function's class.
@@ -127,7 +127,7 @@ def process_keyed_async(
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
 ) -> DataFrame:
-    """The rows that ``function`` makes of ``df``'s rows, key by key, with calls that are awaited.
+    """Apply ``function`` to the rows of ``df``, key by key, with calls that are awaited.
 
     Rows of one key run one after the other, rows of other keys meanwhile. A micro-batch ends when
     all its calls are done. State and output are exactly once, calls are not: one that was made
@@ -183,7 +183,7 @@ def process_keyed_arrow(
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
 ) -> DataFrame:
-    """The rows that ``function`` makes of ``df``'s rows as Arrow columns, with state of their keys.
+    """Apply ``function`` to the rows of ``df`` as Arrow columns, with state of their keys.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def process_keyed_arrow(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A function of one form, and what it gives."""
+    """A function of one form, with its outputs and the options of its calls."""
 
     function: Any
     form: str
@@ -232,7 +232,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     if form != "jvm":
         check_methods(function)
     found = check_input(df, options)
-    initial = initial_rows(initial_state, df.sparkSession, found.keys)
+    initial = initial_rows(initial_state, df.sparkSession, found)
     columns, tags = parse_outputs(asked.returns, sides, found.case_sensitive, df.sparkSession)
     command = calls = None
     if asked.calls is not None:
@@ -258,9 +258,9 @@ def _name_of(function: object) -> str:
 
 @answers_unknown
 def main_output(df: DataFrame) -> DataFrame:
-    """The rows that the function returned, of a ``process_keyed`` with side outputs.
+    """Return the rows of the main output of a ``process_keyed`` with side outputs.
 
-    As :func:`side_output`. ``df`` is what ``process_keyed`` gave, its columns untouched.
+    ``df`` is the result of ``process_keyed`` with all its columns. See :func:`side_output`.
     """
     from .._keyed.output import MAIN, TAG
 
@@ -271,11 +271,11 @@ def main_output(df: DataFrame) -> DataFrame:
 
 @answers_unknown
 def side_output(df: DataFrame, tag: str) -> DataFrame:
-    """The rows that went to the side output ``tag``, of a ``process_keyed`` that declared it.
+    """Return the rows of the side output ``tag`` of a ``process_keyed`` that declared it.
 
-    In a batch every output taken apart computes ``df`` again unless it is cached; in a stream
-    take them apart in ``foreachBatch``, or write one query with the column ``tag``.
-    Raises :class:`InvalidOption` (NO_OUTPUT_NAMED) for a ``df`` or ``tag`` without such rows.
+    In a batch each output computes ``df`` again unless it is cached. In a stream, split the outputs
+    in ``foreachBatch``, or write one query with the column ``tag``. Raises :class:`InvalidOption`
+    (NO_OUTPUT_NAMED) for another ``df`` or ``tag``.
     """
     from .._keyed.output import TAG
 

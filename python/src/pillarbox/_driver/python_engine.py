@@ -1,4 +1,4 @@
-"""engine="python": ``async_io`` over ``mapInArrow``, with nothing of ours in the JVM."""
+"""engine="python": ``async_io`` over ``mapInArrow``, without Pillarbox in the JVM."""
 
 from __future__ import annotations
 
@@ -24,13 +24,9 @@ _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")
 
 
 def async_io_in_python(
-    df: DataFrame,
-    command: Command,
-    options: AsyncOptions,
-    output: StructType,
-    identity: Identity,
+    df: DataFrame, command: Command, options: AsyncOptions, output: StructType, identity: Identity
 ) -> DataFrame:
-    """``df`` with ``async_io`` applied by Python workers. Plans only, starts no job.
+    """Apply ``async_io`` to ``df`` in Python workers. Plans only, starts no job.
 
     Raises ``InvalidSchema`` (UNSUPPORTED_TYPE) for a column that can't pass through Python.
     """
@@ -40,7 +36,7 @@ def async_io_in_python(
 
     for column in df.schema.fields:
         check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
-    command.dumps()  # an error now, naming the function, not in the middle of planning
+    command.dumps()  # raises its error here, where it names the function
     shipped = Shipped(command)
     door_of(df.sparkSession).forget_broadcasts()
     ship_package(df.sparkSession)
@@ -50,34 +46,35 @@ def async_io_in_python(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from run_task(shipped, options, columns, made.names, scope, batches)
 
-    # Plans show the name, and those of operators above tell by it what they are applied to.
+    # Plans show the name, and the fingerprints of operators above contain it.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
-    # Spark looks columns up by name here, which fails for names that come twice or have dots.
+    # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
     given = df.toDF(*made.names[: len(df.columns)])
-    # A task may read several partitions after each other, and knows only one number.
+    # A task may read several partitions one after the other, but its context has one number.
     given = given.select("*", F.spark_partition_id().alias("partition"))
     return given.mapInArrow(run, made).toDF(*output.names)
 
 
 def _numbered(schema: StructType) -> StructType:
-    """The same columns, with names that tell their places."""
+    """Return the same columns under names by position."""
     return StructType(
         [StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(schema)]
     )
 
 
 def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructType) -> list[int]:
-    """Where in a row the columns are that the function sees."""
+    """Return the positions in a row of the columns that the function sees."""
     if inputs is None:
         return list(range(len(schema.names)))
     return [schema.names.index(name) for name in chosen.names]
 
 
 def _scope(df: DataFrame, identity: Identity) -> CallScope:
-    """Nobody here knows an operator's place in its query. So it is told by its kind and the plan of
-    its input, and, should two be alike in both, by the task's partition, which is another one where
-    they stand side by side in a union.
+    """Return the prefix of an operator's call ids.
+
+    In a stream its place in the query is unknown here. Its kind and the plan of its input stand for
+    it; two operators that are equal in both have different partitions in their union.
     """
     if identity.calls is not None:
         return CallScope(identity.calls, in_stream=False)
@@ -85,6 +82,6 @@ def _scope(df: DataFrame, identity: Identity) -> CallScope:
 
 
 def _fingerprint(df: DataFrame) -> str:
-    """Of the analysed plan, without what is another one in each run of a program."""
+    """Return a hash of the analysed plan without the numbers that differ from run to run."""
     plan = _NUMBERS.sub("", door_of(df.sparkSession).analyzed_plan(df))
     return hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()

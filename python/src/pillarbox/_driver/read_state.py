@@ -23,21 +23,20 @@ def read_state(
     *,
     batch_id: int | None = None,
 ) -> DataFrame:
-    """The state that a keyed operator of a streaming query has left in its checkpoint.
+    """Return the state that a keyed operator of a streaming query has left in its checkpoint.
 
-    A row for each value, accumulator, list element or map entry, with the columns ``key`` (a
-    struct of the key columns), ``value`` (lists have ``index`` beside it, maps ``map_key``),
-    ``timestamp`` (when it was written, or renewed under TTL; null without TTL), ``expires_at``
-    (null without TTL) and ``partition_id``. Entries that are expired and that nothing has cleaned
-    up yet are there too: filter by ``expires_at``.
+    There is a row for each value, accumulator, list element or map entry, with the columns ``key``
+    (a struct of the key columns), ``value`` (lists also have ``index``, maps ``map_key``),
+    ``timestamp`` (the time of the last write, or renewal under TTL; null without TTL),
+    ``expires_at`` (null without TTL) and ``partition_id``. Expired entries that nothing has cleaned
+    up yet are included: filter by ``expires_at``.
 
-    The state is read when the DataFrame is, from the files of one micro-batch: the query may be
-    running or not, and is not disturbed. State that the query deletes meanwhile is an error.
+    The state is read when the DataFrame is, from the files of one micro-batch. The query may be
+    running, and is not disturbed. State that the query deletes meanwhile is an error.
 
     Parameters
     ----------
-    spark: a session with the jar, or of a Spark Connect server with it; it need not be that of the
-        query.
+    spark: a session with the jar, or of a Spark Connect server with it; any such session will do.
     checkpoint: the query's ``checkpointLocation``.
     operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
         the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
@@ -46,24 +45,22 @@ def read_state(
         "processing_time"), ``timestamp``, ``epoch_ms`` and ``partition_id``; ``pb.WAITING_ROWS``
         the rows of time-sorted input that wait for the watermark: ``key``, ``value``,
         ``timestamp`` and ``partition_id``.
-    batch_id: the state after that micro-batch, as ``query.lastProgress["batchId"]`` counts them,
-        those without input included. The newest by default.
+    batch_id: the micro-batch after which the state is read, as ``query.lastProgress["batchId"]``
+        counts them, those without input included. The newest by default.
 
     Raises :class:`InvalidOption` if there is no such checkpoint, operator, micro-batch or state
-    (saying what there is), and :class:`EngineUnavailable` without the jar. A struct with the only
-    column ``value`` comes as that value; values of a custom serializer (JVM form) as binary.
+    (the message lists those there are), and :class:`EngineUnavailable` without the jar. A struct
+    with the only column ``value`` is read as that value; values of a custom serializer (JVM form)
+    as binary.
     """
     from .engine import require_jvm
 
     is_session = isinstance(getattr(spark, "version", None), str)
     check(is_session, "spark", "a SparkSession", spark, "spark")
-    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
-    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
+    path = checkpoint_path(checkpoint)
     door = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
-    is_number_or_none = batch_id is None or is_number(batch_id, int)
-    check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
-    path = fspath(checkpoint)
+    check_batch_id(batch_id)
     number = _operator(door.stored_operators(path), path, operator)
     version = _version(door.stored_versions(path, number), path, batch_id)
     names = door.stored_states(path, number, version)
@@ -71,6 +68,17 @@ def read_state(
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
     return door.read_state(path, number, state, version)
+
+
+def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
+    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
+    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
+    return fspath(checkpoint)
+
+
+def check_batch_id(batch_id: int | None) -> None:
+    is_number_or_none = batch_id is None or is_number(batch_id, int)
+    check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
@@ -90,19 +98,19 @@ def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
 
 
 def _version(known: list[int], path: str, batch_id: int | None) -> int:
-    """Files count the micro-batches that are through, so each has one more than its batch's id."""
+    """Return the version of the files, which is the number of finished micro-batches: id + 1."""
     if not known:
         raise error("NO_STORED_BATCHES", checkpoint=path)
     if batch_id is None:
         return known[-1]
     if batch_id + 1 not in known:
-        there = _ranges([version - 1 for version in known])
+        there = batch_ranges([version - 1 for version in known])
         raise error("NO_STORED_BATCH", batch_id=batch_id, there=there)
     return batch_id + 1
 
 
-def _ranges(numbers: list[int]) -> str:
-    """``[3, 4, 5, 9]`` as ``3 to 5, 9``."""
+def batch_ranges(numbers: list[int]) -> str:
+    """Show ``[3, 4, 5, 9]`` as ``3 to 5, 9``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

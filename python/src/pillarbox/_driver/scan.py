@@ -31,28 +31,29 @@ def scan(
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
 ) -> DataFrame:
-    """Folds the rows of each key into state, and gives a row out for each row that comes in.
+    """Fold the rows of each key into state, and return a row for each input row.
 
     ``pb.scan(df, by="k", state={"n": ("0L", "n + 1"), "total": ("0D", "total + v")})`` is a
     running count and sum. Nothing of it runs in Python: Catalyst compiles the expressions.
 
     Parameters
     ----------
-    state: by name the value before a key's first row (whose columns it may use) and the one after
-        a row, over the row's columns and the states *before* it. All are updated at the same time.
-        The type is the smallest that holds both without loss; a cast in the update says another.
+    state: for each name an expression for the value before a key's first row (whose columns it may
+        use) and one for the value after a row, over the row's columns and the states *before* it.
+        All states are updated at the same time. The type is the smallest that holds both without
+        loss; a cast in the second expression chooses another.
     select: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
-    ttl: a :class:`StateTtl` or a duration; then a key's states end together.
+    ttl: a :class:`StateTtl` or a duration; all states of a key expire together.
     initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
-        state goes by the name "scan".
+        state has the name "scan".
     by, timestamp, order_by, time_sorted, backend, name: as in :func:`process_keyed`; the name is
         "scan" by default.
 
-    Raises as :func:`process_keyed`. Expressions that don't resolve are Spark's AnalysisException;
-    those that a row and its key's state don't decide (random numbers, windows, subqueries, Python
-    functions) and types that don't fit each other are its IllegalArgumentException. The current
-    time is the micro-batch's, also when it is replayed.
+    Raises as :func:`process_keyed`. An expression that doesn't resolve raises Spark's
+    AnalysisException. Nondeterministic expressions, windows, subqueries, Python functions and types
+    that don't fit each other raise its IllegalArgumentException. The current time is the
+    micro-batch's, also when it is replayed.
     """
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
@@ -71,7 +72,7 @@ def scan(
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)
     folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(select), life)
-    initial = initial_rows(initial_state, df.sparkSession, found.keys, list(state))
+    initial = initial_rows(initial_state, df.sparkSession, found, list(state))
     door = require_jvm(df.sparkSession)
     spec = KeyedSpec(found, "scan", folds, None, [], initial)
     return door.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)

@@ -1,4 +1,4 @@
-"""Brings the package's own sources to executors that don't have them installed."""
+"""The package's own sources, sent to executors that don't have them installed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def ship_package(spark: SparkSession) -> None:
-    """Adds the package to the Python files of the session, or of its SparkContext.
+    """Add the package to the Python files of the session, or of its SparkContext.
 
-    Driver and executors thereby run the same version, and nothing need be installed there.
+    So driver and executors run the same version, and executors need no installation.
     """
     door_of(spark).add_python_file(f"pillarbox-{__version__}.zip", _zipped)
 
@@ -37,6 +37,6 @@ def _add(archive: zipfile.ZipFile, source: Traversable, name: str) -> None:
         if entry.is_dir() and entry.name not in ("__pycache__", "jars"):
             _add(archive, entry, path)
         elif entry.name.endswith((".py", ".json")):
-            # The same bytes at any time: a server refuses others under a name that it has.
+            # The bytes are always the same, since a server refuses others under a known name.
             file = zipfile.ZipInfo(path)
             archive.writestr(file, entry.read_bytes(), zipfile.ZIP_DEFLATED)

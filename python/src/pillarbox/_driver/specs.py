@@ -1,4 +1,4 @@
-"""What the operators in the JVM are told: the specs, whose fields Scala reads by these names."""
+"""The specs of operators in the JVM, as JSON-able values. Scala reads the fields by these names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AsyncSpec:
-    """An ``async_io``."""
+    """The spec of an ``async_io``."""
 
     options: AsyncOptions
     function: Command | JvmFunction
@@ -30,14 +30,13 @@ class AsyncSpec:
     identity: Identity
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values."""
         return {
             **self.options.to_spec(),
             **_of_jvm(self.function),
             "form": self._form(),
-            "inputs": [] if self.options.inputs is None else self.inputs.names,  # none named: all
+            "inputs": [] if self.options.inputs is None else self.inputs.names,  # []: all columns
             "returns": self.returns.json(),
-            "call_key": list(self.options.call_key or ()),  # none named: the function's
+            "call_key": list(self.options.call_key or ()),  # []: the inputs
             "by": [column.name for column in self.by],
             "signature": self.identity.signature,
             "operator_id": self.identity.operator,
@@ -54,21 +53,20 @@ class AsyncSpec:
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """What a ``scan`` computes, as SQL expressions."""
+    """The SQL expressions of a ``scan``."""
 
     state: list[dict[str, str]]
     select: list[str] | None
     ttl: StateTtl | None
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values."""
         ttl = None if self.ttl is None else self.ttl.to_spec()
         return {"state": self.state, "select": self.select, "ttl": ttl}
 
 
 @dataclass(frozen=True)
 class KeyedSpec:
-    """A ``process_keyed`` or a ``scan``. ``form`` is "row", "arrow", "jvm" or "scan"."""
+    """The spec of a ``process_keyed`` or ``scan``. ``form`` is "row", "arrow", "jvm" or "scan"."""
 
     found: KeyedInput
     form: str
@@ -78,7 +76,6 @@ class KeyedSpec:
     initial: InitialState | None
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values."""
         found, options = self.found, self.found.options
         return {
             "kind": "keyed",
@@ -92,7 +89,7 @@ class KeyedSpec:
             "timers": options.storage.of_timers,
             "order_by": found.order_by,
             "time_sorted": options.time_sorted,
-            "inputs": [] if options.inputs is None else found.inputs.names,  # none named: all
+            "inputs": [] if options.inputs is None else found.inputs.names,  # []: all columns
             "tags": self.tags,
             "streaming": found.streaming,
             "event_time": found.has_event_time,

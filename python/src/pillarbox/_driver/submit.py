@@ -1,4 +1,4 @@
-"""The arguments that PySpark will start its JVM with: PYSPARK_SUBMIT_ARGS and Spark's defaults."""
+"""The arguments with which PySpark starts its JVM: PYSPARK_SUBMIT_ARGS and Spark's defaults."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ALIASES = {"-c": "--conf"}
 
 
 class SubmitArguments:
-    """Of ``spark-submit``, as the environment has them.
+    """The arguments of ``spark-submit`` in the environment.
 
-    What it tells follows spark-submit's order: its options, ``--conf``, the session's builder
+    Values are looked up in spark-submit's order: its options, ``--conf``, the session's builder
     (which PySpark hands over as ``--conf`` before the others), files of properties, the defaults.
     """
 
@@ -32,14 +32,14 @@ class SubmitArguments:
         self._options = list(_options(self._tokens))
 
     def value(self, option: str, key: str, variable: str = "") -> str | None:
-        """What ``option`` (such as "--jars") says, or the setting ``key``, or the variable."""
+        """Return the value of ``option`` (as in "--jars"), the setting ``key`` or the variable."""
         for given in (self._last(option), self._setting(key), os.environ.get(variable)):
             if given is not None:
                 return given
         return None
 
     def changed(self, jars: list[str], settings: Mapping[str, str]) -> str:
-        """As they are, but with these jars and settings."""
+        """Return the arguments with these jars and settings instead of their own."""
         rest = list(self._tokens)
         for name, value, start, end in reversed(self._options):
             if name == "--jars" or (name == "--conf" and _conf(value)[0] in settings):
@@ -69,7 +69,7 @@ class SubmitArguments:
 
 @contextmanager
 def in_environment(arguments: str) -> Iterator[None]:
-    """They are the arguments of a JVM that is started inside."""
+    """Set the arguments of a JVM that is started in the body."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = arguments
     try:
@@ -82,19 +82,19 @@ def in_environment(arguments: str) -> Iterator[None]:
 
 
 def handed_over() -> dict[str, str]:
-    """What ``spark-submit --remote`` hands over to the application; empty without it."""
+    """Return the settings that ``spark-submit --remote`` hands over to the application."""
     groups = range(int(os.environ.get("PYSPARK_REMOTE_INIT_CONF_LEN", "0")))
     told = [json.loads(os.environ[f"PYSPARK_REMOTE_INIT_CONF_{group}"]) for group in groups]
     return {key: value for group in told for key, value in group.items()}
 
 
 def jar_list(text: str | None) -> list[str]:
-    """The jars of a list with commas."""
+    """Split a list of jars at its commas."""
     return [jar.strip() for jar in (text or "").split(",") if jar.strip()]
 
 
 def _options(tokens: list[str]) -> Iterator[tuple[str, str, int, int]]:
-    """Name, value and place of each option; they end where the application begins."""
+    """Yield the name, value and place of each option before the application."""
     at = 0
     while at < len(tokens) and tokens[at].startswith("-"):
         name, assigned, value = tokens[at].partition("=")
@@ -121,7 +121,7 @@ _PROPERTY = re.compile(r"((?:\\.|[^\\\s=:])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
 
 
 def _properties(file: Path) -> dict[str, str]:
-    """Reads what ``java.util.Properties`` reads, without its \\u escapes."""
+    """Read a file as ``java.util.Properties`` does, without its \\u escapes."""
     if not file.is_file():
         return {}
     found = {}

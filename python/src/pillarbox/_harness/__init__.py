@@ -1,4 +1,4 @@
-"""What the test harness adds to the keyed runtime: all keys in memory, snapshots, restarts.
+"""The test harness over the keyed runtime: all keys in memory, snapshots, restarts.
 
-It uses ``_keyed``, and belongs to ``pillarbox.testing`` alone.
+It uses ``_keyed``, and only ``pillarbox.testing`` uses it.
 """

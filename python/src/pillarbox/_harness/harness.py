@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HarnessOptions:
-    """What a harness of either kind is made with; explained there."""
+    """The options of both kinds of harness, which document them."""
 
     by: str | Sequence[str]
     schema: str | t.StructType
@@ -48,10 +48,7 @@ class HarnessOptions:
 
 
 class Harness:
-    """``process(row)`` is a micro-batch of one row, ``run_micro_batch`` one of many: first its
-    rows, then the timers that are due. What the function raises comes out unchanged. As on Spark,
-    order is promised within a key only. Not for several threads.
-    """
+    """The base of both kinds of harness, which are documented in ``pillarbox.testing``."""
 
     def __init__(
         self,
@@ -103,7 +100,7 @@ class Harness:
         function: KeyedProcessFunction | AsyncKeyedProcessFunction,
         **options: Any,
     ) -> Self:
-        """A harness that goes on where ``snapshot`` was taken; ``options`` as for a new one.
+        """Return a harness that continues from ``snapshot``; ``options`` as for a new one.
 
         Raises ``StateError`` if the function declares its states in a way that does not fit.
         """
@@ -123,7 +120,7 @@ class Harness:
         return harness
 
     def snapshot(self) -> bytes:
-        """State, timers, waiting rows and clocks."""
+        """Return state, timers, waiting rows and clocks as bytes."""
         clocks = {
             "watermark": self._watermark,
             "first_watermark": self._runtime.context._first_watermark,
@@ -136,16 +133,16 @@ class Harness:
 
     @property
     def watermark(self) -> int | None:
-        """Epoch ms; None before the first one."""
+        """The watermark in epoch ms; None before the first one."""
         return None if self._watermark == UNKNOWN else self._watermark
 
     @property
     def processing_time(self) -> int:
-        """Epoch ms."""
+        """The clock in epoch ms."""
         return self._processing_time
 
     def process(self, row: Any) -> list[t.Row]:
-        """A micro-batch of one row; the rows that come out."""
+        """Run a micro-batch of one row, and return the output rows."""
         return self.run_micro_batch([row])
 
     def run_micro_batch(
@@ -155,12 +152,11 @@ class Harness:
         watermark: int | datetime | None = None,
         processing_time: int | datetime | None = None,
     ) -> list[t.Row]:
-        """A micro-batch: its rows as they come (or by ``order_by``), then the timers that are due.
+        """Run a micro-batch: its rows in order (or by ``order_by``), then the timers that are due.
 
-        ``processing_time`` is the time of the micro-batch, which the clock moves to before the
-        rows, ``watermark`` what it moves to between the two (neither back), as on Spark; else they
-        stand. With ``time_sorted`` rows wait until the
-        watermark has reached them.
+        As on Spark, the clock moves to ``processing_time`` before the rows, and the watermark to
+        ``watermark`` between rows and timers; neither moves back. With ``time_sorted`` rows wait
+        until the watermark has reached them.
         """
         before = self._watermark
         if processing_time is not None:
@@ -186,15 +182,15 @@ class Harness:
         return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
-        """Moves the watermark forward (never back) and fires the event-time timers up to it."""
+        """Move the watermark forward (never back) and fire the event-time timers up to it."""
         return self.run_micro_batch((), watermark=watermark)
 
     def advance_processing_time(self, time: int | datetime) -> list[t.Row]:
-        """Moves the clock forward (never back) and fires the processing-time timers up to it."""
+        """Move the clock forward (never back) and fire the processing-time timers up to it."""
         return self.run_micro_batch((), processing_time=time)
 
     def run_batch(self, rows: Iterable[Any]) -> list[t.Row]:
-        """What a batch DataFrame of ``rows`` gives: key by key, all timers fire at a key's end.
+        """Run ``rows`` as a batch DataFrame, key by key; all timers fire at a key's end.
 
         There is no watermark and no late row, and no state is left. For a harness without keys.
         """
@@ -207,7 +203,7 @@ class Harness:
         return emitted
 
     def state(self, name: str, key: Any) -> Any:
-        """What the function would see of a state: a value, list or dict; nothing is touched.
+        """Return a state as the function would see it: a value, list or dict; it is not changed.
 
         Raises :class:`StateError` for a name that was not declared.
         """
@@ -217,19 +213,19 @@ class Harness:
         return visible(state, self._space.slot(key) if slot is None else slot)
 
     def timers(self, key: Any) -> list[Timer]:
-        """The timers of a key, the earliest first."""
+        """Return the timers of a key, the earliest first."""
         slot = self._space.find(key)
         return [] if slot is None else list(self._runtime.timers.of(slot))
 
     def side_output(self, tag: str) -> list[t.Row]:
-        """All rows that were emitted to a side output so far. ``StateError`` for an unknown one."""
+        """Return all rows of a side output so far. Raises ``StateError`` for an unknown one."""
         if tag not in self._sides:
             declared = ", ".join(map(repr, self._sides)) or "none"
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
         return list(self._sides[tag])
 
     def close(self) -> None:
-        """Closes the function, and the resource of an asynchronous one."""
+        """Close the function, and the resource of an asynchronous one."""
         self._runtime.function.close()
         if self._loop is not None:
             assert isinstance(self._runtime, AsyncKeyedRuntime)
@@ -253,7 +249,7 @@ class Harness:
             self._arrived += 1
 
     def _tie(self, row: Any) -> Any:
-        """Tells rows of one time apart by what is in them, not by when they came."""
+        """Return a sort key of rows of one time, by their content and not by their arrival."""
         return () if self._order is None else self._order(row), repr(tuple(row))
 
     def _run_key(self, rows: list[Any]) -> list[t.Row]:
@@ -275,9 +271,9 @@ class Harness:
         return self._emitted()
 
     def _settled(self, reached: int) -> list[t.Row]:
-        """Runs what is due, event time first, until nothing is; then what was emitted.
+        """Run due events, event time first, until there are none, and return the emitted rows.
 
-        ``reached``: how far time has come, where keys have a time each.
+        ``reached`` is the current event time of all keys, where each key has its own.
         """
         runtime, watermark, now = self._runtime, self._watermark, self._processing_time
         while True:
@@ -297,7 +293,7 @@ class Harness:
         return self._emitted()
 
     def _due_in_event_time(self) -> list[tuple[int, int, int, Any]]:
-        """Waiting rows and timers, in the order of time, rows first."""
+        """Return due rows and timers in the order of time, rows first."""
         watermark = self._watermark
         if watermark == UNKNOWN:
             return []
@@ -325,8 +321,10 @@ class Harness:
 
 
 def _up(micros: int | None) -> int:
-    """Times of time-sorted rows are rounded up to ms: a row within a millisecond comes after the
-    timer at its start, and after a watermark there, wherever the input is cut."""
+    """Round the time of a time-sorted row up to ms.
+
+    So a row within a millisecond comes after a timer or watermark at the start of that millisecond.
+    """
     assert micros is not None
     return -(-micros // 1000)
 

@@ -17,7 +17,7 @@ _CLOSE_LIMIT_S = 2.0
 
 
 class HarnessLoop:
-    """Runs only while there is work. One that nobody closes is closed when it is forgotten."""
+    """An event loop that runs only while there is work. It is closed when it is collected."""
 
     def __init__(self) -> None:
         self._loop = new_event_loop()
@@ -25,7 +25,7 @@ class HarnessLoop:
         weakref.finalize(self, self._loop.close)
 
     def run(self, work: Awaitable[T]) -> T:
-        """What ``work`` gives or raises. ``WorkerFailed`` if it stops the loop."""
+        """Run ``work`` to its end. Raises ``WorkerFailed`` if it stops the loop."""
         if not _is_in_coroutine():
             return complete(self._loop, work, stopped_loop)
         # A thread runs one loop at a time.
@@ -34,14 +34,14 @@ class HarnessLoop:
             return thread.submit(context.run, complete, self._loop, work, stopped_loop).result()
 
     def open(self, resource: Callable[[], Any] | None) -> tuple[Any, Any]:
-        """The open resource, and its call context. Raises ``WorkerFailed``."""
+        """Open a resource, and return it and its call context. Raises ``WorkerFailed``."""
         if resource is None:
             return None, None
         self._resource = self.run(_opened(resource))
         return self._resource.value, self._resource.call_context
 
     def close(self) -> None:
-        """Closes the resource too."""
+        """Close the resource and the loop."""
         if self._resource is not None:
             self.run(self._resource.close(_CLOSE_LIMIT_S))
         self.run(abandon_tasks(self._loop))

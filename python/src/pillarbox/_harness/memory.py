@@ -1,4 +1,4 @@
-"""All keys of a function in memory: what the test harness runs on."""
+"""The keys of a function in memory, for the test harness."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KeySpace:
             state.bind(0, lambda: ([], []))
 
     def slot(self, key: Any) -> int:
-        """The slot of a key, a new one if need be."""
+        """Return the slot of a key, a new one if need be."""
         name = hashable(key)
         slot = self._slots.get(name)
         if slot is None:
@@ -36,17 +36,20 @@ class KeySpace:
         return slot
 
     def find(self, key: Any) -> int | None:
-        """The slot of a key that was seen."""
+        """Return the slot of a key that was seen, else None."""
         return self._slots.get(hashable(key))
 
     def drop(self, slot: int) -> None:
-        """Forgets the state of a key."""
+        """Drop the state of a key."""
         for state in self._runtime.registry.states.values():
             state.drop(slot)
 
 
 def hashable(key: Any) -> Any:
-    """Equal for keys that Spark holds equal: NaN is one key, zero too; arrays by their elements."""
+    """Return a value that is equal for keys that Spark takes as equal.
+
+    All NaNs are one key, and so are 0.0 and -0.0; arrays are compared by their elements.
+    """
     if isinstance(key, float):
         return key + 0.0 if key == key else "NaN"
     if isinstance(key, datetime):
@@ -57,7 +60,7 @@ def hashable(key: Any) -> Any:
 
 
 def visible(state: State, slot: int) -> Any:
-    """What a function would see of a state's cell; nothing is renewed or removed by looking."""
+    """Return a state's cell as a function would see it, without renewing or removing anything."""
     cells, stamps = state.cells()
     cell, policy = cells[slot], state._policy
     if isinstance(state, ListCells):
@@ -85,7 +88,7 @@ def _alive_entries(cell: MapCell, policy: TtlPolicy | None) -> dict[Any, Any]:
 
 
 def dump(state: State, slot: int) -> list[tuple[Any, Any, int]]:
-    """A cell as ``(map key or None, value, stamp)`` in order; the stamp is UNKNOWN without TTL."""
+    """Return a cell as ``(map key or None, value, stamp)`` in order; UNKNOWN without TTL."""
     cells, stamps = state.cells()
     cell = cells[slot]
     if cell is None:
@@ -98,7 +101,7 @@ def dump(state: State, slot: int) -> list[tuple[Any, Any, int]]:
 
 
 def load(state: State, slot: int, entries: list[tuple[Any, Any, int]]) -> None:
-    """The reverse of ``dump``."""
+    """Restore a cell from ``dump``."""
     cells, stamps = state.cells()
     if not entries:
         return

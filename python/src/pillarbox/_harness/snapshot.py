@@ -1,4 +1,4 @@
-"""State, timers and clocks of a key space as bytes, and back into a function that has changed."""
+"""Snapshots of state, timers and clocks as bytes, which a changed function can restore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMAT = 1
 
 
 def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> bytes:
-    """Everything that a restart needs. ``clocks`` is kept as it is."""
+    """Return a snapshot, which includes ``clocks`` unchanged."""
     slots = range(len(space.keys))
     states = {
         name: {
@@ -44,11 +44,11 @@ def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> byte
 def restore(
     snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int
 ) -> dict[str, Any]:
-    """Puts a snapshot into an opened runtime without keys; gives the clocks.
+    """Restore a snapshot into an opened runtime without keys, and return the clocks.
 
-    The processing time is ``earliest`` at least. Values without a timestamp of the clock that their
-    TTL goes by start their life now. Raises ``StateError`` for a state that is gone or has another
-    kind or type, before anything is read.
+    The processing time is ``earliest`` at least. Values without a timestamp of their TTL's clock
+    count as written now. Raises ``StateError`` for a state that is gone or has another kind or
+    type, before anything is restored.
     """
     data: dict[str, Any] = pickle.loads(snapshot)
     if data["format"] != _FORMAT:
@@ -92,7 +92,7 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
 
 
 def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, int]) -> Any:
-    """From the timestamp that was saved to the one that counts from now on."""
+    """Return a function from a saved timestamp to the new one."""
     if ttl is None:
         return lambda stamp: UNKNOWN
     if old is not None and old["time_domain"] == ttl.time_domain:

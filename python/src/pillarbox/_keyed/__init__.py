@@ -1,8 +1,8 @@
-"""Keyed process functions: what users derive from, and the plain-Python runtime that runs them.
+"""Keyed process functions: the base classes of users, and the plain-Python runtime for them.
 
 A ``KeyedRuntime`` runs one function over keys, with state, TTL and timers in Python objects, and
-knows nothing of Spark, sockets or files: the test harness keeps all keys in it, the worker of an
-executor those of one frame. What may not live here: py4j, the worker's protocol, Arrow except to
-turn columns to values and back (``values``, ``output``, ``columnar``). It uses ``_arrow`` and
-``_base``.
+without Spark, sockets or files. The test harness keeps all keys in it, the worker of an executor
+those of one frame. The package uses ``_arrow`` and ``_base``, neither py4j nor the worker's
+protocol, and Arrow only to convert columns to values and back (``values``, ``output``,
+``columnar``).
 """

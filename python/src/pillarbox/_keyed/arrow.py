@@ -1,4 +1,4 @@
-"""What the column form is handed with a batch: its clocks, its keys, their state."""
+"""The arguments of the column form beside a batch: its clocks, its keys and their state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ArrowContext:
-    """What the column form knows of a batch. Times are epoch milliseconds.
+    """The clocks of a batch of the column form. Times are epoch milliseconds.
 
     ``timestamps`` is an int64 array, one a row, null for rows without event time.
     """
 
-    # State comes with the stamps that follow from it.
+    # The JVM has applied the first watermark to the stamps of the state already.
     _first_watermark = UNKNOWN
 
     def __init__(
@@ -34,11 +34,10 @@ class ArrowContext:
 
 
 class ArrowState:
-    """The states of a batch's keys by name, and which row has which key.
+    """The states of a batch's keys by name, and the key of each row.
 
-    ``keys``: an array of the distinct keys (of structs for several key columns), in no order.
-    ``index``: an int32 numpy array that can't be written to, for each row the position of its key
-    in ``keys``.
+    ``keys`` is an array of the distinct keys (of structs for several key columns), in no order.
+    ``index`` is a read-only int32 numpy array with the position in ``keys`` of each row's key.
     """
 
     def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:
@@ -47,11 +46,11 @@ class ArrowState:
         self._columns = columns
 
     def __getitem__(self, name: str) -> pa.Array:
-        """The values of a state, null where a key has none. :class:`StateError` for others."""
+        """Return the values of a state, null where a key has none. Raises :class:`StateError`."""
         return self._column(name).read()
 
     def __setitem__(self, name: str, values: Any) -> None:
-        """Writes the state of all keys; null clears. An array, a numpy array or a list.
+        """Write the state of all keys from an Arrow or numpy array or a list; null clears.
 
         Raises :class:`ResultTypeMismatch` for another length or type.
         """

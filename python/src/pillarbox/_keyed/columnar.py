@@ -17,7 +17,7 @@ from .whole_columns import ColumnConverter
 
 
 class ColumnTtl(TtlPolicy):
-    """A policy over arrays of timestamps, one a key; ``latest`` gives the times of their rows."""
+    """A policy over arrays of timestamps, one a key; ``latest`` returns the times of their rows."""
 
     __slots__ = ("_keys", "_latest")
 
@@ -27,7 +27,7 @@ class ColumnTtl(TtlPolicy):
         self._keys = keys
 
     def tell_all(self, values: Any, which: Any) -> None:
-        """Calls ``on_expire`` for some of the values, if there is one."""
+        """Call ``on_expire``, if there is one, for the values where ``which`` is True."""
         if self._on_expire is not None:
             for position in which.nonzero()[0].tolist():
                 self._on_expire(self._keys[position].as_py(), None, values[position].as_py())
@@ -46,9 +46,9 @@ class ColumnTtl(TtlPolicy):
 class StateColumn:
     """One value state over the keys of a batch, with the rules of its TTL.
 
-    ``converter`` takes what is written. ``load`` gives values (an array of the declared type) and
-    stamps (int64 numpy) when first needed; ``latest`` the greatest timestamp of each key's rows,
-    UNKNOWN without one.
+    ``converter`` converts values that are written. ``load`` returns values (an array of the
+    declared type) and stamps (int64 numpy) when they are first needed, ``latest`` the greatest
+    timestamp of each key's rows, UNKNOWN without one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class StateColumn:
         self.changed = np.zeros(len(keys), bool)
 
     def read(self) -> pa.Array:
-        """The values that are alive (or shown once more)."""
+        """Return the values that are alive, or expired and visible once more."""
         values, policy = self._loaded(), self._policy
         if policy is None:
             return values
@@ -85,7 +85,7 @@ class StateColumn:
         return values if policy.returns_expired else alive
 
     def write(self, values: Any) -> None:
-        """All values anew, as they are now: memory of numpy and pandas may change later."""
+        """Replace all values. Arrays of numpy and pandas are copied, as they may change later."""
         new = self._converter.array(values.copy() if _is_lent(values) else values)
         if len(new) != self._count:
             place = self._declaration.type.place
@@ -97,7 +97,7 @@ class StateColumn:
         self.changed[:] = True
 
     def changes(self) -> tuple[Any, pa.Array, Any] | None:
-        """Positions, values and stamps of what changed; None if nothing."""
+        """Return the positions, values and stamps of changed keys; None if there are none."""
         if not self.changed.any():
             return None
         positions = self.changed.nonzero()[0]

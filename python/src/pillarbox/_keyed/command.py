@@ -1,4 +1,4 @@
-"""Everything of a ``process_keyed`` that only Python understands; pickled once, sent to workers."""
+"""The Python part of a ``process_keyed``, which is pickled once and sent to workers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyedCommand:
-    """``form`` is "row" or "arrow"; the schemas hold the Spark types, which Arrow does not tell.
+    """The function and its schemas of Spark types, which Arrow's types don't determine.
 
-    ``calls`` is the ``KeyedCalls`` of an asynchronous function.
+    ``form`` is "row" or "arrow"; ``calls`` is the ``KeyedCalls`` of an asynchronous function.
     """
 
     function: Any
@@ -27,5 +27,5 @@ class KeyedCommand:
     calls: Any = None
 
     def dumps(self) -> bytes:
-        """Cloudpickled bytes. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
+        """Cloudpickle it. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
         return pickled(self, type(self.function).__qualname__)

@@ -32,9 +32,9 @@ HANDLES: dict[str, type[State]] = {
 
 
 class StateRegistry:
-    """Makes the handles while ``is_open``; afterwards it is complete, in order of declaration.
+    """The states in order of declaration; they can be declared while ``is_open``.
 
-    ``event_time`` tells whether there is a watermark; ``kinds`` which kinds of state are allowed.
+    ``event_time`` is True if there is a watermark; ``kinds`` are the allowed kinds of state.
     """
 
     def __init__(self, at: KeyedContext, event_time: bool, kinds: tuple[str, ...]) -> None:
@@ -54,7 +54,7 @@ class StateRegistry:
         ttl: Any = None,
         fold: Any = None,
     ) -> State:
-        """The handle of a state; the same one for the same declaration.
+        """Return the handle of a state; the same handle for the same declaration.
 
         Raises ``StateError`` for a name that is taken, or outside of ``open``; ``InvalidSchema``
         for a type; ``InvalidOption`` and ``InvalidFunction`` for the rest.
@@ -71,7 +71,7 @@ class StateRegistry:
         return known
 
     def __getitem__(self, name: str) -> State:
-        """Raises ``StateError`` (UNKNOWN_STATE) naming those that there are."""
+        """Raise ``StateError`` (UNKNOWN_STATE), which lists the declared names, for another one."""
         if name not in self.states:
             declared = ", ".join(map(repr, self.states)) or "none"
             raise error("UNKNOWN_STATE", state=shown(name), declared=declared)
@@ -87,11 +87,7 @@ class StateRegistry:
             raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
         _check_fold(name, kind, fold)
         parsed_ttl = as_ttl(ttl)
-        if (
-            parsed_ttl is not None
-            and parsed_ttl.time_domain == "event_time"
-            and not self._event_time
-        ):
+        if parsed_ttl and parsed_ttl.time_domain == "event_time" and not self._event_time:
             raise error("TTL_WITHOUT_WATERMARK", state=name)
         option, place = f"state {name}", Place(name, "STATE_TYPE_MISMATCH")
         value = ValueType(_parsed(type, option), place.inside(_ELEMENT.get(kind, "")))

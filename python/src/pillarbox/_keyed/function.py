@@ -1,4 +1,4 @@
-"""What a user subclasses: the forms of keyed functions."""
+"""The base classes of users' keyed functions, one for each form."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class KeyedProcessFunction:
     """Processes the rows of one key after the other, with state and timers of that key.
 
-    One object serves all keys of a worker, and lives on across tasks and micro-batches: whatever
-    belongs to a key goes into state, not into attributes. All calls come from one thread.
+    One object serves all keys of a worker, and lives on across tasks and micro-batches: data of a
+    key belongs into state, not into attributes. All calls come from one thread.
 
     ``process`` and ``on_timer`` yield rows, or return one row, a list of rows, or None. A row is a
     dict, tuple, ``Row`` or dataclass with the columns of ``returns``, or the bare value where
-    there is just one column. What a method raises fails the task.
+    there is just one column. An exception of a method fails the task.
     """
 
     def open(self, ctx: OpenContext) -> None:
@@ -46,12 +46,12 @@ class AsyncKeyedProcessFunction:
     block. Rows of one key never overlap: the next one begins when the one before is wholly done,
     with its retries. Rows of other keys run meanwhile, up to ``capacity`` in one task.
 
-    State is that of the row's key before and after each await, and is used without await. What a
-    call has written counts once it has succeeded; of an attempt that fails, runs out of time or is
-    cancelled nothing is left. There are no timers.
+    State is that of the row's key before and after each await, and is used without await. The
+    writes of a call count once it has succeeded; those of an attempt that fails, times out or is
+    cancelled are undone. There are no timers.
 
-    One object serves all keys of a worker, and lives on across tasks and micro-batches: whatever
-    belongs to a key goes into state, not into attributes.
+    One object serves all keys of a worker, and lives on across tasks and micro-batches: data of a
+    key belongs into state, not into attributes.
     """
 
     def open(self, ctx: OpenContext) -> None:
@@ -60,12 +60,12 @@ class AsyncKeyedProcessFunction:
         There is no running event loop yet: clients are opened by ``resource``.
         """
 
-    # No coroutine here, so that type checkers take coroutines and asynchronous generators.
+    # This is no coroutine, so that type checkers accept coroutines and asynchronous generators.
     def process(self, row: Row, ctx: AsyncContext) -> Any:
         """``async def``: returns a row, a list of rows or None, or yields rows.
 
-        Rows are written as those of :class:`KeyedProcessFunction`. What it raises is retried as
-        ``retry`` says, and then fails the task, or what ``on_error`` says.
+        Rows are written as those of :class:`KeyedProcessFunction`. An exception is retried as
+        ``retry`` says, and after the last attempt handled as ``on_error`` says.
         """
         raise NotImplementedError(f"{type(self).__name__}.process")
 
@@ -83,7 +83,7 @@ class ArrowKeyedProcessFunction:
         """Called once a worker, before the first batch: declare all state here."""
 
     def process(self, batch: pa.RecordBatch, state: ArrowState, ctx: ArrowContext) -> Any:
-        """Called with some rows of some keys; all rows of a key that are there are in it.
+        """Called with a batch of rows of some keys.
 
         ``state.index[i]`` is the position of row i's key in ``state.keys``; ``state["n"]`` is the
         state n of these keys, null where there is none, and can be assigned. Returns a RecordBatch

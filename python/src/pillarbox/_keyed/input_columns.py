@@ -1,4 +1,4 @@
-"""The columns that keyed operators go by: keys, event time, order."""
+"""The columns for the keys, the event time and the order of a keyed operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MICRO = timedelta(microseconds=1)
 
 
 def has_equality(data_type: t.DataType) -> bool:
-    """Whether rows can be grouped by the type: Spark can't compare maps and variants."""
+    """Return True if rows can be grouped by the type: Spark can't compare maps and variants."""
     if isinstance(data_type, t.StructType):
         return all(has_equality(field.dataType) for field in data_type.fields)
     if isinstance(data_type, t.ArrayType):
@@ -26,7 +26,7 @@ def has_equality(data_type: t.DataType) -> bool:
 
 
 def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) -> None:
-    """Raises ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of none of these types."""
+    """Raise ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of another type."""
     if not isinstance(column.dataType, kinds):
         raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
 
@@ -34,7 +34,7 @@ def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) 
 def timestamp_reader(
     columns: t.StructType, timestamp: str | None, is_needed: bool
 ) -> Callable[[Any], int | None]:
-    """A function from a row to its event time in epoch microseconds, None without one."""
+    """Return a function from a row to its event time in epoch microseconds, None without one."""
     if timestamp is None:
         if is_needed:
             raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
@@ -69,7 +69,7 @@ def _micros(data_type: t.DataType) -> Callable[[Any], int]:
 def order_key(
     columns: t.StructType, order_by: str | Sequence[str] | None
 ) -> Callable[[Any], Any] | None:
-    """A sort key over rows: ascending, nulls first and NaN last, as in Spark."""
+    """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark."""
     if order_by is None:
         return None
     positions = []
@@ -90,5 +90,5 @@ def _comparable(value: Any) -> tuple[Any, ...]:
 
 
 def quoted(column: str) -> str:
-    """The name of a column as Spark takes it for that very column, whatever is in it."""
+    """Return the quoted name of a column, which may contain any character."""
     return "`" + column.replace("`", "``") + "`"

@@ -13,10 +13,11 @@ ADD, CLEAR, DROP, RENEW, START = range(5)
 
 
 class ListCell:
-    """The list of one key. Until it is ``loaded`` it holds only what was added to a larger one.
+    """The list of one key. Until it is ``loaded`` it holds only elements added to a stored list.
 
-    ``ops`` are the changes in their order, as ``(op, value, stamp)``: CLEAR removes all, DROP what
-    is stamped at or below ``stamp``, RENEW raises all stamps to ``stamp``, START those without.
+    ``ops`` are the changes in their order, as ``(op, value, stamp)``: CLEAR removes all elements,
+    DROP those stamped at or below ``stamp``; RENEW raises all stamps to ``stamp``, START sets the
+    missing ones.
     """
 
     __slots__ = ("loaded", "ops", "stamps", "values")
@@ -31,7 +32,7 @@ class ListCell:
 class ListCells(State, ListState[Any]):
     """The lists of a list state.
 
-    ``fetch(slot)`` gives the values and stamps of a list too large to come along.
+    ``fetch(slot)`` returns the values and stamps of a list that is too large for a frame.
     """
 
     __slots__ = ("fetch",)
@@ -69,7 +70,7 @@ class ListCells(State, ListState[Any]):
         cell: ListCell | None = self.cells()[0][slot]
         if cell is None:
             return None, self.changed[slot]
-        # Lists are replaced, or grow: their lengths tell what they were.
+        # Lists are replaced or grow, so their lengths suffice to undo changes.
         lists = cell.values, cell.stamps, cell.ops
         return cell, self.changed[slot], cell.loaded, lists, tuple(map(len, lists))
 
@@ -113,11 +114,11 @@ class ListCells(State, ListState[Any]):
         return cell
 
     def _alive(self, slot: int, cell: ListCell) -> list[Any]:
-        """What is to be shown; expired elements are removed, the others renewed if they are so."""
+        """Return the visible elements, remove expired ones, and renew the others if TTL says so."""
         policy = self._policy
         assert policy is not None
         shown = before = cell.values
-        # Nothing that is known of a stamp makes it older.
+        # A first watermark can only make a stamp newer.
         old = cell.stamps and min(cell.stamps) <= policy.limit()
         expired = [policy.is_expired(stamp) for stamp in cell.stamps] if old else ()
         if any(expired):

@@ -1,7 +1,7 @@
-"""Timestamps as functions see them: naive datetimes of the local zone, ``fold`` included.
+"""Timestamps as functions see them: naive datetimes of the local zone, with ``fold``.
 
-An hour that comes twice, when summer time ends, has two instants for one naive datetime. ``fold``
-tells them apart, but Python's comparison and dicts pass over it.
+When summer time ends, an hour comes twice, and one naive datetime stands for two instants. ``fold``
+distinguishes them, but Python's comparison and dicts ignore it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _MICRO = timedelta(microseconds=1)
 
 
 class SecondHour(datetime):
-    """A time in the second of two such hours; not equal to the same time in the first one."""
+    """A time in the second of two such hours; it is not equal to the same time in the first."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         same = datetime.__eq__(self, other)
-        # What is made from it, such as a time of another zone, is of this class too.
+        # Values derived from this one, such as a time of another zone, have this class too.
         if same is True and self.fold and self.tzinfo is None:
             return bool(other.fold)  # type: ignore[attr-defined]
         return same
@@ -29,21 +29,20 @@ class SecondHour(datetime):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    # That of other datetimes: fold does not count.
-    __hash__ = datetime.__hash__
+    __hash__ = datetime.__hash__  # fold does not count
 
     def __repr__(self) -> str:
         return repr(datetime.combine(self.date(), self.time()))
 
 
 def local_time(instant: datetime) -> datetime:
-    """An aware datetime as a naive one of the local zone, as rows have it."""
-    # astimezone would give the offset, and no fold.
+    """Return an aware datetime as the naive one of the local zone that rows have."""
+    # astimezone would return the offset, and no fold.
     return local_datetime((instant - _EPOCH) // _MICRO)
 
 
 def distinct(time: datetime) -> datetime:
-    """The same local time, as a key that is found by its instant."""
+    """Return the same local time as a key that is equal only to the same instant."""
     if not time.fold:
         return time
     clock = (time.hour, time.minute, time.second, time.microsecond)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import get_ident
 from typing import Any
 
 from .context import UNKNOWN, KeyedContext
@@ -13,10 +14,10 @@ Entries = Iterable[tuple[Any, Any, int]]
 
 
 class MapCell:
-    """The map of one key. Until it is ``loaded``, ``values`` is what is known of a larger map.
+    """The map of one key. Until it is ``loaded``, ``values`` holds some entries of a stored map.
 
-    ``missing`` then are the keys known not to be in it. ``dirty`` holds the keys whose entry is to
-    be written back, ``cleared`` whether all earlier ones go first.
+    ``missing`` then has the keys known not to be in it, and ``dirty`` the keys whose entry is to be
+    written back. If it is ``cleared``, all earlier entries are removed first.
     """
 
     __slots__ = ("cleared", "dirty", "loaded", "missing", "stamps", "values")
@@ -34,7 +35,7 @@ _ABSENT = object()
 
 
 class Recorded(dict[Any, Any]):
-    """A dict that writes down in ``log`` what it had where it is changed."""
+    """A dict that logs the earlier values of changed keys."""
 
     __slots__ = ("log",)
 
@@ -64,14 +65,14 @@ def _undo(log: list[tuple[Recorded, Any, Any]]) -> None:
 class MapCells(State, MapState[Any, Any]):
     """The maps of a map state.
 
-    For a map too large to come along, ``fetch(slot, key)`` gives one of its entries (key None:
-    all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
+    For a map that is too large for a frame, ``fetch(slot, key)`` returns one of its entries (key
+    None: all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
 
-    ``get`` and ``put`` spell out what the other methods call ``_key`` and ``_slot`` for: they run
-    once a row or more, and take 0.4 us together instead of 0.6.
+    ``get`` and ``put`` run once a row or more. They inline ``_key`` and ``_slot``, which makes them
+    take 0.4 us together instead of 0.6.
     """
 
-    __slots__ = ("_accept", "_accept_key", "_copy", "fetch", "some")
+    __slots__ = ("_accept", "_accept_key", "_copy", "_plain_class", "fetch", "some")
 
     fetch: Callable[[int, Any], Entries]
     some: Callable[[int], Entries]
@@ -80,22 +81,25 @@ class MapCells(State, MapState[Any, Any]):
         super().__init__(declaration, at)
         assert declaration.key_type is not None
         self._accept_key = declaration.key_type.accept
+        self._plain_class = declaration.key_type.plain_class
         self._accept = declaration.type.accept
         self._copy = declaration.type.copy
 
     def get(self, key: Any) -> Any:
-        if key is None:
-            self._refuse_none("a map key")
-        key = self._accept_key(key)
-        slot = self._at._slot
-        if slot is None or self._cells is None:
+        plain = key.__class__ is self._plain_class
+        if not plain:
+            key = self._key(key)
+        at, cells = self._at, self._cells
+        slot = at._slot
+        if at._thread != get_ident() or cells is None:
             slot = self._slot()
-        cell = self._cells[slot]
-        if cell is None:
-            return None
-        value = cell.values.get(key)
+            cells = self._cells
+        cell = cells[slot]
+        value = None if cell is None else cell.values.get(key)
         if value is None:
-            if cell.loaded or key in cell.missing:
+            if plain:
+                key = self._accept_key(key)  # what is no key is not found
+            if cell is None or cell.loaded or key in cell.missing:
                 return None
             value = self._ask(slot, cell, key)
             if value is None:
@@ -112,8 +116,9 @@ class MapCells(State, MapState[Any, Any]):
         if value is None:
             self._refuse_none("a map value")
         value = self._accept(value)
-        slot = self._at._slot
-        if slot is None or self._cells is None:
+        at = self._at
+        slot = at._slot
+        if at._thread != get_ident() or self._cells is None:
             slot = self._slot()
         cell = self._cells[slot]
         if cell is None:
@@ -211,7 +216,7 @@ class MapCells(State, MapState[Any, Any]):
 
     def _living(self, slot: int, cell: MapCell) -> Iterator[tuple[Any, Any]]:
         for key in list(cell.values):
-            # on_expire, told of an earlier entry, may have removed this one or put it anew.
+            # on_expire may have removed or changed this entry when it was called for another one.
             value = cell.values.get(key)
             if value is not None:
                 value = self._alive(slot, cell, key, value)
@@ -233,7 +238,7 @@ class MapCells(State, MapState[Any, Any]):
 
     @staticmethod
     def _take(cell: MapCell, key: Any, value: Any, stamp: int) -> None:
-        """An entry as it was stored: what is known here is newer."""
+        """Add a stored entry, unless a newer one is known here."""
         if key not in cell.values and key not in cell.missing:
             cell.values[key] = value
             cell.stamps[key] = stamp
@@ -263,7 +268,7 @@ class MapCells(State, MapState[Any, Any]):
         return value
 
     def _stamp(self, slot: int, cell: MapCell, key: Any) -> None:
-        """In event time the stored timestamp counts, so that an entry unknown here is asked for."""
+        """Stamp an entry. In event time the stored timestamp counts, and is fetched if unknown."""
         assert self._policy is not None
         unknown = key not in cell.values and not cell.loaded and key not in cell.missing
         if unknown and self._policy.event:

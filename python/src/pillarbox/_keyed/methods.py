@@ -1,4 +1,4 @@
-"""The methods of a user's function, looked at before any of them is called."""
+"""Checks of the methods of a user's function, before any of them is called."""
 
 from __future__ import annotations
 
@@ -8,18 +8,9 @@ from .._base.functions import JvmFunction, check_parameters
 from .._base.names import is_nearly
 from ..errors import PillarboxError, error, shown
 from .aggregate import AggregateFunction
-from .function import (
-    ArrowKeyedProcessFunction,
-    AsyncKeyedProcessFunction,
-    KeyedProcessFunction,
-)
+from .function import ArrowKeyedProcessFunction, AsyncKeyedProcessFunction, KeyedProcessFunction
 
-_ROW = {
-    "open": ("ctx",),
-    "process": ("row", "ctx"),
-    "on_timer": ("timestamp", "ctx"),
-    "close": (),
-}
+_ROW = {"open": ("ctx",), "process": ("row", "ctx"), "on_timer": ("timestamp", "ctx"), "close": ()}
 _ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
 _ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
@@ -27,10 +18,10 @@ _ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 def check_methods(
     fn: KeyedProcessFunction | AsyncKeyedProcessFunction | ArrowKeyedProcessFunction,
 ) -> None:
-    """Raises ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
+    """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    METHOD_MISSING without ``process``, ASYNC_METHOD, NOT_ASYNC_METHOD, WRONG_METHOD_PARAMETERS,
-    TIMERS_OF_ASYNC_FUNCTION.
+    The conditions are METHOD_MISSING (of ``process``), ASYNC_METHOD, NOT_ASYNC_METHOD,
+    WRONG_METHOD_PARAMETERS and TIMERS_OF_ASYNC_FUNCTION.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
     methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
@@ -47,7 +38,6 @@ def check_methods(
         elif _is_async(method):
             raise error("ASYNC_METHOD", method=called)
         check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
-
     if is_async and has_own(fn, "on_timer"):
         raise timers_refused(type(fn).__qualname__)
 
@@ -57,12 +47,12 @@ def _is_async(method: object) -> bool:
 
 
 def timers_refused(operator: str) -> PillarboxError:
-    """TIMERS_OF_ASYNC_FUNCTION."""
+    """Return the error TIMERS_OF_ASYNC_FUNCTION."""
     return error("TIMERS_OF_ASYNC_FUNCTION", operator=operator)
 
 
 def check_aggregate(function: AggregateFunction) -> None:
-    """Raises ``InvalidFunction`` (METHOD_MISSING) if it can't fold."""
+    """Raise ``InvalidFunction`` (METHOD_MISSING) if it lacks a method."""
     for name, parameters in (
         ("create_accumulator", "(self)"),
         ("add", "(self, value, accumulator)"),
@@ -81,9 +71,9 @@ _ON_SPARK: dict[type, str] = {
 
 
 def check_kind(function: object, *kinds: type, others: dict[type, str] = _ON_SPARK) -> None:
-    """Raises ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for what is of none of ``kinds``.
+    """Raise ``InvalidFunction`` (NOT_A_KEYED_FUNCTION) for an object of none of ``kinds``.
 
-    ``others`` says what to do with a function of another kind.
+    ``others`` has the advice for functions of other kinds.
     """
     if not isinstance(function, kinds):
         expected = " or ".join(f"an object of a pb.{kind.__name__}" for kind in kinds)
@@ -105,7 +95,7 @@ def _instead_of(function: object, wanted: type, others: dict[type, str]) -> str:
 
 
 def has_own(fn: object, name: str) -> bool:
-    """Whether the user wrote the method, and it isn't the one that every function has."""
+    """Return True if the user has overridden the method."""
     if name in getattr(fn, "__dict__", ()):
         return True
     found = getattr(type(fn), name, None)
@@ -117,7 +107,7 @@ def has_own(fn: object, name: str) -> bool:
 
 
 def missing(fn: object, name: str, parameters: str) -> PillarboxError:
-    """METHOD_MISSING, with the method that may have been meant for it."""
+    """Return METHOD_MISSING, which names a method with nearly this name."""
     meant = misspelt(fn, name)
     prefix = "async " if isinstance(fn, AsyncKeyedProcessFunction) and name == "process" else ""
     return error(
@@ -130,13 +120,13 @@ def missing(fn: object, name: str, parameters: str) -> PillarboxError:
 
 
 def without_on_timer(fn: object, operator: str) -> PillarboxError:
-    """TIMER_WITHOUT_ON_TIMER."""
+    """Return TIMER_WITHOUT_ON_TIMER, which names a method with nearly that name."""
     meant = misspelt(fn, "on_timer")
     instead = "" if meant is None else f", but a {meant}"
     return error("TIMER_WITHOUT_ON_TIMER", operator=operator, instead=instead)
 
 
 def misspelt(fn: object, name: str) -> str | None:
-    """A method that the user may have meant to call ``name``."""
+    """Return a method of the user's with nearly this name, if there is one."""
     public = (one for one in dir(type(fn)) if not one.startswith("_") and one != name)
     return next((one for one in public if is_nearly(one, name) and has_own(fn, one)), None)

@@ -1,4 +1,4 @@
-"""What a function is opened with: where it declares its states."""
+"""The context in which a function is opened and declares its states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Ttl = StateTtl | str | timedelta | None
 
 
 class OpenContext:
-    """What a function can get when it is opened: its state handles. There is no key yet.
+    """The context of ``open``, which returns state handles. There is no key yet.
 
     A type is a Spark type, as DDL or as a ``DataType``. Type checkers know what the simple ones
     hold, such as "bigint"; handles of others are ``Any`` to them, unless they are annotated, as in
@@ -45,9 +45,9 @@ class OpenContext:
     cleared. ``name`` is that of the operator.
 
     All methods raise :class:`StateError` for a name that has another state, after ``open``, and
-    for a TTL in event time without a watermark; :class:`InvalidSchema` for a type that there isn't,
-    :class:`InvalidOption` for a TTL that can't be, :class:`InvalidFunction` for a function of
-    another kind.
+    for a TTL in event time without a watermark; :class:`InvalidSchema` for an unknown type,
+    :class:`InvalidOption` for an invalid TTL, :class:`InvalidFunction` for a function of another
+    kind.
     """
 
     def __init__(self, declare: Any, name: str) -> None:
@@ -75,7 +75,7 @@ class OpenContext:
     @overload
     def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ValueState[Any]: ...
     def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
-        """One value a key."""
+        """Declare one value a key."""
         return self._declare(name, "value", type, ttl=ttl)
 
     @overload
@@ -97,7 +97,7 @@ class OpenContext:
     @overload
     def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ListState[Any]: ...
     def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
-        """A list a key."""
+        """Declare a list a key."""
         return self._declare(name, "list", type, ttl=ttl)
 
     @overload
@@ -155,7 +155,7 @@ class OpenContext:
     def map_state(
         self, name: str, key_type: AnyType, value_type: AnyType, *, ttl: Ttl = None
     ) -> Any:
-        """A map a key. Its keys may be of any type that has equality, so no map."""
+        """Declare a map a key. Keys may have any type with equality, so no map."""
         return self._declare(name, "map", value_type, key_type=key_type, ttl=ttl)
 
     @overload
@@ -212,7 +212,7 @@ class OpenContext:
     def reducing_state(
         self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
     ) -> Any:
-        """What ``function(a, b)`` makes of all added values."""
+        """Declare the result of ``function(a, b)`` over all added values."""
         return self._declare(name, "reducing", type, fold=function, ttl=ttl)
 
     def aggregating_state(
@@ -223,7 +223,7 @@ class OpenContext:
         *,
         ttl: Ttl = None,
     ) -> AggregatingState[In, Out]:
-        """What an :class:`AggregateFunction` makes of all added values."""
+        """Declare the result of an :class:`AggregateFunction` over all added values."""
         handle: AggregatingState[In, Out] = self._declare(
             name, "aggregating", accumulator_type, fold=function, ttl=ttl
         )

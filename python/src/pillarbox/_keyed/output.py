@@ -1,7 +1,7 @@
-"""Rows that a function emits: checked against ``returns``, and laid out as one Arrow batch.
+"""The rows that a function emits, checked against ``returns`` and laid out as one Arrow batch.
 
 With side outputs the batch has the column ``tag``, the columns of ``returns``, and one struct
-column for each side output, null but in its own rows.
+column for each side output, which is null in all other rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIDE_OUTPUT = "pillarbox.side_output"
 
 
 def check_tag(tag: object) -> None:
-    """Raises ``InvalidOption`` for what can't be the tag of a user's side output."""
+    """Raise ``InvalidOption`` for a value that can't be the tag of a user's side output."""
     option = "a tag of side_outputs"
     check_name(option, tag, "bad")
     reserved = ", ".join(RESERVED_TAGS)
@@ -37,7 +37,7 @@ def check_tag(tag: object) -> None:
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:
-    """The columns that the operator gives out; with side outputs all may be null."""
+    """Return the columns of the operator's output; with side outputs all may be null."""
     if not side_outputs:
         return returns
     tag = t.StructField(TAG, t.StringType(), False)
@@ -47,20 +47,17 @@ def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) ->
 
 
 def row_acceptor(columns: t.StructType, place: Place) -> Callable[[Any], Any]:
-    """A function from one row as users write it to a ``Row`` of ``columns``, strictly checked."""
+    """Return a function from one row as users write it to a checked ``Row`` of ``columns``."""
     shape = row_shape(columns, place)
     accept = ValueType(columns, place).accept
     return lambda row: accept(tuple(shape(row)))
 
 
 class RowsEncoder:
-    """Lays rows out with exactly ``arrow_schema``; made once a task."""
+    """Lays out rows with exactly ``arrow_schema``; made once a task."""
 
     def __init__(
-        self,
-        returns: t.StructType,
-        side_outputs: dict[str, t.StructType],
-        arrow_schema: pa.Schema,
+        self, returns: t.StructType, side_outputs: dict[str, t.StructType], arrow_schema: pa.Schema
     ) -> None:
         self._schema = arrow_schema
         self._sides = list(side_outputs)
@@ -83,7 +80,7 @@ class RowsEncoder:
         ]
 
     def encode(self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]]) -> pa.RecordBatch:
-        """First ``rows``, then ``side_rows``. Raises ``ResultTypeMismatch``."""
+        """Lay out ``rows`` and then ``side_rows``. Raises ``ResultTypeMismatch``."""
         columns = self._columns(rows)
         arrays = [writer(values) for writer, values in zip(self._writers, columns, strict=True)]
         if self._sides:
@@ -93,7 +90,7 @@ class RowsEncoder:
     def batches(
         self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]], size: FrameSize
     ) -> list[pa.RecordBatch]:
-        """As ``encode``, in batches of bounded size. Raises ``TooLarge`` for a row beyond that."""
+        """Encode in batches of bounded size. Raises ``TooLarge`` for a row beyond that."""
         count = len(rows)
 
         def build(start: int, stop: int) -> pa.RecordBatch:
@@ -103,7 +100,7 @@ class RowsEncoder:
         return cut(count + len(side_rows), build, size)
 
     def bad_row(self, rows: list[Any]) -> int:
-        """The first of ``rows`` that doesn't fit; for the message."""
+        """Return the index of the first of ``rows`` that doesn't fit, for the message."""
         for index, row in enumerate(rows):
             try:
                 self.encode([row], ())
@@ -112,10 +109,10 @@ class RowsEncoder:
         return len(rows)
 
     def _columns(self, rows: list[Any]) -> list[list[Any]]:
-        """The values of each column, by the shortest way there is.
+        """Return the values of each column in the fastest way.
 
-        To turn all rows over at once makes an iterator of each, and so many objects wake the
-        collector of cycles, which then looks at every row that there is.
+        ``zip`` over all rows would make an iterator of each, and so many objects start the garbage
+        collector, which then visits every row.
         """
         kinds = set(map(type, rows))
         is_plain = kinds in ({tuple}, {dict}) and self._width > 1
@@ -145,7 +142,7 @@ def _values_at(places: Iterable[Any], rows: list[Any]) -> list[list[Any]]:
 
 
 def without_none(rows: list[Any], ends: list[int]) -> tuple[list[Any], list[int]]:
-    """Rows without the Nones that a function yielded, and where each event's rows now end."""
+    """Drop the Nones that a function yielded, and return the rows and each event's new end."""
     if type(None) not in set(map(type, rows)):
         return rows, ends
     kept = [index for index, row in enumerate(rows) if row is not None]

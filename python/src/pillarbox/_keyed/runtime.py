@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from types import GeneratorType
 from typing import Any
 
@@ -95,7 +96,7 @@ class KeyedRuntime:
 
     def end(self) -> None:
         """The round is over: state and timers are out of reach until the next event."""
-        self.context._slot = None
+        self.context.leave()
         self._events = []
 
     def run_rows(
@@ -108,20 +109,27 @@ class KeyedRuntime:
         context._event = ROW
         self.event_slots.extend(slots)
         self._events.extend(rows)
+        context._thread = get_ident()
+        count = len(collected)
         for slot, time, row in zip(slots, times, rows, strict=True):
             context._slot = slot
             context.timestamp = time
             answer = process(row, context)
             if answer is not None:
                 kind = answer.__class__
-                if kind is GeneratorType or kind is list:
-                    extend(answer)
-                elif kind is tuple or kind is dict or not hasattr(answer, "__next__"):
-                    if answer or kind is not tuple:
+                if kind is tuple:
+                    if answer:
                         append(answer)
-                else:
+                        count += 1
+                elif kind is GeneratorType or (
+                    kind is not dict and (kind is list or hasattr(answer, "__next__"))
+                ):
                     extend(answer)
-            ended(len(collected))
+                    count = len(collected)
+                else:
+                    append(answer)
+                    count += 1
+            ended(count)
 
     def run_events(
         self,
@@ -184,7 +192,7 @@ class KeyedRuntime:
 
     def go_back_to(self, event: int) -> None:
         """Makes an earlier event of the round the current one, for messages."""
-        self.context._slot = self.event_slots[event]
+        self.context.enter(self.event_slots[event])
         del self.ends[event:]
 
     def _row(self, slot: int, time: int, row: Any) -> None:
@@ -193,7 +201,8 @@ class KeyedRuntime:
             self._fire_due(slot, EVENT_TIMER, time - 1)
             self._reached[slot] = time
         context._watermark = time - 1
-        context._slot, context._event, context.timestamp = slot, ROW, time
+        context.enter(slot)
+        context._event, context.timestamp = ROW, time
         self._events.append(row)
         self._collect(slot, self.function.process(row, context))
 
@@ -218,7 +227,8 @@ class KeyedRuntime:
         if kind == EVENT_TIMER and time > reached:
             self._reached[slot] = reached = time
         context._watermark = reached
-        context._slot, context._event, context.timestamp = slot, kind, time
+        context.enter(slot)
+        context._event, context.timestamp = kind, time
         self._events.append(Timer(time, "event_time" if kind == EVENT_TIMER else "processing_time"))
         self._collect(slot, self.function.on_timer(time, context))
 

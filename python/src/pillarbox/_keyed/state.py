@@ -1,4 +1,4 @@
-"""What all state handles share: their declaration, the current key and its cells."""
+"""The base of all state handles: their declaration, the current key and its cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Declaration:
     fold: Any = None
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values, for the operator in the JVM."""
+        """Return JSON-able values for the operator in the JVM."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -37,16 +37,16 @@ class Declaration:
         }
 
 
-# Gives the cells of some keys and a list of their stamps (empty if cells have their own).
+# Returns the cells of some keys and a list of their stamps (empty if cells have their own).
 Load = Callable[[], tuple[Any, Any]]
 
 
 class State:
-    """One state of the function; always that of the current key.
+    """One state of the function, which is always that of the current key.
 
-    A runtime binds it to the cells of some keys: ``bind`` for a frame and ``extend`` for one that
-    goes on from it (cells are loaded when first touched), or ``bind`` once and ``grow`` with every
-    new key. ``changed[slot]`` tells which cells have something to write back.
+    A runtime binds it to the cells of some keys: with ``bind`` for a frame and ``extend`` for a
+    frame that continues it (cells are loaded when first touched), or with one ``bind`` and a
+    ``grow`` for every new key. ``changed[slot]`` marks cells to write back.
     """
 
     __slots__ = ("_at", "_cells", "_loads", "_policy", "_stamps", "changed", "declaration")
@@ -66,57 +66,56 @@ class State:
         return self.declaration.name
 
     def bind(self, count: int, load: Load) -> None:
-        """From now on the cells are those of ``count`` keys; ``load`` gives cells and stamps."""
+        """Replace the cells by those of ``count`` keys; ``load`` returns cells and stamps."""
         self._cells = self._stamps = None
         self._loads = [load]
         self.changed = bytearray(count)
 
     def extend(self, count: int, load: Load) -> None:
-        """``count`` more keys, behind the others; ``load`` gives their cells and stamps."""
+        """Append ``count`` keys; ``load`` returns their cells and stamps."""
         self._loads.append(load)
         self.changed.extend(bytes(count))
         if self._cells is not None:
             self._load()
 
     def grow(self) -> None:
-        """One more key, without state."""
+        """Append one key without state."""
         cells, stamps = self.cells()
         cells.append(None)
         stamps.append(UNKNOWN)
         self.changed.append(0)
 
     def cells(self) -> tuple[Any, Any]:
-        """All cells and their stamps, loaded if they weren't."""
+        """Return all cells and their stamps, and load them first if need be."""
         if self._cells is None:
             self._load()
         return self._cells, self._stamps
 
     def drop(self, slot: int) -> None:
-        """Forgets the state of a key, without a word to anybody."""
+        """Drop the state of a key without recording a change."""
         cells, stamps = self.cells()
         cells[slot], stamps[slot] = None, UNKNOWN
 
     def mark(self, slot: int) -> Any:
-        """What ``go_back`` needs to take back all that is written for a key from now on.
+        """Return a mark, with which ``go_back`` undoes all later writes for a key.
 
-        Costs the same however much the key has. A mark holds until the next one of the key.
+        The cost does not depend on the size of the state. A mark is valid until the key's next one.
         """
         cells, stamps = self.cells()
         return cells[slot], stamps[slot], self.changed[slot]
 
     def go_back(self, slot: int, mark: Any) -> None:
-        """The key's state is what it was at ``mark``."""
+        """Restore the key's state as it was at ``mark``."""
         self._cells[slot], self._stamps[slot], self.changed[slot] = mark
 
     def _slot(self) -> int:
-        """The current slot, with the cells loaded. Raises ``NoCurrentKey``."""
+        """Return the current slot, with the cells loaded. Raises StateError (NO_CURRENT_KEY)."""
         slot = self._at.slot()
         if self._cells is None:
             self._load()
         return slot
 
     def _load(self) -> None:
-        """Loads what was not loaded yet."""
         for load in self._loads:
             cells, stamps = load()
             if self._cells is None:

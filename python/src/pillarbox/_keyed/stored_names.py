@@ -1,4 +1,4 @@
-"""The names of what a checkpoint has beside a function's states; the JVM side knows the same."""
+"""The names of a checkpoint's contents beside a function's states, as in the JVM."""
 
 RESERVED = "pillarbox "
 TIMERS = RESERVED + "timers"

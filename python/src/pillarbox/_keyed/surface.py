@@ -1,6 +1,6 @@
-"""What a function is handed while it runs: the context, its timers, its state.
+"""The public interfaces for a running function: the context, its timers and its state.
 
-The public types, without the machinery of a runtime: a unit test may write its own.
+A unit test may implement its own, without a runtime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TimeDomain = Literal["event_time", "processing_time"]
 
 
 class Timer(NamedTuple):
-    """When it fires (epoch ms), and by which clock: "event_time" or "processing_time"."""
+    """The time at which a timer fires (epoch ms), and its clock."""
 
     timestamp: int
     time_domain: TimeDomain
@@ -29,43 +29,49 @@ class Timer(NamedTuple):
 class Timers(ABC):
     """``ctx.timers``, the timers of the current key: one at most a time domain and millisecond.
 
-    A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). One that
-    has passed already fires in the same round. Needs a current key: raises :class:`StateError`
-    (NO_CURRENT_KEY) outside of ``process`` and ``on_timer``, :class:`InvalidOption` for what is no
-    time, :class:`InvalidFunction` if the function has no ``on_timer``.
+    A time is epoch milliseconds or a datetime (naive: in the local zone of the worker). A timer of
+    a past time fires in the same round. Methods raise :class:`StateError` (NO_CURRENT_KEY) outside
+    of ``process`` and ``on_timer``, :class:`InvalidOption` for an invalid time, and
+    :class:`InvalidFunction` if the function has no ``on_timer``.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def register_event_time(self, time: int | datetime) -> None:
-        """Fires when the watermark reaches ``time``. ``StateError`` without a watermark."""
+        """Set a timer that fires when the watermark reaches ``time``.
+
+        Raises ``StateError`` without a watermark.
+        """
 
     @abstractmethod
     def register_processing_time(self, time: int | datetime) -> None:
-        """Fires in the first micro-batch whose time is ``time`` or later."""
+        """Set a timer that fires in the first micro-batch whose time is ``time`` or later."""
 
     @abstractmethod
     def delete_event_time(self, time: int | datetime) -> None:
-        """Takes a timer back; nothing happens if there is none."""
+        """Delete a timer if it exists."""
 
     @abstractmethod
     def delete_processing_time(self, time: int | datetime) -> None:
-        """Takes a timer back; nothing happens if there is none."""
+        """Delete a timer if it exists."""
 
     @abstractmethod
     def delete_all(self) -> None:
-        """Takes back all timers of the current key, of both time domains."""
+        """Delete all timers of the current key, in both time domains."""
 
     @abstractmethod
     def list(self) -> Sequence[Timer]:
-        """The timers of the current key, the earliest first."""
+        """Return the timers of the current key, the earliest first."""
 
 
 class Context(ABC, Generic[Key]):
-    """The current row or timer; valid during the call only. Times are epoch milliseconds.
+    """The current row or timer; valid during the call only, in its thread.
 
-    ``Context[str]`` is one whose key is a string, for type checkers.
+    Times are epoch milliseconds. Elsewhere ``key`` and ``output`` raise :class:`StateError`
+    (NO_CURRENT_KEY), so pass the values that another thread needs.
+
+    ``Context[str]`` tells type checkers that the key is a string.
     """
 
     __slots__ = ()
@@ -77,7 +83,7 @@ class Context(ABC, Generic[Key]):
     """The row's event time, or the time of the timer; None for a row without event time."""
 
     processing_time: int
-    """The time of the micro-batch; it stands still in one, and is the same in a replay."""
+    """The time of the micro-batch, which is constant in it, and the same in a replay."""
 
     @property
     @abstractmethod
@@ -96,28 +102,29 @@ class Context(ABC, Generic[Key]):
 
     @abstractmethod
     def output(self, tag: str, row: Any) -> None:
-        """Emits ``row`` to the side output ``tag``, declared by ``side_outputs=``.
+        """Emit ``row`` to the side output ``tag``, which ``side_outputs=`` declares.
 
-        Raises :class:`StateError` for a tag that is not declared, :class:`ResultTypeMismatch` for
-        a row that does not fit its columns.
+        Raises :class:`StateError` for another tag, :class:`ResultTypeMismatch` for a row that does
+        not fit its columns.
         """
 
 
 class AsyncContext(Context[Key]):
     """The current row of an ``AsyncKeyedProcessFunction``.
 
-    It is that of the coroutine that asks, also in what it has started by asyncio, and only until
-    its call has ended; not in other threads. There are no timers.
+    It belongs to the calling coroutine and to what that has started by asyncio. ``key``,
+    ``timestamp`` and ``watermark`` can be read there also in other threads (``asyncio.to_thread``)
+    and after the call; the others only on its loop, until the call ends. There are no timers.
     """
 
     __slots__ = ()
 
     resource: Any
-    """What ``resource=`` has opened in this worker; None without it."""
+    """The resource that ``resource=`` has opened in this worker; None without it."""
 
 
 class KeyedState(ABC):
-    """What the handles of all kinds of state have."""
+    """The interface of all kinds of state."""
 
     __slots__ = ()
 
@@ -128,7 +135,7 @@ class KeyedState(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Removes what the current key has."""
+        """Remove the state of the current key."""
 
 
 class ValueState(KeyedState, Generic[T]):
@@ -138,42 +145,42 @@ class ValueState(KeyedState, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value of the current key; None if there is none, or it is expired."""
+        """Return the value of the current key; None if there is none, or it is expired."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Makes ``value`` the value of the current key; None clears it.
+        """Set the value of the current key; None clears it.
 
         Raises :class:`ResultTypeMismatch` for a value that is not of the state's type.
         """
 
 
 class ReducingState(KeyedState, Generic[T]):
-    """What the state's function makes of all values added for a key."""
+    """The result of the state's function over all values added for a key."""
 
     __slots__ = ()
 
     @abstractmethod
     def get(self) -> T | None:
-        """The aggregate; None before the first value."""
+        """Return the aggregate; None before the first value."""
 
     @abstractmethod
     def add(self, value: T) -> None:
-        """Folds ``value`` in. Raises :class:`ResultTypeMismatch` for one of another type."""
+        """Fold ``value`` in. Raises :class:`ResultTypeMismatch` for a value of another type."""
 
 
 class AggregatingState(KeyedState, Generic[In, Out]):
-    """What an :class:`AggregateFunction` makes of all values added for a key."""
+    """The result of an :class:`AggregateFunction` over all values added for a key."""
 
     __slots__ = ()
 
     @abstractmethod
     def get(self) -> Out | None:
-        """The function's result over the accumulator; None before the first value."""
+        """Return the function's result of the accumulator; None before the first value."""
 
     @abstractmethod
     def add(self, value: In) -> None:
-        """Folds ``value`` in. :class:`ResultTypeMismatch` if the accumulator does not fit."""
+        """Fold ``value`` in. Raises :class:`ResultTypeMismatch` if the accumulator doesn't fit."""
 
 
 class ListState(KeyedState, Generic[T]):
@@ -183,19 +190,19 @@ class ListState(KeyedState, Generic[T]):
 
     @abstractmethod
     def get(self) -> list[T]:
-        """The elements of the current key that are alive; a list of the caller's own."""
+        """Return a new list of the current key's elements that are alive."""
 
     @abstractmethod
     def add(self, value: T) -> None:
-        """Appends ``value``. :class:`ResultTypeMismatch` if it is not of the state's type."""
+        """Append ``value``. Raises :class:`ResultTypeMismatch` for a value of another type."""
 
     @abstractmethod
     def add_all(self, values: Iterable[T]) -> None:
-        """Appends all ``values``; none of them if one doesn't fit."""
+        """Append all ``values``; none of them if one doesn't fit."""
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
-        """Makes ``values`` the list of the current key."""
+        """Replace the list of the current key by ``values``."""
 
 
 class MapState(KeyedState, Generic[K, V]):
@@ -205,36 +212,36 @@ class MapState(KeyedState, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of ``key``; None if there is none, or it is expired."""
+        """Return the value of ``key``; None if there is none, or it is expired."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Makes ``value`` that of ``key``. :class:`ResultTypeMismatch` if either doesn't fit."""
+        """Set the value of ``key``. Raises :class:`ResultTypeMismatch` if either doesn't fit."""
 
     @abstractmethod
     def put_all(self, entries: Mapping[K, V]) -> None:
-        """Puts every entry of a dict."""
+        """Put all entries of a dict."""
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes the entry of ``key``, if there is one."""
+        """Remove the entry of ``key``, if there is one."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether ``key`` has a value that is alive; counts as reading it."""
+        """Return True if ``key`` has a value that is alive; counts as reading it."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether no entry is alive."""
+        """Return True if no entry is alive."""
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """The entries that are alive now, as pairs; later changes do not show."""
+        """Return the entries that are alive now, as pairs; later changes do not show."""
 
     @abstractmethod
     def keys(self) -> Iterator[K]:
-        """The keys of the entries that are alive; counts as reading them."""
+        """Return the keys of the entries that are alive; counts as reading them."""
 
     @abstractmethod
     def values(self) -> Iterator[V]:
-        """The values that are alive."""
+        """Return the values that are alive."""

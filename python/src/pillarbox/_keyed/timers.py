@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from .._base.checks import invalid, is_number
@@ -14,6 +16,8 @@ from .surface import Timer, Timers
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _LIMIT = 1 << 63
+
+_FEW = 8  # of so many times the least is found faster than a heap is made
 
 REGISTER, DELETE = 0, 1
 
@@ -33,11 +37,14 @@ class KeyTimers(Timers):
     """The timers of all keys of a runtime; those of the current one are what a function sees.
 
     ``refusal`` gives the error for a timer that nobody would handle.
+
+    A key with many timers has a heap of them once its earliest one is asked for. What is taken out
+    stays in the heap until it comes up, and times that are not pending are passed over there.
     """
 
     __slots__ = (
-        "_at", "_before", "_deleted", "_fired", "_has_event_time", "_load", "_loaded", "_pending",
-        "_refusal", "frozen",
+        "_at", "_before", "_deleted", "_fired", "_has_event_time", "_heaps", "_load", "_loaded",
+        "_pending", "_refusal", "frozen",
     )  # fmt: skip
 
     def __init__(
@@ -103,13 +110,14 @@ class KeyTimers(Timers):
             times = event if kind == EVENT_TIMER else processing
             times.setdefault(slot, set()).add(time)
         self._pending = {EVENT_TIMER: event, PROCESSING_TIMER: processing}
+        self._heaps: dict[int, dict[int, list[int]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._load = load
         self._loaded = set()
         self.committed()
 
     def hand_over(self, slot: int, kind: int, time: int) -> None:
         """A timer that is due, and that its owner has let go of."""
-        self._pending[kind].setdefault(slot, set()).add(time)
+        self._add(slot, kind, time)
 
     def committed(self) -> None:
         """What changed is written down."""
@@ -164,8 +172,16 @@ class KeyTimers(Timers):
         times = self._pending[kind].get(slot)
         if not times:
             return None
-        earliest = min(times)
+        earliest = min(times) if len(times) < _FEW else self._earliest(slot, kind, times)
         return earliest if earliest <= limit else None
+
+    def _earliest(self, slot: int, kind: int, times: set[int]) -> int:
+        heap = self._heaps[kind].get(slot, ())
+        while heap and heap[0] not in times:
+            heapq.heappop(heap)
+        if not heap or len(heap) > 2 * len(times):
+            heap = self._heaps[kind][slot] = sorted(times)
+        return heap[0]
 
     def take(self, slot: int, kind: int, time: int) -> None:
         """Takes a timer out, as one that fires."""
@@ -184,18 +200,23 @@ class KeyTimers(Timers):
             if time is None and kind == EVENT_TIMER:
                 raise error("TIMER_WITHOUT_TIME", operator=self._at._name)
             time = epoch_ms(time)
-        slot = self._at._slot
-        if slot is None:
-            slot = self._at.slot()
+        at = self._at
+        slot = at._slot
+        if at._thread != get_ident() or slot is None:
+            slot = at.slot()
         if self.frozen:
             return
-        times = self._pending[kind].get(slot)
-        if times is None:
-            self._pending[kind][slot] = {time}
-        else:
-            times.add(time)
+        self._add(slot, kind, time)
         if slot in self._deleted[kind]:
             self._deleted[kind][slot].discard(time)
+
+    def _add(self, slot: int, kind: int, time: int) -> None:
+        times = self._pending[kind].get(slot)
+        if times is None:
+            times = self._pending[kind][slot] = set()
+        if slot in self._heaps[kind] and time not in times:
+            heapq.heappush(self._heaps[kind][slot], time)
+        times.add(time)
 
     def _delete(self, kind: int, time: Any) -> None:
         time, slot = epoch_ms(time), self._at.slot()
@@ -214,7 +235,7 @@ class KeyTimers(Timers):
             before = self._before[kind]
             before[slot] = before.get(slot, frozenset()) | {time}
             if time not in self._deleted[kind].get(slot, ()):
-                self._pending[kind].setdefault(slot, set()).add(time)
+                self._add(slot, kind, time)
         for by_slot in self._deleted.values():
             by_slot.pop(slot, None)  # what was there of them differs from before by now
 

@@ -1,4 +1,4 @@
-"""How long state lives: the user's choice, and the rules that follow from it."""
+"""The time-to-live of state: the user's options, and the decisions that follow from them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Visibility = Literal["never_return_expired", "return_expired_if_not_cleaned_up"]
 @answers_unknown
 @dataclass(frozen=True)
 class StateTtl:
-    """State is forgotten ``duration`` after it was last written; ``ttl="2 days"`` is
-    ``pb.StateTtl("2 days")``. Expired is ``ts + ttl <= now``.
+    """State expires ``duration`` after its last write: when ``ts + ttl <= now``.
 
-    Every value, list element and map entry lives by itself.
+    ``ttl="2 days"`` is ``pb.StateTtl("2 days")``. Every value, list element and map entry expires
+    by itself.
 
     Parameters
     ----------
     duration: such as "2 days" or a timedelta.
-    update: "on_create_and_write", or "on_read_and_write": then reading renews a life too.
+    update: "on_create_and_write", or "on_read_and_write": then reading counts as a write too.
     visibility: "never_return_expired", or "return_expired_if_not_cleaned_up": an expired value is
-        returned once, and is gone after that.
+        returned once more and then removed.
     time_domain: "processing_time" (the time of the micro-batch), or "event_time": the clock is the
-        watermark and a life starts at the row's timestamp, so that a replay gives the same answers.
+        watermark and a write has the row's timestamp, so that a replay gives the same results.
     on_expire: ``on_expire(key, map_key, value)`` is called in the worker, on the thread of the
-        function, when it meets an expired value; ``map_key`` is None but for the entries of a map.
-        What is cleaned up unseen is not told.
+        function, when it meets an expired value; ``map_key`` is None except for entries of a map.
+        It is not called for values that are cleaned up without being read.
 
     Raises :class:`InvalidOption`.
     """
@@ -61,7 +61,7 @@ class StateTtl:
         return milliseconds(self.duration, "duration")
 
     def to_spec(self) -> dict[str, Any]:
-        """As JSON-able values, for the operator in the JVM."""
+        """Return JSON-able values for the operator in the JVM."""
         return {
             "ms": self.ms,
             "update": self.update,
@@ -71,9 +71,9 @@ class StateTtl:
 
 
 class Clock(Protocol):
-    """The times that lives are counted by, which every context has; ``UNKNOWN`` for none.
+    """The clocks of TTL, which every context has; ``UNKNOWN`` stands for no time.
 
-    The life of a value without a timestamp starts at ``_first_watermark``.
+    A value without a timestamp counts as written at ``_first_watermark``.
     """
 
     _watermark: int
@@ -82,10 +82,10 @@ class Clock(Protocol):
 
 
 class TtlPolicy:
-    """The decisions of one TTL over timestamps; ``at`` tells the time.
+    """The decisions of one TTL over timestamps; ``at`` has the clocks.
 
-    A timestamp of ``UNKNOWN`` means that no time was known at the write: the life of such a value
-    starts at the first watermark that is known, else when it is met with a time known.
+    A timestamp of ``UNKNOWN`` means that no time was known at the write. Such a value counts as
+    written at the first known watermark, or else at its first read with a known time.
     """
 
     __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
@@ -99,50 +99,50 @@ class TtlPolicy:
         self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
 
     def now(self) -> int:
-        """Processing time, or the watermark (``UNKNOWN`` before the first)."""
+        """Return the processing time, or the watermark (``UNKNOWN`` before the first)."""
         now: int = self._at._watermark if self.event else self._at.processing_time
         return now
 
     def limit(self) -> int:
-        """What is stamped at or below this is expired, but for ``UNKNOWN``."""
-        # Whole numbers have no bounds here: ts + ttl beyond the largest time is never reached.
+        """Return the latest expired timestamp."""
+        # Python's integers have no bounds: ts + ttl beyond the largest time is never reached.
         return max(self.now() - self.ttl, UNKNOWN)
 
     def is_expired(self, stamp: Any) -> Any:
-        """Whether a value of this timestamp is: ts + ttl <= now."""
+        """Return True if ts + ttl <= now."""
         stamp = self.known(stamp)
         return (stamp > UNKNOWN) & (stamp <= self.limit())
 
     def known(self, stamp: Any) -> Any:
-        """The timestamp, or that which stands for ``UNKNOWN``, if any does."""
+        """Return the timestamp; for ``UNKNOWN`` the first watermark, if it is known and counts."""
         first = self._at._first_watermark
         return first if first != UNKNOWN and self.event and stamp == UNKNOWN else stamp
 
     def stamp(self, stored: Any = None) -> Any:
-        """The timestamp of a value written now; ``stored`` is that of what was there, if any."""
+        """Return the timestamp of a value written now; ``stored`` is that of its predecessor."""
         if not self.event:
             return self._at.processing_time
         record = self._record()
         return record if stored is None else self._later(record, self.known(stored))
 
     def after_read(self, stored: Any) -> Any:
-        """The timestamp of a value that was met alive."""
+        """Return the timestamp of a value that was read alive."""
         if self.renews:
             return self.stamp(stored)
         return self._chosen(stored == UNKNOWN, self.first_stamp(), stored)
 
     def first_stamp(self) -> int:
-        """The timestamp of a value that has none, when it is met alive; may be ``UNKNOWN``."""
+        """Return the timestamp of a value without one that was read alive; may be ``UNKNOWN``."""
         start = self.known(UNKNOWN)
         return self.now() if start == UNKNOWN else start
 
     def tell(self, value: Any, map_key: Any = None) -> None:
-        """Calls ``on_expire`` for a value of the current key, if there is one."""
+        """Call ``on_expire``, if there is one, for a value of the current key."""
         if self._on_expire is not None:
             self._on_expire(self._at.key, map_key, value)
 
     def _record(self) -> Any:
-        # A processing-time timer has a time of another clock.
+        # The timestamp of a processing-time timer is of another clock.
         time = None if self._at._event == PROCESSING_TIMER else self._at.timestamp
         return self._at._watermark if time is None else time
 
@@ -154,7 +154,7 @@ class TtlPolicy:
 
 
 def as_ttl(value: object) -> StateTtl | None:
-    """A ``StateTtl``, or what a bare duration means; None for none. Raises ``InvalidOption``."""
+    """Return a ``StateTtl`` for one or for a bare duration; None for None. Raises InvalidOption."""
     if value is None or isinstance(value, StateTtl):
         return value
     if isinstance(value, (str, timedelta)):

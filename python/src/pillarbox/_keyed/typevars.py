@@ -1,4 +1,4 @@
-"""What Python's typing module lacks before 3.13, for type checkers alone."""
+"""Type variables with defaults, which Python's typing module lacks before 3.13."""
 
 from __future__ import annotations
 

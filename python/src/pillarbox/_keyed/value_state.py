@@ -1,7 +1,8 @@
-"""States of one object a key: values, and the aggregates of reducing and aggregating states."""
+"""States of one object a key: value, reducing and aggregating states."""
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any
 
 from .context import UNKNOWN, KeyedContext
@@ -10,7 +11,7 @@ from .surface import AggregatingState, ReducingState, ValueState
 
 
 class CellState(State):
-    """One object a key, its timestamp beside it. Null is not a value: None means absent."""
+    """One object a key, with its timestamp beside it; None means absent."""
 
     __slots__ = ("_accept", "_copy")
 
@@ -26,10 +27,12 @@ class CellState(State):
             self.changed[slot] = 1
 
     def _read(self) -> Any:
-        slot = self._at._slot
-        if slot is None or self._cells is None:
+        at, cells = self._at, self._cells
+        slot = at._slot
+        if at._thread != get_ident() or cells is None:
             slot = self._slot()
-        value = self._cells[slot]
+            cells = self._cells
+        value = cells[slot]
         if value is None:
             return None
         if self._policy is not None:
@@ -37,15 +40,24 @@ class CellState(State):
         copy = self._copy
         return value if copy is None or value is None else copy(value)
 
-    def _write(self, value: Any) -> None:
+    def _update(self, value: Any) -> None:
+        """Makes ``value`` that of the current key; None clears it."""
+        if value is None:
+            self.clear()
+            return
         value = self._accept(value)
-        slot = self._at._slot
-        if slot is None or self._cells is None:
+        at = self._at
+        slot = at._slot
+        if at._thread != get_ident() or self._cells is None:
             slot = self._slot()
         if self._policy is not None:
             self._stamp(slot)
         self._cells[slot] = value
         self.changed[slot] = 1
+
+    def _write(self, value: Any) -> None:
+        """As ``_update`` with what a fold gives, which can't be None."""
+        self._update(self._accept(value) if value is None else value)
 
     def _alive(self, slot: int, value: Any) -> Any:
         policy, stamp = self._policy, self._stamps[slot]
@@ -83,14 +95,9 @@ class ValueCells(CellState, ValueState[Any]):
 
     __slots__ = ()
 
-    def value(self) -> Any:
-        return self._read()
+    value = CellState._read
 
-    def update(self, value: Any) -> None:
-        if value is None:
-            self.clear()
-        else:
-            self._write(value)
+    update = CellState._update
 
 
 class ReducingCells(CellState, ReducingState[Any]):
@@ -98,8 +105,7 @@ class ReducingCells(CellState, ReducingState[Any]):
 
     __slots__ = ()
 
-    def get(self) -> Any:
-        return self._read()
+    get = CellState._read
 
     def add(self, value: Any) -> None:
         if value is None:

@@ -1,8 +1,8 @@
-"""The values of a state: what is accepted, what is kept, and how they travel as Arrow.
+"""The values of a state: their checks, their canonical form, and their types as Arrow.
 
-A value is kept as it would come back from storage: a ``Row`` for a struct, a float for a double
-that was given as an int, a decimal in its scale. So a function sees the same whether a value was
-written a row ago or in another micro-batch.
+A value is kept in the form in which storage returns it: a ``Row`` for a struct, a float for a
+double that was given as an int, a decimal in its scale. So a function sees the same value whether
+it was written a row ago or in another micro-batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Function = Callable[[Any], Any]
 _NAN = float("nan")
 _SINGLE = struct.Struct("<f")
 
-# Python classes whose values are kept as they are; the range of integers is looked at apart.
+# Values of these Python classes are kept unchanged; the range of integers is checked separately.
 _EXACT: dict[type[t.DataType], type] = {
     t.DoubleType: float,
     t.BooleanType: bool,
@@ -41,8 +41,8 @@ _LIMITS: dict[type[t.DataType], int] = {
 class ValueType:
     """One type of state value. ``place`` names the state in errors.
 
-    ``accept(value)`` gives the value as it is kept, or raises ``ResultTypeMismatch``.
-    ``copy(value)`` gives one that the caller may change; it is None where values can't be changed.
+    ``accept(value)`` returns the canonical value or raises ``ResultTypeMismatch``. ``copy(value)``
+    returns a copy that the caller may change; it is None where values are immutable.
     """
 
     def __init__(self, data_type: t.DataType, place: Place) -> None:
@@ -70,9 +70,14 @@ class KeyType(ValueType):
             inner, normalise = self.accept, self.normalise
             self.accept = lambda value: normalise(inner(value))
 
+    @property
+    def plain_class(self) -> type | None:
+        """The class of objects that are keys without a conversion if they are equal to a key."""
+        return None if self.normalise is not None else _class_of(self.data_type)
+
 
 def is_hashable(data_type: t.DataType) -> bool:
-    """Whether values of the type can be keys: no maps, arrays or opaque types in them."""
+    """Return True if values of the type can be keys: they contain no maps, arrays, opaque types."""
     if isinstance(data_type, t.StructType):
         return all(is_hashable(field.dataType) for field in data_type.fields)
     return not isinstance(
@@ -109,12 +114,12 @@ def _integers(limit: int, strict: Function) -> Function:
 
 
 def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
-    """Takes tuples whose fields are kept as they are without looking at each by itself."""
+    """Accept tuples of unchanged fields without a conversion of each field."""
     kinds = [_class_of(field.dataType) for field in data_type.fields]
     if None in kinds:
         return strict
     limits = [
-        (index, _LIMITS[type(field.dataType)])
+        (index, -_LIMITS[type(field.dataType)], _LIMITS[type(field.dataType)])
         for index, field in enumerate(data_type.fields)
         if type(field.dataType) in _LIMITS
     ]
@@ -126,8 +131,8 @@ def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
             return strict(value)
         if list(map(type, value)) != kinds:
             return strict(value)
-        for index, limit in limits:
-            if not -limit <= value[index] < limit:
+        for index, lowest, limit in limits:
+            if not lowest <= value[index] < limit:
                 return strict(value)
         for index in texts:
             if not value[index].isascii():  # a lone surrogate is no text
@@ -138,14 +143,14 @@ def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
 
 
 def _class_of(data_type: t.DataType) -> type | None:
-    """The Python class whose values are kept as they are, range and encoding apart."""
+    """Return the Python class whose values are kept unchanged if range and encoding are valid."""
     if type(data_type) is t.StringType:
         return str
     return int if type(data_type) in _LIMITS else _EXACT.get(type(data_type))
 
 
 def _canonical(data_type: t.DataType) -> Function | None:
-    """From what Arrow takes to what comes back from it; None where that is the same."""
+    """Return a function from Arrow's input to the value it returns; None if they are the same."""
     if isinstance(data_type, t.TimestampType):
         return local_time
     if isinstance(data_type, t.TimestampNTZType):
@@ -208,7 +213,7 @@ def _copier(data_type: t.DataType) -> Function | None:
 def _by_field(
     data_type: t.StructType, made: Callable[[t.DataType], Function | None]
 ) -> Function | None:
-    """For a struct what ``made`` gives for its fields; None if it gives nothing for any."""
+    """Return a function over the fields of a struct; None if ``made`` returns None for all."""
     fields = [_nullable(made(field.dataType)) for field in data_type.fields]
     if not any(fields):
         return None
@@ -217,8 +222,10 @@ def _by_field(
 
 
 def _key_normaliser(data_type: t.DataType) -> Function | None:
-    """Spark holds all NaNs for one key, -0.0 for 0.0, and each instant for another key than any
-    other one; Python's dict does not."""
+    """Return a function that makes Python's dict compare keys as Spark does; None if it does.
+
+    To Spark all NaNs are one key, -0.0 is 0.0, and different instants are different keys.
+    """
     if isinstance(data_type, (t.FloatType, t.DoubleType)):
         return lambda value: value + 0.0 if value == value else _NAN
     if isinstance(data_type, t.TimestampType):

@@ -1,7 +1,7 @@
-"""Columns that a function of the column form gives, converted as their values would be one by one.
+"""The columns that a function of the column form returns, converted by the rules for single values.
 
-The rules are those of ``_arrow.converters``. Where one cast of Arrow follows them too it is taken,
-as it is a hundred times as fast; whatever such a cast refuses is judged value by value, which
+The rules are those of ``_arrow.converters``. Where one cast of Arrow follows them it is used, as it
+is a hundred times as fast. A column that the cast refuses is converted value by value, which
 rounds, or names the value that doesn't fit.
 """
 
@@ -40,7 +40,7 @@ class ColumnConverter:
         self._has_required = _has_required(field.dataType)
 
     def array(self, values: Any) -> pa.Array:
-        """``values`` (an Arrow or numpy array, a Series or a list) as one array.
+        """Convert ``values`` (an Arrow or numpy array, a Series or a list) to one array.
 
         Raises ``ResultTypeMismatch`` for a value that doesn't fit.
         """
@@ -72,13 +72,13 @@ class ColumnConverter:
     def _one_by_one(self, column: pa.Array) -> pa.Array:
         try:
             values = column.to_pylist(maps_as_pydicts="strict")
-        except _FAILURES:  # what Python can't represent
+        except _FAILURES:  # a value that Python can't represent
             raise mismatch(self._place, self._data_type.simpleString(), column) from None
         return self._write(values)
 
 
 class BatchAcceptor:
-    """Takes what ``process`` of the column form returns; made once a task."""
+    """Converts the answers of ``process`` of the column form; made once a task."""
 
     def __init__(self, returns: t.StructType, schema: pa.Schema) -> None:
         self._returns = returns
@@ -89,7 +89,7 @@ class BatchAcceptor:
         ]
 
     def batch(self, answer: Any) -> pa.RecordBatch | None:
-        """A batch with exactly the schema; None for no rows.
+        """Return a batch with exactly the schema; None for no rows.
 
         Raises ``ResultTypeMismatch`` for a name that is no column, a column that is missing, a
         value that doesn't fit, or unequal lengths.
@@ -120,7 +120,7 @@ def _named(answer: Any) -> dict[str, Any]:
 
 
 def _array_or_list(values: Any) -> pa.Array | list[Any] | None:
-    """Python objects as a list, for their rules know more than their Arrow type."""
+    """Return an array, a list for Python objects (whose rules need their classes), or None."""
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
     if isinstance(values, (pa.Array, list)):
@@ -139,14 +139,14 @@ def _array_or_list(values: Any) -> pa.Array | list[Any] | None:
 
 
 def _lacks_zone(found: pa.DataType, wanted: t.DataType) -> bool:
-    """Whether it would be a guess which instants these are."""
+    """Return True if times without a zone stand where instants are wanted."""
     if isinstance(wanted, t.TimestampType):
         return bool(pa.types.is_timestamp(found) and found.tz is None)
     return any(_lacks_zone(*pair) for pair in _children(found, wanted) or ())
 
 
 def _children(found: pa.DataType, wanted: t.DataType) -> _Pairs | None:
-    """The types inside, pair by pair; None where the one can't be the other by a cast."""
+    """Return pairs of the types inside; None where no cast is possible."""
     if isinstance(wanted, t.ArrayType) and _is_list(found):
         return [(found.value_type, wanted.elementType)]
     if isinstance(wanted, t.MapType) and pa.types.is_map(found):
@@ -164,7 +164,7 @@ def _is_list(found: pa.DataType) -> bool:
 
 
 def _cast_of(found: pa.DataType, wanted: t.DataType) -> _Cast | None:
-    """A cast that gives what the values one by one would become, or fails; None without one."""
+    """Return a cast that fails or equals the conversion of single values; None without one."""
     if isinstance(wanted, t.FloatType) and pa.types.is_float64(found):
         return _to_floats
     if isinstance(wanted, t.DecimalType):
@@ -206,7 +206,7 @@ def _to_floats(column: pa.Array, arrow_type: pa.DataType) -> pa.Array | None:
 
 
 def _to_decimals(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Rounded half up. By way of the widest type, in which rounding can't overflow."""
+    """Round half up, by way of the widest type, in which rounding can't overflow."""
     scale = 0 if pa.types.is_integer(column.type) else column.type.scale
     wide = column.cast(pa.decimal256(76, scale))
     if scale > arrow_type.scale:
@@ -215,7 +215,7 @@ def _to_decimals(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
 
 def _has_required(data_type: t.DataType) -> bool:
-    """Whether some part inside the type can't be null."""
+    """Return True if some part inside the type can't be null."""
     if isinstance(data_type, t.UserDefinedType):
         return _has_required(data_type.sqlType())
     if isinstance(data_type, t.ArrayType):
@@ -228,7 +228,7 @@ def _has_required(data_type: t.DataType) -> bool:
 
 
 def _has_nulls_inside(column: pa.Array, data_type: t.DataType) -> bool:
-    """Whether there may be a null inside where none can be; of maps, also one beyond a slice."""
+    """Return True if a part that can't be null has one; maps are checked beyond their slice too."""
     if isinstance(data_type, t.UserDefinedType):
         return _has_nulls_inside(column, data_type.sqlType())
     if isinstance(data_type, t.ArrayType):

@@ -1,4 +1,4 @@
-"""What a coroutine of a keyed function sees: the row and the key of the attempt that it runs in."""
+"""The context of a keyed function's coroutine: the row and the key of its attempt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from .._keyed.context import KeyedContext
 from .._keyed.state import State
 from .._keyed.surface import AsyncContext
-from ..errors import error, shown
 
 
 class Attempt:
-    """One attempt of one row, from its beginning until it is kept or taken back.
+    """One attempt of one row, from its beginning until its writes are kept or undone.
 
-    Of a key there is one at a time, so its writes stand in the key's own cells, and marks of what
-    these had before take them back.
+    A key has one attempt at a time, so it writes into the key's own cells, and undoes this by marks
+    of their earlier contents.
     """
 
-    __slots__ = ("_marks", "context", "is_open", "side_rows", "slot", "timestamp", "watermark")
+    __slots__ = ("_marks", "context", "is_open", "key", "side_rows", "slot", "timestamp",
+                 "watermark")  # fmt: skip
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Attempt:
     ) -> None:
         self.context = context
         self.slot = slot
+        self.key = context._keys[slot]
         self.timestamp = timestamp
         self.watermark = watermark
         self.side_rows: list[tuple[str, int, Any]] = []
@@ -39,16 +40,16 @@ class Attempt:
         self.is_open = True
 
     def enter(self) -> None:
-        """The present coroutine, and what it starts, is that of this attempt."""
+        """Make this the attempt of the current coroutine and of the tasks that it starts."""
         _CURRENT.set(self)
 
     def keep(self) -> None:
-        """The attempt has succeeded; nothing more can be written."""
+        """End an attempt that has succeeded; it can write nothing more."""
         self.is_open = False
         self.context.side_rows.extend(self.side_rows)
 
     def take_back(self) -> None:
-        """Whatever it wrote is undone; nothing more can be written."""
+        """End the attempt and undo its writes; it can write nothing more."""
         self.is_open = False
         for state, mark in self._marks:
             state.go_back(self.slot, mark)
@@ -58,38 +59,39 @@ _CURRENT: ContextVar[Attempt] = ContextVar("pillarbox_keyed_attempt")
 
 
 class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
-    """One for all coroutines, each of which sees its own row.
+    """The one context of all coroutines, each of which sees its own row.
 
-    ``_slot``, ``_row_time`` and ``_reached`` hold where none of them runs: for messages.
+    ``_slot``, ``_row_time`` and ``_reached`` are the values outside of coroutines, for messages.
     """
 
-    __slots__ = ("_reached", "_row_time", "_thread", "resource")
+    __slots__ = ("_loop_thread", "_reached", "_row_time", "resource")
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         super().__init__(name, tags)
-        self._thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self.resource: Any = None
 
     def begin_calls(self) -> None:
-        """The present thread is that of the calls to come."""
-        self._thread = threading.get_ident()
+        """Make the current thread that of the next calls."""
+        self._loop_thread = threading.get_ident()
+
+    @property
+    def key(self) -> Any:
+        attempt = self._started_by()
+        return self._keys[self.slot()] if attempt is None else attempt.key
 
     def slot(self) -> int:
         attempt = self._attempt()
         return super().slot() if attempt is None else attempt.slot
 
     def output(self, tag: str, row: Any) -> None:
-        accept = self._tags.get(tag)
-        if accept is None:
-            declared = ", ".join(map(repr, self._tags)) or "none"
-            raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
-        slot, attempt = self.slot(), self._attempt()
+        accept, slot, attempt = self._acceptor(tag), self.slot(), self._attempt()
         assert attempt is not None
         attempt.side_rows.append((tag, slot, accept(row)))
 
     @property
     def timestamp(self) -> int | None:
-        attempt = self._attempt()
+        attempt = self._started_by()
         return self._row_time if attempt is None else attempt.timestamp
 
     @timestamp.setter
@@ -98,16 +100,21 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
 
     @property
     def _watermark(self) -> int:
-        attempt = self._attempt()
+        attempt = self._started_by()
         return self._reached if attempt is None else attempt.watermark
 
     @_watermark.setter
     def _watermark(self, watermark: int) -> None:
         self._reached = watermark
 
-    def _attempt(self) -> Attempt | None:
-        """The one that the caller runs in, while it may read and write."""
+    def _started_by(self) -> Attempt | None:
+        """Return the attempt that has started the caller, in any thread, also if it is over."""
         attempt = _CURRENT.get(None)
-        if attempt is None or not attempt.is_open or attempt.context is not self:
+        return None if attempt is None or attempt.context is not self else attempt
+
+    def _attempt(self) -> Attempt | None:
+        """Return the attempt that the caller runs in, as long as it may read and write."""
+        attempt = self._started_by()
+        if attempt is None or not attempt.is_open:
             return None
-        return attempt if threading.get_ident() == self._thread else None
+        return attempt if threading.get_ident() == self._loop_thread else None

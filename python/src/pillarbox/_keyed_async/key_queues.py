@@ -1,4 +1,4 @@
-"""Which rows are called for: those of a key one after the other, many keys at a time."""
+"""The queues of rows: those of a key are called one after the other, many keys at a time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _STOP_LIMIT_S = 2.0
 
 
 class RowCall(AttemptedCall):
-    """A row on its way. ``index`` is its place among those that were handed over with it.
+    """The call of a row, the one at ``index`` of those that came with it.
 
-    ``problem`` is what the function raised last.
+    ``problem`` is the function's last exception.
     """
 
     __slots__ = ("current", "index", "problem", "slot", "timestamp", "watermark")
@@ -46,7 +46,7 @@ class RowCall(AttemptedCall):
         self.problem: BaseException | None = None
 
     def raised(self) -> BaseException:
-        """What the call has failed with, as an exception."""
+        """Return the exception for the call's failure."""
         failure, problem = self.failure, self.problem
         assert failure is not None
         if failure.kind == TIMEOUT and problem is None:
@@ -69,10 +69,10 @@ _TimedOut.__name__ = TIMEOUT  # the kind that messages and error columns show
 
 
 class KeyQueues(Attempts[RowCall]):
-    """A queue of rows for each key; the first of a queue may be called for, ``capacity`` in all.
+    """A queue of rows for each key; only the first row of a queue is called, ``capacity`` in all.
 
-    ``function`` makes one call, ``attempt`` begins an attempt, ``accept`` checks what it gave and
-    makes rows of it, which become the call's ``answer``. On the loop only; made in it.
+    ``function`` makes one call, ``attempt`` begins an attempt, ``accept`` checks its answer and
+    returns rows, which become the call's ``answer``. Made and used on the loop only.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class KeyQueues(Attempts[RowCall]):
         )
 
     async def run(self, calls: Sequence[RowCall]) -> RowCall | None:
-        """Returns when all ``calls`` are done, or the first to fail under on_error="raise".
+        """Wait until all ``calls`` are done. Return the first to fail under on_error="raise".
 
-        Then, and if it raises what ends the task, all others are cancelled and taken back.
+        Then, and if it raises an error that ends the task, all others are cancelled and undone.
         """
         if self._broken is not None:
             raise self._broken
@@ -131,7 +131,7 @@ class KeyQueues(Attempts[RowCall]):
             self._stop()
 
     async def drain(self) -> bool:
-        """Waits a little for what was cancelled; whether all of it has ended."""
+        """Wait up to 2 s for cancelled calls. Return True if all have ended."""
         return await self.runner.drain(_STOP_LIMIT_S)
 
     def _stop(self) -> None:
@@ -187,7 +187,7 @@ class KeyQueues(Attempts[RowCall]):
     def _ended(self, call: RowCall) -> None:
         queue = self._queues.get(call.slot)
         if queue:
-            # Before others: a key with many rows is what all wait for in the end.
+            # It comes before other keys, since the key with most rows determines the end.
             self._ready.appendleft(queue.popleft())
         elif queue is not None:
             del self._queues[call.slot]

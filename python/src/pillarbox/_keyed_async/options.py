@@ -1,4 +1,4 @@
-"""What only asynchronous keyed functions have: the options of their calls."""
+"""The options of calls of asynchronous keyed functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """As the user gave them to ``process_keyed_async``, where they are explained."""
+    """The options as given to ``process_keyed_async``, which documents them."""
 
     capacity: int = 100
     timeout: Duration | Timeout | None = None
@@ -31,7 +31,7 @@ class CallOptions:
     resource: Callable[[], Any] | None = None
 
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
-        """Raises ``InvalidOption`` for one that can't be, ``InvalidFunction`` for a resource."""
+        """Check the options. Raises ``InvalidOption``, and ``InvalidFunction`` for a resource."""
         check_resource(self.resource)
         options = AsyncOptions(
             name=name,
@@ -47,7 +47,7 @@ class CallOptions:
 
 @dataclass(frozen=True)
 class KeyedCalls:
-    """The checked options; ``returns`` are the columns that the function gives."""
+    """The checked options; ``returns`` are the columns of the function's rows."""
 
     options: AsyncOptions
     resource: Callable[[], Any] | None
@@ -55,7 +55,7 @@ class KeyedCalls:
 
     @property
     def output(self) -> StructType:
-        """The columns that come out. Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH)."""
+        """The columns of the output. Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH)."""
         if self.options.on_error == "raise":
             return self.returns
         columns = as_nullable(self.returns)

@@ -25,9 +25,8 @@ RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 class AsyncKeyedRuntime(KeyedRuntime):
     """A ``KeyedRuntime`` whose rows are calls on an event loop, those of different keys at once.
 
-    ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has what they gave in
-    the order of the input, whichever ended first. Rows are checked as each call ends, and are
-    tuples of ``calls.output``.
+    ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
+    order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
     """
 
     context: AsyncKeyedContext
@@ -40,7 +39,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._input_schema = input_schema
         self._row_of = row_acceptor(calls.returns, Place())
         self._has_error = calls.options.error_column is not None
-        # A tuple of one could be the value of one column. Others are laid out fastest as tuples.
+        # A tuple of one would be ambiguous for one column. Other rows are fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
         self._shared = [_place(field, input_schema) for field in calls.returns.fields]
@@ -59,14 +58,14 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def begin_task(
         self, run_on_loop: RunOnLoop, resource: Any, call_context: CallContext | None
     ) -> None:
-        """From now on calls run by ``run_on_loop``, with ``resource`` as it was opened."""
+        """Run the next calls by ``run_on_loop``, with the open ``resource``."""
         self._run_on_loop = run_on_loop
         self._call_context = call_context
         self._queues = None
         self.context.resource = resource
 
     def end_task(self) -> bool:
-        """Waits a little for calls that were given up; whether all have ended."""
+        """Wait up to 2 s for calls that were given up. Return True if all have ended."""
         queues, self._queues = self._queues, None
         return queues is None or bool(self._run_on_loop(queues.drain()))
 
@@ -90,14 +89,14 @@ class AsyncKeyedRuntime(KeyedRuntime):
         rows: Sequence[Any],
         horizon: int,
     ) -> None:
-        """Rows alone. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
+        """Run rows. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
         if any(kind != ROW for kind in kinds):
             raise self._no_timers()
         events = enumerate(zip(slots, times, rows, strict=True))
         self._run([RowCall(at, slot, time, time - 1, row) for at, (slot, time, row) in events])
 
     def current_event(self) -> dict[str, Any]:
-        if self.context._slot is None:  # many are, or none
+        if self.context._slot is None:  # there are many current rows, or none
             return {"event": f"process of {len(self._events)} rows"}
         told: dict[str, Any] = super().current_event()
         failed = self._failed
@@ -159,7 +158,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         return [(*row, None) for row in rows] if self._has_error else list(map(self._plain, rows))
 
     def _row_without(self, call: RowCall) -> tuple[Any, ...]:
-        """The row that comes out for one whose call has failed."""
+        """Return the output row for a row whose call has failed."""
         assert call.failure is not None
         row = tuple(None if at is None else call.row[at] for at in self._shared)
         if not self._has_error:
@@ -175,7 +174,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
 
 def _place(field: Any, input_schema: StructType) -> int | None:
-    """Where the input has the same column."""
+    """Return the position of the same column in the input, if it is there."""
     for at, one in enumerate(input_schema.fields):
         if one.name == field.name and one.dataType == field.dataType:
             return at

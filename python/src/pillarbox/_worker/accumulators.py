@@ -1,7 +1,7 @@
 """Spark's accumulators in a worker that keeps functions from task to task.
 
-Spark's own worker makes them anew for each task, with the function. Here they start each task at
-their zero, and what a task has added is sent once, when it ends.
+Spark's own worker makes them anew for each task, with the function. Here they are reset to zero for
+each task, and its updates are sent once, at its end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .._async.accumulators import make_thread_safe
 from .._base.failures import kind_of, message_of
 from ..errors import error
 
-# The value and the parameter as they came: a parameter may give out one object as every zero.
+# The value and parameter as they came, since a parameter may return the same object as every zero.
 _zeros: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def begin_task() -> None:
-    """Sets all accumulators to zero, and forgets those that no function has any more."""
+    """Set all accumulators to zero, and drop those that no function has any more."""
     make_thread_safe()
     registry: dict[int, Any] = accumulators._accumulatorRegistry
     held = {aid: weakref.ref(accumulator) for aid, accumulator in registry.items()}
@@ -35,7 +35,7 @@ def begin_task() -> None:
 
 
 def note_loaded() -> None:
-    """Keeps the zeros of accumulators that came with a function, before it is called."""
+    """Keep the zeros of accumulators that came with a function, before it is called."""
     for accumulator in accumulators._accumulatorRegistry.values():
         if accumulator not in _zeros:
             _zeros[accumulator] = copy.deepcopy((accumulator._value, accumulator.accum_param))
@@ -44,14 +44,14 @@ def note_loaded() -> None:
 def _reset(accumulator: Any) -> None:
     accumulator.is_touched = False
     zero = _zeros.get(accumulator)
-    if zero is None:  # loaded by the function itself, out of a broadcast for instance
+    if zero is None:  # the function itself has loaded it, out of a broadcast for instance
         accumulator._value = accumulator.accum_param.zero(accumulator._value)
     else:
         accumulator._value, accumulator.accum_param = copy.deepcopy(zero)
 
 
 def updates() -> list[bytes]:
-    """The updates of this task, as Spark's driver takes them.
+    """Return the updates of this task in the format of Spark's driver.
 
     Raises ``WorkerFailed`` (ACCUMULATOR_NOT_SENT) for a value that can't be pickled.
     """

@@ -1,4 +1,4 @@
-"""The worker's end of the socket to the JVM, once frames flow: reads and writes never block."""
+"""The worker's end of the socket to the JVM, with reads and writes that don't block the loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _READ_SIZE = 1 << 18
 
 
 class Channel:
-    """Owns a duplicate of the socket behind ``fd``; whatever was buffered above it must be read.
+    """Owns a duplicate of the socket behind ``fd``, whose earlier buffers must have been read.
 
-    ``send`` may be called from any thread; frames are never interleaved. What the socket does not
-    take at once waits here and goes out as the JVM reads on: the event loop is not held up.
+    ``send`` may be called from any thread; frames are never interleaved. Bytes that the socket does
+    not accept at once are queued and sent as the JVM reads, without blocking the event loop.
     """
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -31,15 +31,15 @@ class Channel:
         self._waiting: deque[memoryview] = deque()
 
     def on_readable(self, callback: Callable[[], None]) -> None:
-        """Runs ``callback`` on the loop whenever there is something to ``receive``."""
+        """Run ``callback`` on the loop whenever there is something to ``receive``."""
         self._loop.add_reader(self._socket.fileno(), callback)
 
     def stop_reading(self) -> None:
-        """No ``callback`` of ``on_readable`` runs from now on."""
+        """End ``on_readable``."""
         self._loop.remove_reader(self._socket.fileno())
 
     def receive(self) -> bytes | None:
-        """The bytes that have arrived; None for none; ``b""`` once the JVM has closed its end."""
+        """Return received bytes; None if there are none; ``b""`` if the JVM has closed its end."""
         try:
             return self._socket.recv(_READ_SIZE, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -48,7 +48,7 @@ class Channel:
             return b""
 
     def send(self, frame: bytes) -> None:
-        """Sends ``frame`` after all earlier ones. A closed connection is left to ``receive``."""
+        """Send ``frame`` after all earlier ones. ``receive`` detects a closed connection."""
         with self._lock:
             was_idle = not self._waiting
             self._waiting.append(memoryview(frame))
@@ -65,7 +65,7 @@ class Channel:
                 self._loop.remove_writer(self._socket.fileno())
 
     def _write_some(self) -> bool:
-        """Under the lock: whether all that waited is written."""
+        """Write from the queue, under the lock. Return True if all of it is written."""
         while self._waiting:
             part = self._waiting[0]
             try:
@@ -82,7 +82,7 @@ class Channel:
         return True
 
     def flush(self, limit_s: float) -> bool:
-        """Blocks until all is written, at most ``limit_s`` seconds; whether it was. Any thread."""
+        """Block until all is written, or for ``limit_s``. Return True if it is. Any thread."""
         deadline = time.monotonic() + limit_s
         while True:
             with self._lock:
@@ -96,10 +96,10 @@ class Channel:
             poller.poll(left * 1000)
 
     def close(self) -> None:
-        """Leaves the loop and drops the duplicate; the worker's socket itself stays open."""
+        """Leave the loop and close the duplicate; the worker's socket itself stays open."""
         fd = self._socket.fileno()
         self._loop.remove_reader(fd)
         self._loop.remove_writer(fd)
-        # uvloop made the socket non-blocking, for its duplicates too.
+        # uvloop has made the socket non-blocking, and with it its duplicates.
         self._socket.setblocking(True)
         self._socket.close()

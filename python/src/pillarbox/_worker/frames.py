@@ -25,7 +25,7 @@ _NAME_SIZE = 16
 
 
 class FrameBuffer:
-    """Cuts what arrives on a socket into frames; a large frame costs one copy, however it comes."""
+    """Cuts received bytes into frames; a large frame is copied once, however it arrives."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -33,7 +33,7 @@ class FrameBuffer:
         self._wanted = 4
 
     def feed(self, data: bytes) -> list[tuple[int, memoryview]]:
-        """The frames that are complete with ``data``: pairs of type and body."""
+        """Return the frames that are complete with ``data``, as pairs of type and body."""
         self._parts.append(data)
         self._size += len(data)
         if self._size < self._wanted:
@@ -72,7 +72,7 @@ class Init:
 
 @dataclass(frozen=True)
 class Calls:
-    """Rows to call the function for; ``rows`` has one row an id, and ``names`` one name or none."""
+    """Calls of the function; ``rows`` has one row an id, ``names`` one name an id or none."""
 
     ids: Sequence[int]
     attempts: Sequence[int]
@@ -81,7 +81,7 @@ class Calls:
 
 
 def read_init(infile: Any) -> Init:
-    """Reads the INIT frame, blocking. EOFError if the JVM went away."""
+    """Read the INIT frame, blocking. Raises EOFError if the JVM went away."""
     kind, body = read_frame(infile)
     if kind != INIT:
         raise error("PROTOCOL_ERROR", reason=f"frame type {kind} where INIT was expected")
@@ -100,7 +100,7 @@ def read_init(infile: Any) -> Init:
 
 
 def read_frame(infile: Any) -> tuple[int, memoryview]:
-    """Reads one frame, blocking: its type and body. EOFError if the JVM went away."""
+    """Read the type and body of one frame, blocking. Raises EOFError if the JVM went away."""
     length, kind = _HEADER.unpack(_exactly(infile, _HEADER.size))
     return kind, memoryview(_exactly(infile, length - 1))
 
@@ -113,7 +113,7 @@ def _exactly(infile: Any, size: int) -> bytes:
 
 
 def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
-    """Ids, attempts, and where in ``body`` they end."""
+    """Decode ids and attempts, and return their end in ``body`` too."""
     count = int.from_bytes(body[:4], "little")
     ids_end = 4 + 8 * count
     end = ids_end + 4 * count
@@ -121,26 +121,26 @@ def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
 
 
 def decode_calls(body: memoryview, schema: pa.Schema, has_names: bool = False) -> Calls:
-    """The body of CALLS or GROUP."""
+    """Decode the body of CALLS or GROUP."""
     ids, attempts, end = decode_ids(body)
     names: list[str] = []
     if has_names:
         start, end = end, end + _NAME_SIZE * len(ids)
         names = [body[at : at + _NAME_SIZE].hex() for at in range(start, end, _NAME_SIZE)]
-    # Arrow wants its buffers aligned; a copy of the message is.
+    # Arrow needs aligned buffers, and a copy of the message is aligned.
     rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
     return Calls(ids, attempts, rows, names)
 
 
 def encode(kind: int, *parts: bytes | memoryview) -> bytes:
-    """A whole frame."""
+    """Encode a whole frame."""
     return b"".join((_HEADER.pack(1 + sum(map(len, parts)), kind), *parts))
 
 
 def encode_results(
     ids: Sequence[int], attempts: Sequence[int], counts: Sequence[int], batch: pa.RecordBatch
 ) -> bytes:
-    """RESULTS: the rows of ``batch`` belong to the ids in order, ``counts[i]`` each."""
+    """Encode RESULTS: the rows of ``batch`` belong to the ids in order, ``counts[i]`` each."""
     return encode(
         RESULTS,
         len(ids).to_bytes(4, "little"),
@@ -152,7 +152,7 @@ def encode_results(
 
 
 def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
-    """FAILURES: ``(id, attempt, failure)`` each."""
+    """Encode FAILURES of ``(id, attempt, failure)``."""
     parts = [len(failures).to_bytes(4, "little")]
     for element_id, attempt, failure in failures:
         flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
@@ -162,9 +162,9 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
 
 
 def encode_end(clean: bool) -> bytes:
-    """END: whether the worker may be used again, and what the task added to accumulators.
+    """Encode END: a flag that the worker may be used again, and the task's accumulator updates.
 
-    Then a text, which says why that could not be sent if it is not empty.
+    A text follows, which is the error if the updates can't be sent.
     """
     refusal = ""
     try:
@@ -178,7 +178,7 @@ def encode_end(clean: bool) -> bytes:
 
 
 def encode_fatal(report: str) -> bytes:
-    """FATAL: the task can't go on; ``report`` is the JSON of a ``Report``."""
+    """Encode FATAL, which ends the task; ``report`` is the JSON of a ``Report``."""
     return encode(FATAL, _texts(report))
 
 

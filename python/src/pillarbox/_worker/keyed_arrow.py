@@ -1,4 +1,4 @@
-"""Frames of the column form: Arrow in, Arrow out, no Python object a row or key."""
+"""The frames of the column form, without Python objects for single rows or keys."""
 
 from __future__ import annotations
 
@@ -26,14 +26,10 @@ from .keyed_state import state_too_large
 
 
 class ArrowRunner:
-    """Runs frames through a ``ArrowKeyedProcessFunction``. Timers are not known here."""
+    """Runs frames through an ``ArrowKeyedProcessFunction``, which has no timers."""
 
     def __init__(
-        self,
-        runtime: KeyedRuntime,
-        command: KeyedCommand,
-        init: Init,
-        schemas: list[pa.Schema],
+        self, runtime: KeyedRuntime, command: KeyedCommand, init: Init, schemas: list[pa.Schema]
     ) -> None:
         self._name = init.spec["name"]
         self._size = FrameSize.of(init.spec)
@@ -47,7 +43,7 @@ class ArrowRunner:
         ]
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
+        """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""
         if any(frame.kinds):
             raise error("PROTOCOL_ERROR", reason="a timer for the column form")
         try:
@@ -162,7 +158,7 @@ class _ColumnWire:
 
 
 def _one_batch(blobs: list[memoryview], schema: pa.Schema) -> pa.RecordBatch:
-    """The function wants all in one batch."""
+    """Decode all blobs into one batch."""
     batches = list(decode_batches(blobs, schema))
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 

@@ -1,4 +1,4 @@
-"""The frames of a keyed operator, and their layout: the JVM's side is written from this page.
+"""The frames of a keyed operator, and their layout, which the JVM's side follows.
 
 Framing, preamble, INIT, FATAL and END are those of async I/O (``frames``): ``u32 length`` of what
 follows, ``u8 type``, body; little-endian, unpadded. A *blob* is ``u32 length`` and that many bytes;
@@ -128,7 +128,7 @@ _EMPTY = b"\0\0\0\0"
 
 @dataclass(frozen=True)
 class KeyedFrame:
-    """A FRAME; ``timers`` are ``(key index, kind, time)``, the blobs still undecoded."""
+    """A FRAME; ``timers`` are ``(key index, kind, time)``, the blobs are undecoded."""
 
     id: int
     watermark: int
@@ -164,22 +164,22 @@ class KeyedFrame:
 
 
 class Parts:
-    """The batches that have come ahead of a frame, by what they are of."""
+    """The batches that have come ahead of a frame: those of its rows and of each state."""
 
     def __init__(self) -> None:
         self._blobs: dict[int, list[memoryview]] = {}
 
     def add(self, body: memoryview) -> None:
-        """Takes the body of a PART."""
+        """Add the body of a PART."""
         self._blobs.setdefault(int.from_bytes(body[:4], "little"), []).append(body[4:])
 
     def of(self, what: int) -> list[memoryview]:
-        """The batches of rows (0) or of a state (from 1), in order."""
+        """Return the batches of rows (0) or of a state (from 1), in order."""
         return self._blobs.get(what, [])
 
 
 class _Reader:
-    """Walks over a body."""
+    """A cursor over a body."""
 
     def __init__(self, body: memoryview) -> None:
         self._body = body
@@ -203,18 +203,18 @@ class _Reader:
 
 
 def encode_ready(states: Sequence[dict[str, Any]]) -> bytes:
-    """READY with the declared states."""
+    """Encode READY with the declared states."""
     return encode(READY, _blob(json.dumps({"states": list(states)}).encode()))
 
 
 def decode_schemas(body: memoryview) -> list[pa.Schema]:
-    """The schemas of keys, rows and each state's cells."""
+    """Decode the schemas of keys, rows and each state's cells."""
     reader = _Reader(body)
     return [pa.ipc.read_schema(pa.py_buffer(reader.blob())) for _ in range(reader.u32())]
 
 
 def decode_frame(body: memoryview, parts: Parts) -> KeyedFrame:
-    """FRAME with the parts that came before it; nothing of Arrow is decoded yet."""
+    """Decode FRAME, with the parts that came before it, but none of its Arrow blobs."""
     reader = _Reader(body)
     *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
     frame_id, watermark, horizon, processing = clocks
@@ -234,39 +234,36 @@ def decode_frame(body: memoryview, parts: Parts) -> KeyedFrame:
 
 
 def decode_batch(blob: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
-    """An Arrow blob; an empty one is a batch without rows."""
+    """Decode an Arrow blob; an empty one is a batch without rows."""
     if not len(blob):
-        return _no_rows(schema)
-    # Arrow wants its buffers aligned; a copy of the message is.
+        empty = [pa.nulls(0, field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(empty, schema=schema)
+    # Arrow needs aligned buffers, and a copy of the message is aligned.
     return pa.ipc.read_record_batch(pa.py_buffer(bytes(blob)), schema)
 
 
 def decode_batches(
     blobs: Sequence[bytes | memoryview], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Arrow blobs of one kind, one after the other."""
+    """Decode Arrow blobs of one kind, one after the other."""
     return (decode_batch(blob, schema) for blob in blobs)
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
 def decode_answer(body: memoryview) -> tuple[int, memoryview]:
-    """Frame id and Arrow blob of ANSWER."""
+    """Decode ANSWER into the frame id and the Arrow blob."""
     reader = _Reader(body)
     return reader.u64(), reader.blob()
 
 
 def decode_timers(blob: memoryview) -> Iterator[tuple[int, int]]:
-    """Kind and time of each timer in the answer about a key's timers."""
+    """Decode the kind and time of each timer in the answer about a key's timers."""
     return _TIMER.iter_unpack(blob)
 
 
 def encode_query(
     frame_id: int, state: int, slot: int, op: int, key: pa.RecordBatch | None
 ) -> bytes:
-    """QUERY; ``key`` for one entry only."""
+    """Encode QUERY; ``key`` is for one entry only."""
     return encode(QUERY, _QUERY.pack(frame_id, state, slot, op), arrow_blob(key))
 
 
@@ -282,7 +279,7 @@ class KeyedUpdate:
 
 
 def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
-    """UPDATE, behind parts for all batches of rows or of a state but the last one."""
+    """Encode UPDATE, after a PART for each batch of rows or of a state but the last one."""
     for what, batches in enumerate([update.rows, *update.states]):
         for batch in batches[:-1]:
             yield encode(PART, _u32(what), memoryview(batch.serialize()))
@@ -308,7 +305,7 @@ def _last(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 def arrow_blob(batch: pa.RecordBatch | None) -> bytes:
-    """A batch as a blob, an empty one if it has no rows."""
+    """Encode a batch as a blob, an empty one if it has no rows."""
     if batch is None or not batch.num_rows:
         return _EMPTY
     return _blob(memoryview(batch.serialize()))

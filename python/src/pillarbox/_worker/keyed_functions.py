@@ -1,4 +1,4 @@
-"""Keyed functions that are open in this process; they live across tasks and micro-batches."""
+"""The keyed functions that are open in this process, across tasks and micro-batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
-from .._keyed_async.runtime import AsyncKeyedRuntime
+from .._keyed_async.runtime import AsyncKeyedRuntime, RunOnLoop
 from ..errors import EXITS, error
 from .frames import Init
 from .gc_tuning import collect_less_often
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .keyed_arrow import ArrowRunner
-    from .watched_loop import WatchedLoop
 
 _KEPT = 16
-# A frame makes some 150,000 objects and drops them all; with Python's own threshold looking for
-# cycles among them takes a third of the time.
+# A frame makes some 150,000 objects and drops them all. With Python's own threshold the garbage
+# collector takes a third of the time.
 _YOUNG_OBJECTS = 250_000
 
 
@@ -38,7 +37,7 @@ class OpenedFunction:
         self.runtime = _runtime(command, spec)
 
     def open(self) -> None:
-        """Raises ``WorkerFailed`` (KEYED_OPEN_FAILED) if the function's ``open`` does."""
+        """Open the function. Raises ``WorkerFailed`` (KEYED_OPEN_FAILED) if that fails."""
         try:
             self.runtime.open()
         except EXITS:
@@ -52,24 +51,24 @@ class OpenedFunction:
             ) from problem
 
     def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
-        """The runner of a task's frames."""
+        """Return the runner of a task's frames."""
         if self.command.form == "arrow":
             from .keyed_arrow import ArrowRunner
 
             return ArrowRunner(self.runtime, self.command, init, schemas)
         return RowRunner(self.runtime, self.command, init, schemas, query)
 
-    def begin_task(self, loop: WatchedLoop, resource: Any, call_context: Any) -> None:
-        """Calls of an asynchronous function run on ``loop`` until the task ends."""
+    def begin_task(self, run_on_loop: RunOnLoop, resource: Any, call_context: Any) -> None:
+        """Run the calls of an asynchronous function by ``run_on_loop`` until the task ends."""
         if isinstance(self.runtime, AsyncKeyedRuntime):
-            self.runtime.begin_task(loop.run, resource, call_context)
+            self.runtime.begin_task(run_on_loop, resource, call_context)
 
     def end_task(self) -> bool:
-        """True if nothing of the task goes on."""
+        """End the task. Return True if none of its calls still runs."""
         return not isinstance(self.runtime, AsyncKeyedRuntime) or self.runtime.end_task()
 
     def close(self) -> None:
-        """Calls the function's ``close``; what it raises is told on stderr, the rows are done."""
+        """Call the function's ``close``. Its errors go to stderr only, as the rows are done."""
         try:
             self.runtime.function.close()
         except Exception as problem:
@@ -85,7 +84,7 @@ class FunctionCache:
 
     @property
     def bytes(self) -> int:
-        """The size of all functions, as pickled."""
+        """The pickled size of all functions."""
         return self._open.bytes
 
     def get(
@@ -95,7 +94,7 @@ class FunctionCache:
         pickled_bytes: int,
         make: Callable[[], OpenedFunction],
     ) -> OpenedFunction:
-        """The open function for ``spec``. Raises what opening raises."""
+        """Return the open function for ``spec``. Raises the errors of ``open``."""
         key = function, _spec_key(spec)
         opened = self._open.get(key)
         if opened is None:
@@ -106,18 +105,18 @@ class FunctionCache:
         return opened
 
     def close_surplus(self) -> None:
-        """Closes what is kept beyond the bounds."""
+        """Close the functions beyond the bounds."""
         for opened in self._open.take_surplus():
             opened.close()
 
     def close_all(self) -> None:
-        """Closes every function."""
+        """Close all functions."""
         for opened in self._open.take_all():
             opened.close()
 
 
 def _spec_key(spec: dict[str, Any]) -> Hashable:
-    """The part of a spec that an opened function depends on."""
+    """Return the part of a spec that an open function depends on."""
     return spec["name"], spec["event_time"], spec["time_sorted"]
 
 

@@ -1,4 +1,4 @@
-"""Frames of the row form: events through a ``KeyedRuntime``, rows and changed state back."""
+"""The frames of the row form: a ``KeyedRuntime`` runs events and returns rows and changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RowRunner:
         self._size = FrameSize.of(init.spec)
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
-        """The answer to ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for user's errors."""
+        """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""
         runtime = self._runtime
         self._bind(frame)
         try:
@@ -77,7 +77,7 @@ class RowRunner:
         on_demand = frame.flags & keyed_frames.TIMERS_ON_DEMAND
         runtime.timers.start(frame.timers, self._timer_asker(frame.id) if on_demand else None)
         for index, (wire, blob) in enumerate(zip(self._wires, frame.states, strict=True)):
-            # A copy, where the next frames may still want it: the frame's own memory is free again.
+            # Cells that later frames may need are copied, to free the memory of this frame.
             cells = bytes(blob) if frame.keeps else blob
             asker = self._asker(frame.id, index)
             wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
@@ -132,13 +132,13 @@ class RowRunner:
         return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
 
     def _release(self) -> None:
-        """Frees what was held: the function may wait for its next task for long."""
+        """Free the keys and cells, since the next task may come much later."""
         for state in self._runtime.registry.states.values():
             state.bind(0, lambda: ([], []))
         self._keys.clear()
 
     def _blame(self, row: int, ends: list[int]) -> None:
-        """Makes the event whose row doesn't fit the current one, for the message."""
+        """Make the event with the unfitting row the current one, for the message."""
         self._runtime.go_back_to(bisect_right(ends, row))
 
     def _failed(self, problem: BaseException) -> PillarboxError:
@@ -156,7 +156,7 @@ class RowRunner:
 
 
 def _hint(problem: BaseException) -> str:
-    """The remedy where a function computes with the time of a row that has none."""
+    """Return the remedy for a function that computes with the time of a row without one."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (
             " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
@@ -166,7 +166,7 @@ def _hint(problem: BaseException) -> str:
 
 
 class _HeldKeys:
-    """The keys that the worker holds, made to Python objects when one is asked for."""
+    """The keys that the worker holds, which are decoded when one is first read."""
 
     __slots__ = ("_blobs", "_keys", "_load")
 
@@ -176,12 +176,12 @@ class _HeldKeys:
         self._blobs: list[bytes | memoryview] = []
 
     def add(self, frame: KeyedFrame) -> None:
-        """Adds the frame's new keys."""
+        """Add the frame's new keys."""
         if frame.new_keys:
             self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
 
     def clear(self) -> None:
-        """Forgets all keys."""
+        """Drop all keys."""
         self._keys, self._blobs = [], []
 
     def __getitem__(self, slot: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import PillarboxError, error
+from ..errors import EXITS, PillarboxError, error
 from . import frames, keyed_frames
 from .channel import Channel
 from .frames import Init
@@ -20,7 +20,7 @@ _NO_LIMIT_S = 10**6
 
 
 class FrameChannel:
-    """Blocking reads and writes of frames; what arrives while an answer is awaited is kept."""
+    """Blocking reads and writes of frames; frames that arrive before an answer are queued."""
 
     def __init__(self, infile: Any, channel: Channel) -> None:
         self._infile = infile
@@ -33,7 +33,7 @@ class FrameChannel:
         self._channel.flush(_NO_LIMIT_S)
 
     def next(self) -> tuple[int, memoryview]:
-        """The next frame that is no part. ``EOFError`` if the JVM went away."""
+        """Return the next frame that is no part. Raises ``EOFError`` if the JVM went away."""
         return self._kept.popleft() if self._kept else self._read()
 
     def _read(self) -> tuple[int, memoryview]:
@@ -42,12 +42,12 @@ class FrameChannel:
         return frame
 
     def parts(self) -> keyed_frames.Parts:
-        """The parts that have come ahead of the frame that was read last."""
+        """Take the parts that came before the last frame."""
         parts, self._parts = self._parts, keyed_frames.Parts()
         return parts
 
     def answer(self, frame_id: int) -> memoryview:
-        """The answer to a query, which may stand behind frames to come."""
+        """Return the answer to a query; other frames may come before it."""
         while True:
             kind, body = self._read()
             if kind == keyed_frames.ANSWER:
@@ -68,7 +68,7 @@ class KeyedSession:
         self._run_frame: Callable[[KeyedFrame], KeyedUpdate] = self._before_schemas
 
     def run(self) -> bool:
-        """Serves frames until END; whether the worker may be used again.
+        """Serve frames until END. Return True if the worker may be used again.
 
         Raises ``EOFError`` if the JVM went away.
         """
@@ -106,14 +106,12 @@ class KeyedSession:
 
 
 def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool:
-    """Opens the function, or takes the one that is open, and serves the task.
+    """Open the function unless it is open, and serve the task.
 
-    Raises ``EOFError`` if the JVM went away and ``Reported`` if it was told what went wrong.
+    Raises ``EOFError`` if the JVM went away, and ``Reported`` for an error that the JVM was told.
     """
     try:
         opened = open_function()
         return KeyedSession(FrameChannel(infile, channel), init, opened).run()
-    except (SystemExit, KeyboardInterrupt) as problem:
-        raise send_fatal(channel, problem) from problem
-    except PillarboxError as problem:
+    except (*EXITS, PillarboxError) as problem:
         raise send_fatal(channel, problem) from problem

@@ -1,4 +1,4 @@
-"""A worker keeps functions and resources for its next tasks, within bounds."""
+"""The bounded cache in which a worker keeps functions and resources for its next tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class FunctionKey:
-    """Tells functions apart, and the same function with the files of other broadcasts too.
+    """The identity of a function together with the files of its broadcasts.
 
     ``broadcasts`` are pairs of id and path; a broadcast that came over a socket has the path None.
     """
@@ -26,18 +26,18 @@ class FunctionKey:
 
     @staticmethod
     def of(pickled: bytes) -> FunctionKey:
-        """The key of a function of the present task, whose broadcasts are set up."""
+        """Return the key of a function of the current task, whose broadcasts are set up."""
         broadcasts = tuple((bid, path) for bid, path in sorted(_present().items()))
         return FunctionKey(hashlib.sha256(pickled).digest(), broadcasts)
 
     def size(self) -> int:
-        """Bytes of the broadcasts as they are pickled, as far as that can be told."""
+        """Return the pickled bytes of the broadcasts, as far as they are known."""
         return sum(_size_of(path) for _, path in self.broadcasts if path is not None)
 
     def is_alive(self) -> bool:
-        """True if a task may still come with these broadcasts: those of a destroyed one have gone.
+        """Return True if a task may still use these broadcasts: their files exist.
 
-        Of one without a file nothing can be told: it lives as long as the present task has it.
+        A broadcast without a file counts as alive as long as the current task has it.
         """
         present = _present()
         return all(bid in present or _is_there(path) for bid, path in self.broadcasts)
@@ -61,11 +61,11 @@ def _is_there(path: str | None) -> bool:
 
 
 class LruCache(Generic[T]):
-    """Things by key, of which those that were unused for longest make room.
+    """A cache by key that drops the least recently used things first.
 
-    At most ``most``, whose functions and broadcasts together have at most 32 MiB as pickled; the
-    one used last is kept whatever its size. What belongs to a destroyed broadcast is not kept.
-    The caller that takes things out closes them.
+    It keeps at most ``most`` things, whose functions and broadcasts have at most 32 MiB as pickled;
+    the last used thing is kept whatever its size, and things of a destroyed broadcast are not kept.
+    The caller closes the things that it takes out.
     """
 
     def __init__(self, most: int, most_bytes: int = _MOST_BYTES) -> None:
@@ -76,30 +76,29 @@ class LruCache(Generic[T]):
 
     @property
     def bytes(self) -> int:
-        """The size of all functions, as pickled."""
+        """The pickled size of all functions."""
         return self._bytes
 
     def get(self, key: Hashable) -> T | None:
-        """The thing of ``key``, which is now the one used last."""
+        """Return the thing of ``key``, and mark it as used last."""
         if key not in self._things:
             return None
         self._things.move_to_end(key)
         return self._things[key][2]
 
     def put(self, key: Hashable, function: FunctionKey, pickled_bytes: int, thing: T) -> None:
-        """Keeps ``thing``, which was made of ``function``."""
+        """Keep ``thing``, which was made of ``function``."""
         size = pickled_bytes + function.size()
         self._things[key] = function, size, thing
         self._bytes += size
 
     def pop(self, key: Hashable) -> T:
-        """Takes a thing out."""
         _, size, thing = self._things.pop(key)
         self._bytes -= size
         return thing
 
     def take_surplus(self) -> list[T]:
-        """Takes out what is beyond the bounds or belongs to what is gone."""
+        """Take out things beyond the bounds, and those of destroyed broadcasts."""
         dead = [key for key, (function, _, _) in self._things.items() if not function.is_alive()]
         surplus = [self.pop(key) for key in dead]
         while len(self._things) > 1 and self._is_too_much():
@@ -107,7 +106,6 @@ class LruCache(Generic[T]):
         return surplus
 
     def take_all(self) -> list[T]:
-        """Takes everything out."""
         return [self.pop(key) for key in list(self._things)]
 
     def _is_too_much(self) -> bool:

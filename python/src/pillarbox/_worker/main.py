@@ -1,9 +1,10 @@
-"""Serves one task: Spark's preamble, INIT, then a session. Called again for the next task."""
+"""Serves one task: Spark's preamble, INIT, then a session."""
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import Any, BinaryIO
 
 from pyspark.errors import PySparkRuntimeError
@@ -27,17 +28,17 @@ from .frames import Init, read_init
 from .gc_tuning import collect_less_often
 from .lru_cache import FunctionKey
 from .process import WorkerProcess, current, load
-from .session import Session, send_fatal
+from .session import Session, run_watched, send_fatal
 
-# Of a thousand calls in flight: with fewer, looking for cycles takes a third of what a call costs.
-# With more, what calls leave behind in cycles, such as answers with errors, could fill the memory.
+# A thousand calls in flight have about as many objects. With a lower threshold the garbage
+# collector takes a third of the time; with a higher one, errors in cycles could fill the memory.
 _YOUNG_OBJECTS = 10_000
 
 
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:
-    """Returns if the worker may serve another task; raises SystemExit(-1) if it must end.
+    """Serve one task. Raises SystemExit(-1) unless the worker may serve another one.
 
-    An end of ``infile`` where a task would begin is how Spark lets an idle worker go.
+    Spark ends an idle worker by closing ``infile`` where a task would begin.
     """
     stderr.capture()
     process = current()
@@ -95,27 +96,22 @@ def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
 def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init) -> bool:
     from . import keyed_session
     from .keyed_functions import OpenedFunction
-    from .watched_loop import WatchedLoop
 
     key = FunctionKey.of(init.command)
 
     def make() -> OpenedFunction:
-        # Each has its own function: opening it again would take the first one's states away.
-        command = load(init.command)
-        if not isinstance(command, KeyedCommand):
-            raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
-        return OpenedFunction(command, init.spec)
+        # Each has its own function, since opening one again would replace its states.
+        return OpenedFunction(load(init.command, KeyedCommand), init.spec)
 
     def open_function() -> OpenedFunction:
         opened = process.functions.get(key, init.spec, len(init.command), make)
         calls = opened.command.calls
         if calls is not None:
-            loop = WatchedLoop(process.loop, channel, init.spec["blocked_loop_ms"])
+            run = partial(run_watched, process.loop, channel, init.spec["blocked_loop_ms"])
             resource: tuple[Any, CallContext | None] = None, None
             if calls.resource is not None:
-                kept = process.resources.get(key, len(init.command), calls.resource)
-                resource = loop.run(kept)
-            opened.begin_task(loop, *resource)
+                resource = run(process.resources.get(key, len(init.command), calls.resource))
+            opened.begin_task(run, *resource)
         process.loop.run_until_complete(process.make_room())
         return opened
 

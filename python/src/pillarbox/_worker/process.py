@@ -1,4 +1,4 @@
-"""The worker process keeps as long as it lives: its event loop, functions, open resources."""
+"""The state of a worker process: its event loop, functions and open resources."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import signal
 import sys
 import threading
 from types import FrameType
+from typing import TypeVar
 
 from .._async.command import Command
 from .._async.event_loop import abandon_tasks, new_event_loop
 from .._base.functions import unpickled
-from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
 from .keyed_functions import FunctionCache
 from .lru_cache import FunctionKey, LruCache
 from .resources import ResourceCache
+
+T = TypeVar("T")
 
 _KEPT_COMMANDS = 64
 _WORTH_COLLECTING = 1 << 20
@@ -37,30 +39,27 @@ class WorkerProcess:
         self._closing: asyncio.Task[None] | None = None
 
     def command(self, key: FunctionKey, pickled: bytes) -> Command:
-        """The unpickled command, loaded once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+        """Return the command, unpickled once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
         command = self._commands.get(key)
         if command is None:
-            loaded = load(pickled)
-            if not isinstance(loaded, Command):
-                raise error("PROTOCOL_ERROR", reason=f"the command is a {type(loaded).__name__}")
-            command = loaded
+            command = load(pickled, Command)
             self._commands.put(key, key, len(pickled), command)
         return command
 
     async def make_room(self) -> None:
-        """Lets go what is kept beyond the bounds; what the present task uses stays."""
+        """Drop functions and resources beyond the bounds; those of the current task stay."""
         before = self._kept_bytes()
         self._commands.take_surplus()
         self.functions.close_surplus()
         await self.resources.close_surplus()
         if before - self._kept_bytes() >= _WORTH_COLLECTING:
-            gc.collect()  # sessions and their functions refer to each other in circles
+            gc.collect()  # sessions and their functions refer to each other in cycles
 
     def _kept_bytes(self) -> int:
         return self._commands.bytes + self.functions.bytes + self.resources.bytes
 
     def handle_signals(self) -> None:
-        """SIGTERM and SIGHUP (the daemon going down) close the resources first. Idempotent."""
+        """Close the resources on SIGTERM and SIGHUP (the daemon's end). Idempotent."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._on_signal)
             signal.signal(signal.SIGHUP, self._on_signal)
@@ -69,7 +68,7 @@ class WorkerProcess:
         if self._told_to_leave is not None:
             return
         self._told_to_leave = 128 + number
-        # If the loop hangs or a close does, the process ends all the same.
+        # The process must end even if the loop hangs, or closing a resource.
         last_resort = threading.Timer(_CLOSE_LIMIT_S + 1, os._exit, [128 + number])
         last_resort.daemon = True
         last_resort.start()
@@ -82,7 +81,7 @@ class WorkerProcess:
         self._closing_task().add_done_callback(lambda _: self._exit())
 
     def leave_if_told(self) -> None:
-        """Ends the process in order if a signal has asked for it; the loop must not be running."""
+        """End the process in order if a signal has asked for it; the loop must not be running."""
         if self._told_to_leave is not None:
             self.loop.run_until_complete(self._closing_task())
             self._exit()
@@ -94,14 +93,14 @@ class WorkerProcess:
         os._exit(self._told_to_leave)
 
     def close(self) -> None:
-        """Closes functions, resources and the loop; resources within bounded time."""
+        """Close functions, resources and the loop; resources within bounded time."""
         if not self.loop.is_closed():
             self.loop.run_until_complete(self._closing_task())
             self.loop.close()
             stderr.release()
 
     def _closing_task(self) -> asyncio.Task[None]:
-        # One for all: a signal may come while the worker is closing anyway.
+        # There is only one, as a signal may come while the worker is closing anyway.
         if self._closing is None:
             self._closing = self.loop.create_task(self._close())
         return self._closing
@@ -112,10 +111,10 @@ class WorkerProcess:
         await abandon_tasks(self.loop)
 
 
-def load(pickled: bytes) -> Command | KeyedCommand:
-    """A command, unpickled anew. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
+def load(pickled: bytes, kind: type[T]) -> T:
+    """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED, PROTOCOL_ERROR)."""
     command = unpickled(pickled)
-    if not isinstance(command, (Command, KeyedCommand)):
+    if not isinstance(command, kind):
         raise error("PROTOCOL_ERROR", reason=f"the command is a {type(command).__name__}")
     accumulators.note_loaded()
     return command
@@ -125,7 +124,7 @@ _process: WorkerProcess | None = None
 
 
 def current() -> WorkerProcess:
-    """The one of this process, made at the first call (after the daemon's fork)."""
+    """Return the object of this process, made at the first call (after the daemon's fork)."""
     global _process
     if _process is None or _process.loop.is_closed():
         _process = WorkerProcess()

@@ -1,4 +1,4 @@
-"""Resources of functions, kept open from task to task, and closed at the worker's end."""
+"""The resources of functions, which stay open from task to task until the worker ends."""
 
 from __future__ import annotations
 
@@ -14,23 +14,20 @@ _KEPT = 16
 
 
 class ResourceCache:
-    """The open resources, 16 at most (see ``LruCache``); those of the last task are among them.
-
-    All methods belong to the thread of the event loop.
-    """
+    """The open resources, 16 at most (see ``LruCache``). On the event loop's thread only."""
 
     def __init__(self) -> None:
         self._open: LruCache[OpenResource] = LruCache(_KEPT)
 
     @property
     def bytes(self) -> int:
-        """The size of the functions of all resources, as pickled."""
+        """The pickled size of the functions of all resources."""
         return self._open.bytes
 
     async def get(
         self, key: FunctionKey, pickled_bytes: int, factory: Callable[[], Any]
     ) -> tuple[Any, CallContext]:
-        """The open resource of ``key``, and the context variables as it has set them.
+        """Return the open resource of ``key``, and the context variables that it has set.
 
         Raises ``WorkerFailed`` if ``factory`` fails to open it.
         """
@@ -46,11 +43,11 @@ class ResourceCache:
         return holder.value, holder.call_context
 
     async def close_surplus(self) -> None:
-        """Closes what is kept beyond the bounds, within a second."""
+        """Close the resources beyond the bounds, within a second."""
         await _close(self._open.take_surplus(), 1.0)
 
     async def close_all(self, limit_s: float) -> None:
-        """Closes everything, all at the same time; gives up after ``limit_s``."""
+        """Close all resources at the same time; give up after ``limit_s``."""
         await _close(self._open.take_all(), limit_s)
 
 

@@ -7,9 +7,9 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
@@ -29,17 +29,18 @@ from .channel import Channel
 if TYPE_CHECKING:
     from .frames import Init
 
+T = TypeVar("T")
+
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
 _MOST_ANSWERS = 1024
 
 
 class Session:
-    """Implements ``Outcomes``: answers are gathered and sent as one frame a turn of the loop.
+    """Implements ``Outcomes``: the answers of one turn of the loop are sent as one frame.
 
-    One answer alone goes out at once, those that end in the same turn travel together, up to
-    1,024. What goes wrong here and is no row's failure is fatal at once. Lives on the loop's
-    thread; only the watchdog's alarm comes from another one.
+    A frame has up to 1,024 answers. An error here that is no row's failure is fatal. Lives on the
+    loop's thread; only the watchdog's alarm comes from another one.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Session:
         self._flush_planned = False
         self._has_names = bool(init.spec.get("named_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
-        # A future and not loop.stop(), which on uvloop may be left over for the next run.
+        # A future ends the run, because uvloop may apply a loop.stop() to the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
         self._runner: CallRunner
         self._places: CallPlaces
@@ -76,20 +77,19 @@ class Session:
         }
 
     def run(self, open_resource: Callable[[], Any]) -> bool:
-        """Serves the task; whether the worker may be used again.
+        """Serve the task. Return True if the worker may be used again.
 
         Raises ``EOFError`` if the JVM went away, ``Reported`` if the task can't go on, and the
-        error of ``open_resource``, which nobody has been told yet.
+        error of ``open_resource``, which is not reported yet.
         """
         try:
-            self._complete(self._start(open_resource))
+            complete(self._loop, self._start(open_resource), self._stopped)
             return self._serve()
-        except EXITS as problem:
-            # Of a task that the function started by itself.
+        except EXITS as problem:  # raised by a task that the function itself started
             raise self.fatal(problem) from problem
 
-    def _complete(self, work: Any) -> Any:
-        return complete(self._loop, work, lambda: self.fatal(stopped_loop()))
+    def _stopped(self) -> BaseException:
+        return self.fatal(stopped_loop())
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
@@ -109,28 +109,18 @@ class Session:
 
     def _serve(self) -> bool:
         self._channel.on_readable(self._on_readable)
-        watchdog = Watchdog(
-            self._loop,
-            threading.get_ident(),
-            complete.__code__,
-            self._spec["blocked_loop_ms"],
-            self._on_blocked,
-        )
-        watchdog.start()
-        try:
-            clean: bool = self._complete(self._over)
-        finally:
-            watchdog.stop()
+        blocked_ms = self._spec["blocked_loop_ms"]
+        clean = run_watched(self._loop, self._channel, blocked_ms, self._over, self._stopped)
         self._channel.flush(_SEND_LIMIT_S)
         return clean
 
     def stop(self, problem: BaseException) -> None:
-        """Ends ``run`` with ``problem`` at the end of this turn of the loop."""
+        """End ``run`` with ``problem`` at the end of this turn of the loop."""
         if not self._over.done():
             self._over.set_exception(problem)
 
     def _later(self, step: Callable[[], None]) -> None:
-        """Runs ``step`` in another turn of the loop. The loop would only log what it raises."""
+        """Run ``step`` in another turn of the loop, and end the task if it raises."""
         self._loop.call_soon(self._guarded, step)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -148,15 +138,11 @@ class Session:
             return
         try:
             for kind, body in self._frames.feed(data):
-                self._handle(kind, body)
+                if kind not in self._handlers:
+                    raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
+                self._handlers[kind](body)
         except BaseException as problem:
             self.exited(problem)
-
-    def _handle(self, kind: int, body: memoryview) -> None:
-        handler = self._handlers.get(kind)
-        if handler is None:
-            raise error("PROTOCOL_ERROR", reason=f"a frame of the unknown type {kind}")
-        handler(body)
 
     def _decode_calls(self, body: memoryview) -> frames.Calls:
         calls = frames.decode_calls(body, self._input_schema, self._has_names)
@@ -192,7 +178,7 @@ class Session:
         self._places.give_up(int.from_bytes(body, "little"))
 
     def _on_end(self, body: memoryview) -> None:
-        # What comes after the answer is the next task's preamble, and not for this session.
+        # The bytes after the answer are the next task's preamble, and not for this session.
         self._channel.stop_reading()
         self._places.clear()
         self._ending = self._loop.create_task(self._end())
@@ -201,8 +187,8 @@ class Session:
         try:
             clean = await self._runner.drain(_STOP_LIMIT_S)
         except asyncio.CancelledError:
-            clean = False  # by a call that cancels all there is when it is cancelled itself
-        # What comes after END is taken for the next task's.
+            clean = False  # a call that is cancelled has cancelled all tasks
+        # Frames after END would belong to the next task.
         self._ids, self._attempts = array("q"), array("i")
         self._answers, self._failures = [], []
         self._channel.send(frames.encode_end(clean))
@@ -242,7 +228,7 @@ class Session:
     def _flush_answers(self) -> None:
         ids, attempts, answers = self._take_answers()
         if self._has_places:
-            # Not where a call ends: one that ends at once would start the next inside itself.
+            # Not freed where a call ends, since that would start the next call inside it.
             self._places.leave(zip(ids, attempts, strict=True))
         for first, last, encoded in self._encoder.pieces(answers, self._size):
             self._send_answers(ids[first:last], attempts[first:last], encoded)
@@ -260,7 +246,7 @@ class Session:
             self._channel.send(frames.encode_results(ids, attempts, counts, encoded.batch))
 
     def _take_answers(self) -> tuple[array[int], array[int], list[Any]]:
-        """Those of one frame. What is left has another turn, so that none takes long."""
+        """Take the answers of one frame. The others have another turn, so that none takes long."""
         ids, attempts, answers = self._ids, self._attempts, self._answers
         self._ids, self._attempts, self._answers = array("q"), array("i"), []
         if len(answers) > _MOST_ANSWERS:
@@ -270,23 +256,39 @@ class Session:
             self._plan_flush()
         return ids, attempts, answers
 
-    def _on_blocked(self, blocked: PillarboxError) -> None:
-        leave_blocked(self._channel, blocked)
-
     def fatal(self, problem: BaseException) -> Reported:
-        """Tells the JVM of ``problem``, which nothing can be done about in this process."""
+        """Report ``problem``, which ends the task, to the JVM."""
         return send_fatal(self._channel, problem)
 
 
-def leave_blocked(channel: Channel, blocked: PillarboxError) -> NoReturn:
-    """The loop's thread hangs in user code, so only leaving the process stops it."""
-    send_fatal(channel, blocked)
-    sys.stderr.flush()
-    os._exit(1)
+def run_watched(
+    loop: asyncio.AbstractEventLoop,
+    channel: Channel,
+    blocked_ms: int,
+    work: Awaitable[T],
+    stopped: Callable[[], BaseException] = stopped_loop,
+) -> T:
+    """Run ``loop`` in this thread until ``work`` is done, as ``complete`` does.
+
+    If one callback holds the loop for ``blocked_ms``, the JVM is told and the process exits, since
+    nothing else stops a thread that hangs in user code.
+    """
+
+    def leave(blocked: PillarboxError) -> None:
+        send_fatal(channel, blocked)
+        sys.stderr.flush()
+        os._exit(1)
+
+    watchdog = Watchdog(loop, threading.get_ident(), complete.__code__, blocked_ms, leave)
+    watchdog.start()
+    try:
+        return complete(loop, work, stopped)
+    finally:
+        watchdog.stop()
 
 
 def send_fatal(channel: Channel, problem: BaseException) -> Reported:
-    """Sends FATAL for ``problem`` and waits until it is on its way."""
+    """Send FATAL for ``problem`` and wait until it is on its way."""
     report = report_of(problem)
     channel.send(frames.encode_fatal(report.to_json()))
     channel.flush(_SEND_LIMIT_S)

@@ -1,4 +1,4 @@
-"""A worker without the daemon: connects to the JVM by what Spark put into the environment."""
+"""A worker without the daemon, which connects to the JVM by Spark's environment variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.util import local_connect_and_auth
 
 
 def run(main: Callable[[BinaryIO, BinaryIO], None]) -> None:
-    """Serves tasks until ``main`` ends the process; never returns."""
+    """Serve tasks until ``main`` ends the process; never returns."""
     where: Any = os.environ.get(
         "PYTHON_WORKER_FACTORY_SOCK_PATH", int(os.environ.get("PYTHON_WORKER_FACTORY_PORT", -1))
     )
@@ -22,12 +22,12 @@ def run(main: Callable[[BinaryIO, BinaryIO], None]) -> None:
     sock_file.flush()
     code = 0
     try:
-        # A pair made by makefile("rwb") has no descriptor to read from.
+        # The file of makefile("rwb") has no descriptor to read from.
         with os.fdopen(os.dup(sock.fileno()), "rb") as infile:
             while True:
                 main(infile, sock_file)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:
-        # Threads of a plain function that would not stop must not hold the process.
+        # Threads of a plain function that don't stop must not keep the process alive.
         os._exit(code & 0xFF)

@@ -1,8 +1,8 @@
-"""Keeps the end of the worker's stderr in a file, so that its last words outlive it.
+"""The end of the worker's stderr, kept in a file that outlives the process.
 
-A process that is killed or crashes in native code can't tell the JVM why. What it wrote until then
-is in the file ``pillarbox-stderr-<pid>`` of the folder ``PILLARBOX_STDERR_DIR``, where the JVM
-finds it. What goes into the file also goes on to the original stderr, for the executor's log.
+A process that is killed or crashes in native code can't report the reason. Its last output is in
+the file ``pillarbox-stderr-<pid>`` of the folder ``PILLARBOX_STDERR_DIR``, where the JVM reads it.
+The output also goes to the original stderr, for the executor's log.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ _CHUNK_BYTES = 1 << 16
 
 
 def file_of(folder: str, pid: int) -> str:
-    """The file with the stderr of the process ``pid``; the JVM knows the same name."""
+    """Return the file with the stderr of the process ``pid``, as the JVM does."""
     return os.path.join(folder, f"pillarbox-stderr-{pid}")
 
 
 class StderrFile:
-    """Turns ``fd`` (2, but for tests) into an append-only file until ``close``.
+    """Turns ``fd`` (2, except in tests) into an append-only file until ``close``.
 
-    A file and not a pipe, as what a dying process leaves in a pipe to itself is lost. A daemon
-    thread passes on to the original descriptor what is written, at most 0.2 s later, and empties
-    the file once it has grown over ``max_bytes``.
+    The contents of a pipe would die with the process. A daemon thread copies the output to the
+    original descriptor, at most 0.2 s later, and empties the file once it exceeds ``max_bytes``.
     """
 
     def __init__(self, path: str, fd: int = 2, max_bytes: int = MAX_BYTES) -> None:
@@ -45,7 +44,7 @@ class StderrFile:
         self._thread.start()
 
     def close(self) -> None:
-        """Passes on the rest, removes the file, and gives ``fd`` back what it was. Idempotent."""
+        """Copy the rest, remove the file and restore ``fd``. Idempotent."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -69,14 +68,14 @@ class StderrFile:
             self._write(chunk)
 
     def _write(self, chunk: bytes) -> None:
-        # An error means that the executor no longer reads its log; the file still has it.
+        # An error means that the executor no longer reads its log; the file has the output.
         with contextlib.suppress(OSError):
             while chunk:
                 chunk = chunk[os.write(self._original, chunk) :]
 
 
 def remove(path: str) -> None:
-    """Removes a file that may be gone already."""
+    """Remove a file that may be gone already."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -85,9 +84,9 @@ _capture: StderrFile | None = None
 
 
 def capture() -> None:
-    """Begins to keep this process's stderr, once a process; crashes leave their stack in it.
+    """Begin to keep this process's stderr, once a process; crashes write their stack to it.
 
-    Does nothing where the JVM named no folder, or one that can't be written.
+    Does nothing if the JVM named no folder, or one that can't be written.
     """
     global _capture
     folder = os.environ.get(FOLDER_VARIABLE)
@@ -102,7 +101,7 @@ def capture() -> None:
 
 
 def release() -> None:
-    """Ends ``capture`` at a clean exit: the file goes, as nobody needs the last words."""
+    """End ``capture`` at a clean exit and remove the file."""
     global _capture
     if _capture is not None:
         _capture.close()

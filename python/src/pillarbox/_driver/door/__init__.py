@@ -13,7 +13,7 @@ __all__ = ["Door", "MicroBatch", "door_of"]
 
 
 def door_of(spark: SparkSession) -> Door:
-    """py4j for a classic session, messages for one of Spark Connect."""
+    """Return the door by py4j for a classic session, by messages for one of Spark Connect."""
     if hasattr(spark, "_jsparkSession"):
         from .classic import ClassicDoor
 

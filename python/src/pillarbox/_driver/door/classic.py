@@ -17,7 +17,7 @@ _BRIDGE = "io.pillarbox.spark.PythonBridge"
 
 
 class ClassicDoor(Door):
-    """Of a session whose driver is a JVM that py4j reaches."""
+    """The door of a session whose driver is a JVM that py4j reaches."""
 
     no_jar = "the Pillarbox jar is not on the class path of this session"
 
@@ -37,11 +37,7 @@ class ClassicDoor(Door):
         return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))
 
     def process_keyed(
-        self,
-        df: DataFrame,
-        command: bytes | None,
-        spec: dict[str, Any],
-        initial: DataFrame | None,
+        self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
         function = self._python_function(command)
         start = None if initial is None else initial._jdf
@@ -69,9 +65,8 @@ class ClassicDoor(Door):
         return self._spark.sparkContext
 
     def _send_python_file(self, name: str, content: bytes) -> None:
-        """Executors fetch the file as long as the context lives."""
         context = self._spark.sparkContext
-        path = Path(context._temp_dir, name)
+        path = Path(context._temp_dir, name)  # executors fetch it as long as the context lives
         path.write_bytes(content)
         context.addPyFile(str(path))
 
@@ -84,7 +79,7 @@ class ClassicDoor(Door):
         return DataFrame(jdf, self._spark)
 
     def _python_function(self, command: bytes | None) -> Any:
-        """Takes the broadcast variables that were registered while the command was pickled."""
+        """Make Spark's function, with the broadcasts that pickling the command registered."""
         if command is None:
             return None
         sc = self._spark.sparkContext
@@ -101,32 +96,32 @@ class ClassicDoor(Door):
         )
 
     def _bridge(self) -> Any:
-        """The JVM's PythonBridge, or None where the class can't be loaded."""
+        """Return the JVM's PythonBridge, or None where the class can't be loaded."""
         jvm = self._spark.sparkContext._jvm
         return None if _bridge_class(jvm) is None else jvm.io.pillarbox.spark.PythonBridge
 
 
 def is_running() -> bool:
-    """Whether this process has a JVM, so that the jars of its driver are settled."""
+    """Return True if this process has a JVM, whose jars can't change any more."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def running_jar() -> str | None:
-    """Where the running JVM has the jar from; None if it has none."""
+    """Return the path of the running JVM's jar of Pillarbox; None if it has none."""
     loaded = _bridge_class(_running())
     return None if loaded is None else str(_location(loaded).getPath())
 
 
 def running_master() -> str | None:
-    """The master that the running JVM was started for, as far as that was told to it."""
+    """Return the master that the running JVM was started with; None if it was given none."""
     master = _running().java.lang.System.getProperty("spark.master")
     return None if master is None else str(master)
 
 
 def _running() -> Any:
-    """The running JVM; connects to it as the first session would."""
+    """Return the running JVM, and connect to it as the first session would."""
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()

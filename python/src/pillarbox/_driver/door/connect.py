@@ -19,12 +19,12 @@ _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictiona
 
 
 class ConnectDoor(Door):
-    """Of a session whose driver is a server that answers gRPC."""
+    """The door of a session whose driver is a server that answers gRPC."""
 
     no_jar = "the Spark Connect server of this session has no Pillarbox plugin"
 
     def jar(self) -> tuple[str, str] | None:
-        """Asks the server once a session, and again as long as it has none."""
+        """Ask the server once a session, and again as long as it has no jar."""
         if self._spark not in _jars:
             from pyspark.errors.exceptions.connect import SparkConnectException
 
@@ -48,11 +48,7 @@ class ConnectDoor(Door):
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
     def process_keyed(
-        self,
-        df: DataFrame,
-        command: bytes | None,
-        spec: dict[str, Any],
-        initial: DataFrame | None,
+        self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
@@ -70,14 +66,12 @@ class ConnectDoor(Door):
         ]
 
     def micro_batch(self) -> MicroBatch | None:
-        """A client isn't told."""
-        return None
+        return None  # a client isn't told
 
     def _owner_of_files(self) -> Any:
         return self._spark
 
     def _send_python_file(self, name: str, content: bytes) -> None:
-        """As an artifact of the session."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, name)
             path.write_bytes(content)
@@ -87,7 +81,7 @@ class ConnectDoor(Door):
         """A client has none."""
 
     def _analysed(self, operator: Operator) -> DataFrame:
-        """Errors show where the user wrote the call, as in a classic session."""
+        """Analyse at once, so that errors show the user's call, as in a classic session."""
         df = self._frame(operator)
         _ = df.schema
         return df
@@ -106,5 +100,5 @@ def _plan(df: Any) -> Any:
 
 
 def _tells_of_no_plugin(message: str) -> bool:
-    """Either the server names no plugin of ours, or it does, and lacks the jar."""
+    """Return True if the server lacks the plugin's setting, or has it without the jar."""
     return "No handler found for extension" in message or PLUGIN in message

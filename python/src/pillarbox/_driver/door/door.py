@@ -1,4 +1,4 @@
-"""What a door does."""
+"""The interface to the driver of a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """``execution`` is another one each time that Spark runs the micro-batch."""
+    """A micro-batch of a query. ``execution`` differs each time that Spark runs it."""
 
     query: str
     number: str
@@ -26,59 +26,54 @@ _added: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 class Door(ABC):
-    """What we ask of the driver of ``spark``. Calls block, and start no job."""
+    """The requests to the driver of ``spark``. Calls block, and start no job."""
 
-    #: Why there is no engine "jvm" where ``jar`` gives None, as half a sentence.
     no_jar: str
+    """The reason why there is no engine "jvm" where ``jar`` returns None, as half a sentence."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
 
     @abstractmethod
     def jar(self) -> tuple[str, str] | None:
-        """The version of the jar that the driver has, and the line of Spark, as in "4.2", that it
-        was built for; None without one."""
+        """Return the version and line of Spark (as in "4.2") of the driver's jar, if it has one."""
 
     @abstractmethod
     def remedy(self) -> str:
-        """How the driver gets the jar that fits, in sentences."""
+        """Return sentences that say how the driver gets the right jar."""
 
     @abstractmethod
     def owns(self, df: DataFrame) -> bool:
-        """Whether ``df`` can be part of a plan of this session."""
+        """Return True if ``df`` can be part of a plan of this session."""
 
     @abstractmethod
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
-        """The async I/O operator over ``df``. ``command`` is the pickled function if it is
-        Python."""
+        """Apply the async I/O operator to ``df``; ``command`` is the pickled Python function."""
 
     @abstractmethod
     def process_keyed(
-        self,
-        df: DataFrame,
-        command: bytes | None,
-        spec: dict[str, Any],
-        initial: DataFrame | None,
+        self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
-        """A keyed operator over ``df``. ``command`` is the pickled function if it is Python;
-        ``initial`` has the state that it starts with, as the spec's ``initial`` describes it."""
+        """Apply a keyed operator to ``df``; ``command`` is the pickled Python function.
+
+        ``initial`` is the state that it starts with, which the spec's ``initial`` describes.
+        """
 
     def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
-        """The keyed operators of a checkpoint, as ``{"id", "name"}``; empty without any."""
-        found: list[dict[str, Any]] = self._listed("stored_operators", checkpoint=checkpoint)
-        return found
+        """Return the keyed operators of a checkpoint as ``{"id", "name"}``."""
+        return self._listed("stored_operators", checkpoint=checkpoint)
 
     def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
-        """The versions of an operator's state that can be read, in order."""
+        """Return the versions of an operator's state that can be read, in order."""
         return self._listed("stored_versions", checkpoint=checkpoint, operator=operator)
 
     def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
-        """The names of the states that a version holds."""
+        """Return the names of the states in a version."""
         place = {"checkpoint": checkpoint, "operator": operator, "version": version}
         return self._listed("stored_states", **place)
 
     def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
-        """A state, or the timers, as a DataFrame."""
+        """Return a state, or the timers, as a DataFrame."""
         place = {"checkpoint": checkpoint, "operator": operator, "version": version}
         return self._read_state({**place, "name": name})
 
@@ -91,18 +86,18 @@ class Door(ABC):
 
     @abstractmethod
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
-        """What the bridge's ``lookUp`` answers."""
+        """Return the answer of the bridge's ``lookUp``."""
 
     @abstractmethod
     def analyzed_plan(self, df: DataFrame) -> str:
-        """The text of the analysed plan; needs no jar."""
+        """Return the text of the analysed plan. Needs no jar."""
 
     @abstractmethod
     def micro_batch(self) -> MicroBatch | None:
-        """The one that this thread runs a ``foreachBatch`` function for, if that is known."""
+        """Return the micro-batch whose ``foreachBatch`` function this thread runs, if known."""
 
     def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
-        """Makes a module or zip importable in Python workers, unless it was added before."""
+        """Make a module or zip importable in Python workers, unless it was added before."""
         added = _added.setdefault(self._owner_of_files(), set())
         if name not in added:
             self._send_python_file(name, make())
@@ -110,11 +105,11 @@ class Door(ABC):
 
     @abstractmethod
     def _owner_of_files(self) -> Any:
-        """Whose workers have a file that was sent, as long as it lives."""
+        """Return the object with whose life the files that were sent end."""
 
     @abstractmethod
     def _send_python_file(self, name: str, content: bytes) -> None: ...
 
     @abstractmethod
     def forget_broadcasts(self) -> None:
-        """Drops what pickling for a check registered; the real plan registers its own."""
+        """Drop the broadcasts that pickling for a check registered; the plan registers its own."""

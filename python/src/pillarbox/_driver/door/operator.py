@@ -1,7 +1,7 @@
-"""One of our operators in the plan of a Spark Connect client.
+"""An operator of Pillarbox in the plan of a Spark Connect client.
 
-It travels as a message in Spark's own ``Relation``; ``operator.proto`` describes it. All its fields
-are bytes, so it is written by hand, without protoc and code that depends on a version of protobuf.
+It travels as the message ``operator.proto`` in Spark's own ``Relation``. All its fields are bytes,
+so it is encoded by hand, without protoc and code that depends on a version of protobuf.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION, _KIND, _SPEC, _INPUT, _INITIAL, _FUNCTION = range(1, 7)
 
 
 class Operator(LogicalPlan):
-    """``kind`` of operator or look-up over the plans of one or two DataFrames, or of none."""
+    """An operator or look-up of a ``kind`` over the plans of up to two DataFrames."""
 
     def __init__(
         self,
@@ -34,7 +34,6 @@ class Operator(LogicalPlan):
         pickled: bytes | None = None,
     ) -> None:
         super().__init__(below)
-        self._kind = kind
         self._other_child = initial
         self._told = {_VERSION: __version__.encode(), _KIND: kind.encode()}
         self._told[_SPEC] = json.dumps(spec).encode()
@@ -42,8 +41,7 @@ class Operator(LogicalPlan):
             self._told[_FUNCTION] = _function(str(spec["name"]), pickled)
 
     def plan(self, session: Any) -> proto.Relation:
-        """The message, with what it is applied to. Spark asks for it in each action and
-        analysis."""
+        """Return the message with its inputs. Spark asks for it in each action and analysis."""
         fields = dict(self._told)
         for number, child in ((_INPUT, self._child), (_INITIAL, self._other_child)):
             if child is not None:
@@ -55,13 +53,13 @@ class Operator(LogicalPlan):
 
     @property
     def observations(self) -> dict[str, Any]:
-        """Those of what it is applied to."""
+        """The observations of both inputs."""
         other = self._other_child
         return {**super().observations, **({} if other is None else other.observations)}
 
 
 def _function(name: str, command: bytes) -> bytes:
-    """The pickle as the function that it is to Spark's planner, which adds the session's files."""
+    """Return the pickle as a function of Spark, whose planner adds the session's files to it."""
     expression = proto.Expression()
     function = expression.common_inline_user_defined_function
     function.function_name = name
@@ -75,7 +73,7 @@ def _function(name: str, command: bytes) -> bytes:
 
 
 def _field(number: int, value: bytes) -> bytes:
-    """As protobuf writes a field of bytes (wire type 2)."""
+    """Encode a field of bytes (wire type 2 of protobuf)."""
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 

@@ -1,4 +1,4 @@
-"""What a Spark Connect server must be started with, besides the jar."""
+"""The setting that a Spark Connect server needs besides the jar."""
 
 SETTING = "spark.connect.extensions.relation.classes"
 PLUGIN = "io.pillarbox.spark.connect.PillarboxRelations"

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
+import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialColumn, InitialKind, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
 import org.apache.spark.sql.catalyst.expressions._
@@ -20,7 +21,8 @@ import org.apache.spark.unsafe.types.UTF8String
 private final class InitialLoader(
     context: DriverContext,
     layout: InitialLayout,
-    targets: Map[String, () => InitialTarget]
+    targets: Map[String, () => InitialTarget],
+    waiting: Option[WaitingRows[UnsafeRow, UnsafeRow]]
 ) {
   private val task = context.task
   private val operator = task.spec.name
@@ -58,6 +60,7 @@ private final class InitialLoader(
   private def writerOf(column: InitialColumn, ordinal: Int): Writer = {
     val found = BoundReference(ordinal, layout.columns(ordinal).dataType, nullable = true)
     if (column.state == InitialState.Timers) new Timers(column, found)
+    else if (column.state == WaitingRows.StateName && waiting.isDefined) new Waiting(column, found, waiting.get)
     else {
       val find = targets.getOrElse(
         column.state,
@@ -150,6 +153,35 @@ private final class InitialLoader(
         .domainOf(name)
         .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the time_domain $name"))
     }
+  }
+
+  /** A row of the input that waits for the watermark; the columns are found by their names. */
+  private final class Waiting(
+      column: InitialColumn,
+      found: BoundReference,
+      waiting: WaitingRows[UnsafeRow, UnsafeRow]
+  ) extends Writer {
+    private val value = field(found, "value")
+    private val input = new InputRows(Iterator.empty, task)
+    private val toRow = UnsafeProjection.create(task.input.map(columnOf))
+
+    override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
+      val kept = toRow(row)
+      if (context.keyOf(kept) != key)
+        throw KeyedErrors.initialRow(operator, shownKey, "another key than its own columns have")
+      waiting.add(key, kept, input.timeOf(kept))
+    }
+
+    private def columnOf(wanted: Attribute): Expression = value.dataType match {
+      case row: StructType if row.fieldNames.contains(wanted.name) =>
+        val at: Expression = GetStructField(value, row.fieldIndex(wanted.name))
+        if (!LosslessTypes.canBecome(at.dataType, wanted.dataType)) throw misfit
+        if (at.dataType == wanted.dataType) at else Cast(at, wanted.dataType, Some(task.timeZone))
+      case _ => throw misfit
+    }
+
+    private def misfit: RuntimeException =
+      KeyedErrors.initialStateType(operator, column.state, value.dataType.sql, task.inputSchema.sql)
   }
 
   private def field(struct: BoundReference, name: String): Expression =

@@ -37,7 +37,7 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
    * @throws RuntimeException
    *   (TIMESTAMP_MISSING) if a row that has to be sorted has none
    */
-  private def timeOf(row: UnsafeRow): Long =
+  def timeOf(row: UnsafeRow): Long =
     if (timestampOrdinal < 0 || row.isNullAt(timestampOrdinal)) {
       if (isSorted) throw withoutTime(row)
       Output.NoTimestamp

@@ -69,7 +69,7 @@ private final class KeyedDriver(
 
   /** Fills the state that a query starts with, before any row. */
   def start(initial: Iterator[InternalRow]): Unit = task.initial.foreach { layout =>
-    new InitialLoader(context, layout, operator.initialTargets).load(initial)
+    new InitialLoader(context, layout, operator.initialTargets, waiting).load(initial)
   }
 
   /** Whether all that was due has been processed and answered. */
@@ -94,6 +94,12 @@ private final class KeyedDriver(
 
   override def abort(): Unit = operator.abort()
 
+  /** The rows of a time-sorted stream that the watermark has not reached. */
+  private lazy val waiting = Option.when(task.spec.timeSorted && !task.isBatch) {
+    val serializer = new UnsafeRowSerializer(task.inputSchema)
+    new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
+  }
+
   private lazy val batchTimers =
     new BatchExecutionInternalTimerService[UnsafeRow](
       state.backend.keySerializer,
@@ -114,13 +120,11 @@ private final class KeyedDriver(
       rows: InputRows,
       target: KeyedTarget[UnsafeRow, UnsafeRow]
   ): StreamOrder[UnsafeRow, UnsafeRow] = {
-    val order =
-      if (task.spec.timeSorted) {
-        val serializer = new UnsafeRowSerializer(task.inputSchema)
-        val waiting = new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
-        val keyOf = context.keyOf(_: UnsafeRow)
-        new TimeSortedOrder(rows, keyOf, waiting, state.timers, state.clock, target)
-      } else new ArrivalOrder(rows, state.timers, state.clock, target)
+    val order = waiting match {
+      case Some(rowsThatWait) =>
+        new TimeSortedOrder(rows, context.keyOf(_: UnsafeRow), rowsThatWait, state.timers, state.clock, target)
+      case None => new ArrivalOrder(rows, state.timers, state.clock, target)
+    }
     order.advance(task.watermark, task.batchTime)
     order
   }

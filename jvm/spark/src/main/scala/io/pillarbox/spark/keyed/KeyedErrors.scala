@@ -75,6 +75,9 @@ private[pillarbox] object KeyedErrors {
   def initialStateType(operator: String, state: String, found: String, wanted: String): RuntimeException =
     named("INITIAL_STATE_TYPE", operator, "state" -> state, "found" -> found, "wanted" -> wanted)
 
+  def initialRow(operator: String, key: String, reason: String): RuntimeException =
+    named("INITIAL_ROW_INVALID", operator, "key" -> key, "reason" -> reason)
+
   def initialKeyType(
       operator: String,
       column: String,

@@ -1,0 +1,107 @@
+"""``pb.read_offsets``: a query that moves to a new checkpoint reads on where the old one stood."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from keyed.streams import LIMIT_S, Stream
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+STEP_MS = 1000
+
+
+class Counts(pb.KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.n = ctx.value_state("n", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.n.update((self.n.value() or 0) + 1)
+        yield {"n": self.n.value(), "at": row.timestamp}
+
+
+def run(spark: SparkSession, folder: Path, start_ms: int, initial: Any, batches: int) -> list[Any]:
+    """Counts the rows of some micro-batches, each of one time."""
+    source = (
+        spark.readStream.format("rate-micro-batch")
+        .options(rowsPerBatch=5, advanceMillisPerBatch=STEP_MS, startTimestamp=start_ms)
+        .load()
+    )
+    counted = source.withColumn("k", F.lit("all")).transform(
+        pb.process_keyed, Counts(), by="k", returns="n bigint, at timestamp", initial_state=initial
+    )
+    rows: list[Any] = []
+    enough = threading.Event()
+
+    def keep(df: DataFrame, batch: int) -> None:
+        rows.extend(df.collect())
+        if batch == batches:
+            enough.set()
+
+    query = counted.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder)).start()
+    try:
+        assert enough.wait(LIMIT_S), query.exception()
+    finally:
+        query.stop()
+    return rows
+
+
+@pytest.mark.classic
+def test_a_query_that_moves_reads_every_row_once(spark: SparkSession, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    rows = run(spark, first, 0, None, 2)
+    start = pb.read_offsets(spark, first, batch_id=1)
+    assert list(start) == ["0"]
+    state = {"n": pb.read_state(spark, first, 0, "n", batch_id=1)}
+    rows = rows[:10] + run(spark, second, json.loads(start["0"])["timestamp"], state, 2)
+    assert [row.n for row in rows] == list(range(1, len(rows) + 1))
+    times = sorted({round(row.at.timestamp() * 1000) for row in rows})
+    assert times == [STEP_MS * at for at in range(len(times))]
+
+
+def test_each_source_has_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    def both(df: DataFrame) -> DataFrame:
+        empty = tmp_path / "empty"
+        empty.mkdir(exist_ok=True)
+        return df.unionByName(spark.readStream.schema("id bigint").parquet(str(empty)))
+
+    stream = Stream(spark, tmp_path / "two", "id bigint", both).add((1,)).add((2,))
+    stream.run()
+    checkpoint = Path(stream.checkpoint).rename(tmp_path / "an [odd] {name}")
+    assert pb.read_offsets(spark, checkpoint)["0"] == '{"logOffset":1}'
+    assert pb.read_offsets(spark, checkpoint, batch_id=0)["0"] == '{"logOffset":0}'
+    with pytest.raises(
+        pb.InvalidOption, match="nothing of the micro-batch 9; there are those of 0 to 1"
+    ):
+        pb.read_offsets(spark, checkpoint, batch_id=9)
+
+
+def test_spark_may_name_its_sources(spark: SparkSession, tmp_path: Path) -> None:
+    log(tmp_path, 'v2\n{"batchWatermarkMs":0}\npayments:{"t":{"0":7}}\norders:-')
+    assert pb.read_offsets(spark, tmp_path) == {"payments": '{"t":{"0":7}}'}
+    log(tmp_path, "v3\n{}")
+    with pytest.raises(pb.InvalidOption, match=r"OFFSETS_FORMAT_UNKNOWN.*v3"):
+        pb.read_offsets(spark, tmp_path)
+
+
+def log(checkpoint: Path, text: str) -> None:
+    for name in ("offsets", "commits"):
+        (checkpoint / name).mkdir(exist_ok=True)
+        (checkpoint / name / "0").write_text(text)
+
+
+def test_what_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(pb.InvalidOption, match="no micro-batch that is committed"):
+        pb.read_offsets(spark, tmp_path / "nowhere")
+    with pytest.raises(pb.InvalidOption, match="spark must be a SparkSession"):
+        pb.read_offsets(3, tmp_path)  # type: ignore[arg-type]
