@@ -44,10 +44,6 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 
   protected final def topHandle: Int = if (count == 0) NoHandle else handles(1)
 
-  protected final def isTop(handle: Int): Boolean = positions(handle) == 1
-
-  protected final def contains(handle: Int): Boolean = handle >= 0 && handle < handleEnd && isLive(handle)
-
   /** A handle for a new entry that is not in the order yet: `place` or `heapify` must follow. */
   protected final def allocate(): Int = {
     val free = freeHandle
