@@ -188,6 +188,7 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / doc / scalacOptions --= Seq("-Xfatal-warnings", "-Werror"),
     // One thin jar for users: ours alone, core and spark together.
     Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
+    Compile / packageBin / packageOptions += Package.ManifestAttributes("Spark-Line" -> sparkLine),
     Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-spark_$sparkLine-${version.value}.jar"
   )
 

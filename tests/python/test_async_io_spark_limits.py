@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 from spark_support import CallLog, by_value, own_pool, threads_are_gone
@@ -334,6 +334,39 @@ def test_a_limit_counts_the_calls_of_its_scope(
     assert sorted(row.same for row in df.collect()) == list(range(40))
     assert log.most_in_flight() == most
     threads_are_gone(spark)
+
+
+def test_two_uses_of_a_frame_in_one_action_are_one_limit(spark: SparkSession, log: CallLog) -> None:
+    df = spark.range(0, 20, 1, 1).transform(
+        pb.async_io, together(log, 3, 20), returns="same long", engine="jvm", capacity=20,
+        limit=pb.Limit(concurrency=3),
+    )  # fmt: skip
+    found = df.union(df.select((df.id + 100).alias("id"), "same")).collect()
+    assert sorted(row.same for row in found) == sorted([*range(20), *range(20)])
+    assert log.most_in_flight() == 3
+    threads_are_gone(spark)
+
+
+def test_operators_that_foreach_batch_makes_anew_are_one_limit(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        return int(row.id)
+
+    def each(batch: DataFrame, number: int) -> None:
+        batch.transform(
+            pb.async_io, call, returns="same long", engine="jvm", limit=pb.Limit(per_minute=10)
+        ).collect()
+
+    for first in range(2):
+        spark.range(first, first + 1, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+    query = stream.parquet(str(tmp_path / "in")).writeStream.foreachBatch(each)
+    query = query.trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    times = starts(log)
+    assert len(times) == 2 and times[1] - times[0] >= 5.0
 
 
 @pytest.mark.parametrize("carry_over", [False, True])

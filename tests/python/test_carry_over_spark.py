@@ -268,9 +268,7 @@ def test_who_takes_some_rows_only_loses_none(query: Query) -> None:
     first_only = Kept(str(query.folder / "first"), lambda batch, number: batch.limit(1).collect())
     query.add(*range(10)).add(*range(10, 20))
     query.lookups.latch.open()
-    writer = query.lookups.on(
-        query.stream(), carry_over=pb.CarryOver(slots=1)
-    ).writeStream.foreachBatch(first_only)
+    writer = query.lookups.on(query.stream()).writeStream.foreachBatch(first_only)
     checkpoint = str(query.folder / "checkpoint")
     run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     run.awaitTermination()

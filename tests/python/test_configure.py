@@ -129,7 +129,7 @@ def test_the_jars_of_the_defaults_stay(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.usefixtures("no_jvm")
-@pytest.mark.parametrize("there", ["/lib/pillarbox.jar", "hdfs://h/pillarbox-0.1.0.dev0.jar"])
+@pytest.mark.parametrize("there", ["s3a://lib/pillarbox.jar", "hdfs://h/pillarbox-0.1.0.dev0.jar"])
 def test_a_jar_of_ours_that_is_named_already_is_taken(
     there: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,6 +211,64 @@ def test_a_missing_jar_is_an_error_that_says_where_was_looked(
     (package / "jars" / "pillarbox-spark_3.9-1.jar").touch()
     with pytest.raises(pb.EngineUnavailable, match=r'Spark 3.9.*pip install "pyspark==3.9'):
         pb.configure(builder).getOrCreate()
+
+
+def jar_of(path: Path, line: str = installed(), version: str = pb.__version__) -> str:
+    """One of ours, as far as it says."""
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr("io/pillarbox/spark/PythonBridge.class", b"")
+        told = {"Implementation-Vendor-Id": "io.pillarbox", "Implementation-Version": version}
+        lines = [f"{key}: {value}\r\n" for key, value in {**told, "Spark-Line": line}.items()]
+        jar.writestr("META-INF/MANIFEST.MF", "".join(lines))
+    return str(path)
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_a_jar_is_ours_by_what_is_in_it(tmp_path: Path) -> None:
+    renamed = jar_of(tmp_path / "flows.jar")
+    assert jars_after(spark_jars=renamed)[0] == [renamed]
+    assert jars_after(spark_jars=f"file:{renamed}")[0] == [f"file:{renamed}"]
+    users = tmp_path / "pillarbox-enrichers.jar"
+    with zipfile.ZipFile(users, "w") as jar:
+        jar.writestr("com/acme/Enrich.class", b"")
+    assert jars_after(spark_jars=str(users))[0] == [str(users), OURS]
+    assert jars_after(spark_jars="hdfs://h/pillarbox-enrichers.jar")[0][1:] == [OURS]
+
+
+@pytest.mark.usefixtures("no_jvm")
+@pytest.mark.parametrize("setting", ["spark.jars", "spark.driver.extraClassPath"])
+def test_a_jar_that_can_not_serve_is_named_with_its_setting(tmp_path: Path, setting: str) -> None:
+    option = setting.replace(".", "_")
+    other = jar_of(tmp_path / "other.jar", line="3.9")
+    for jar, what in [
+        (other, rf"{setting} names {other}, which is Pillarbox .* for Spark 3.9"),
+        (jar_of(tmp_path / "old.jar", version="0.0.1"), "Pillarbox 0.0.1 for Spark"),
+        (f"{tmp_path}/pillarbox-spark_{installed()}-1.jar", "there is no such jar"),
+    ]:
+        with pytest.raises(pb.EngineUnavailable, match=what):
+            jars_after(**{option: jar})
+    if setting != "spark.jars":
+        with pytest.raises(pb.EngineUnavailable, match=r"other\.jar"):
+            jars_after(**{option: f"/nowhere:{tmp_path}/*"})
+
+
+@pytest.mark.parametrize("sign", [",", "#"])
+def test_a_path_that_sparks_list_can_not_hold_is_refused(
+    no_jvm: pytest.MonkeyPatch, sign: str
+) -> None:
+    no_jvm.setattr(jars, "find_jar", lambda: f"/home/a{sign}b/pillarbox.jar")
+    with pytest.raises(pb.EngineUnavailable, match="JAR_PATH_UNUSABLE"):
+        jars_after()
+
+
+def test_the_class_of_builders_is_no_builder() -> None:
+    with pytest.raises(pb.InvalidOption, match="builder must be a builder of sessions"):
+        pb.configure(FakeBuilder)  # type: ignore[arg-type]
+
+
+def test_the_package_s_jar_says_what_it_is() -> None:
+    with zipfile.ZipFile(find_jar()) as jar:
+        assert jars._told_by(jar) == (installed(), pb.__version__)
 
 
 @pytest.mark.parametrize("has_classes", [True, False])

@@ -4,7 +4,8 @@ import functools
 import threading
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.functions import udf
+from pyspark.sql.types import IntegerType, StructType
 
 import pillarbox as pb
 from pillarbox._async.command import Command, check_function, check_resource
@@ -45,6 +46,37 @@ def test_what_is_not_callable_is_refused(function):
     with pytest.raises(pb.InvalidFunction, match="must be callable") as no:
         check_function(function, with_resource=False, is_batch=False)
     assert repr(function) in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [
+        (int, "the class int"),
+        (Callable, "the class Callable"),
+        (functools.partial(dict, a=1), "the class dict"),
+        (udf(lambda row: row, IntegerType()), "the Spark UDF"),
+    ],
+)
+def test_classes_and_udfs_of_spark_are_refused(function, shown):
+    with pytest.raises(pb.InvalidFunction, match=f"must be callable.*{shown}"):
+        check_function(function, with_resource=False, is_batch=False)
+
+
+class NoMethods(pb.AsyncFunction):
+    invoke = 5
+
+
+class NoClose(pb.AsyncFunction):
+    close = None
+
+    def invoke(self, row):
+        return row
+
+
+@pytest.mark.parametrize(("fn", "method"), [(NoMethods(), "invoke"), (NoClose(), "close")])
+def test_members_of_an_async_function_must_be_methods(fn, method):
+    with pytest.raises(pb.InvalidFunction, match=rf"METHOD_NOT_CALLABLE.*\.{method} must"):
+        check_function(fn, with_resource=False, is_batch=False)
 
 
 def test_a_coroutine_instead_of_its_function_is_refused_with_the_remedy():

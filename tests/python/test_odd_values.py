@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odd_values import FITTING, odd_values
+from odd_values import FITTING, ShortTuple, odd_values
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
@@ -63,6 +63,14 @@ def test_every_answer_has_one_outcome_as_a_whole_row_too(columns: str) -> None:
     for index, count in enumerate(encoded.counts):
         assert (count == 0) == (index in encoded.mismatches)
         assert count in (0, 1, NO_MATCH)
+
+
+@pytest.mark.parametrize("columns", ["a int, b string", "s struct<a:int,b:string>"])
+def test_a_tuple_that_gives_fewer_items_than_it_counts_fails_its_row(columns: str) -> None:
+    encoded = encoder(columns).encode([ShortTuple((1, "x"))])
+    assert encoded.counts == [0]
+    assert encoded.batch.num_rows == 0
+    assert list(encoded.mismatches) == [0]
 
 
 def test_what_only_spark_can_judge_fails_its_own_row_on_the_jvm_engine(spark: SparkSession) -> None:

@@ -299,7 +299,43 @@ class Attribute(pb.KeyedProcessFunction):
         self.process = lambda row, ctx: None
 
 
+class Number(pb.KeyedProcessFunction):
+    process = 5
+
+
+class NoTimer(Base):
+    on_timer = None
+
+
+class TextOpen(pb.ArrowKeyedProcessFunction):
+    open = "state"
+
+    def process(self, batch, state, ctx):
+        return None
+
+
+class YieldsInOpen(Base):
+    def open(self, ctx):
+        yield ctx
+
+
+class YieldsInClose(Base):
+    def close(self):
+        yield
+
+
+class YieldsColumns(pb.ArrowKeyedProcessFunction):
+    def process(self, batch, state, ctx):
+        yield batch
+
+
 UNFIT = [
+    (Number(), "METHOD_NOT_CALLABLE", "Write def process(self, row, ctx)."),
+    (NoTimer(), "METHOD_NOT_CALLABLE", "NoTimer.on_timer must be a method, but it is None."),
+    (TextOpen(), "METHOD_NOT_CALLABLE", "TextOpen.open must be a method, but it is 'state'."),
+    (YieldsInOpen(), "GENERATOR_METHOD", "YieldsInOpen.open has a yield"),
+    (YieldsInClose(), "GENERATOR_METHOD", "YieldsInClose.close has a yield"),
+    (YieldsColumns(), "GENERATOR_METHOD", "YieldsColumns.process has a yield"),
     (Misspelt(), "METHOD_MISSING", "Misspelt has no method process, but a proces."),
     (
         Without(),

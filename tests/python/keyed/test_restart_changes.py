@@ -96,6 +96,7 @@ def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
             r"\[STATE_SCHEMA_INCOMPATIBLE\] process_keyed\(Declares\): State 's' .*INT to STRING;"
             r" it was <value INT>, it is now <value STRING>",
         ),
+        (Declares(7.0, s="value float"), "it was <value INT>, it is now <value FLOAT>"),
         (Declares(7, s="value smallint"), "it was <value INT>, it is now <value SMALLINT>"),
         (
             Declares((7, 1), s="value v int, w int"),

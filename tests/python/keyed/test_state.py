@@ -236,6 +236,24 @@ def test_a_name_is_one_state():
             open_with(lambda ctx, other=other: (ctx.value_state("n", "bigint"), other(ctx)))
 
 
+class Halves(pb.AggregateFunction):
+    add = 0.5
+
+    def create_accumulator(self):
+        return 0
+
+    def get_result(self, accumulator):
+        return accumulator
+
+
+class Thirds(Halves):
+    def add(self, value, accumulator):
+        return accumulator
+
+    def get_result(self):
+        return 0
+
+
 def test_state_is_declared_in_open_only():
     kept = []
     open_with(kept.append)
@@ -260,6 +278,15 @@ def test_state_is_declared_in_open_only():
             "must be callable with two values",
         ),
         (
+            lambda ctx: ctx.reducing_state("n", "int", lambda one: one),
+            "must be callable with two values",
+        ),
+        (lambda ctx: ctx.aggregating_state("n", "int", Halves()), "Halves.add must be a method"),
+        (
+            lambda ctx: ctx.aggregating_state("n", "int", Thirds()),
+            "Thirds.get_result() can't be called as Thirds.get_result(accumulator)",
+        ),
+        (
             lambda ctx: ctx.aggregating_state("n", "int", max),
             "must be a pb.AggregateFunction",
         ),
@@ -270,3 +297,21 @@ def test_a_declaration_that_can_not_work_is_refused(declare, message):
     with pytest.raises(pb.PillarboxError) as problem:
         open_with(declare)
     assert message in str(problem.value)
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", None, 5])
+@pytest.mark.parametrize("method", ["add_all", "update"])
+def test_what_is_no_list_of_elements_is_refused_by_the_name_of_the_state(method, values):
+    state = AtKeys(lambda ctx: ctx.list_state("seen", "string")).at()
+    state.add("a")
+    with pytest.raises(pb.ResultTypeMismatch, match=r"seen.* elements in a list"):
+        getattr(state, method)(values)
+    assert state.get() == ["a"]
+
+
+@pytest.mark.parametrize("entries", [[("a", 1)], None, "ab"])
+def test_what_is_no_dict_of_entries_is_refused_by_the_name_of_the_state(entries):
+    state = AtKeys(lambda ctx: ctx.map_state("seen", "string", "int")).at()
+    with pytest.raises(pb.ResultTypeMismatch, match=r"seen.* entries in a dict"):
+        state.put_all(entries)
+    assert state.is_empty()

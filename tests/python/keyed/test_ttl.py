@@ -236,6 +236,7 @@ def test_event_time_needs_a_watermark():
         {"duration": "1 s", "visibility": True},
         {"duration": "1 s", "time_domain": "event"},
         {"duration": "1 s", "on_expire": 5},
+        {"duration": "1 s", "on_expire": lambda key, value: None},
     ],
 )
 def test_a_ttl_that_can_not_work_is_refused(options):

@@ -19,7 +19,7 @@ from pyspark.sql import types as t
 
 from .._base.spark_versions import sql_type
 from ..errors import EXITS, PillarboxError, error, shown
-from .fields import Place, fields_of
+from .fields import Place, fields_of, items_of
 
 Converter = Callable[[Any], Any]
 
@@ -291,9 +291,10 @@ def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequ
         named = fields_of(value, names, place)
         if named is not None:
             return named
-        if isinstance(value, tuple) and len(value) == len(names):
-            return value
-        raise mismatch(place, expected, value)
+        values = items_of(value, len(names))
+        if values is None:
+            raise mismatch(place, expected, value)
+        return values
 
     return in_order
 

@@ -72,6 +72,15 @@ def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | Non
     return [named.get(name) for name in names]
 
 
+def items_of(value: Any, count: int) -> tuple[Any, ...] | None:
+    """Return the items of a tuple of ``count`` items; None for other values.
+
+    The result is a plain tuple, since a subclass may give fewer items than it counts.
+    """
+    items = tuple(value) if isinstance(value, tuple) else None
+    return items if items is not None and len(items) == count else None
+
+
 def _is_meant(key: object, missing: Sequence[str]) -> bool:
     return isinstance(key, str) and any(is_nearly(key, name) for name in missing)
 

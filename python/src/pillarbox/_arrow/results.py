@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
-from .fields import Place, as_mapping, fields_of
+from .fields import Place, as_mapping, fields_of, items_of
 from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
 from .writers import list_writer
 
@@ -253,16 +253,20 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
             return named
         if as_mapping(answer) is not None:
             raise wrong_shape(expected, answer, "None of its names is a column of returns.")
-        if isinstance(answer, tuple) and len(answer) == len(names):
-            return answer
-        raise wrong_shape(expected, answer, _advice(answer))
+        items = items_of(answer, len(names))
+        if items is None:
+            raise wrong_shape(expected, answer, _advice(answer, place))
+        return items
 
     return values
 
 
-def _advice(answer: object) -> str:
+def _advice(answer: object, place: Place) -> str:
+    """Return what to do instead; only answers of ``async_io`` are in a lenient place."""
     if isinstance(answer, list):
-        return "For several rows of one input row, pass explode=True."
+        if place.lenient:
+            return "For several rows of one input row, pass explode=True."
+        return "A row is no list: take it out of that."
     return "Return None for no match."
 
 

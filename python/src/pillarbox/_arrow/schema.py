@@ -125,11 +125,16 @@ def output_schema(
     if error_column is not None:
         added.append((StructField(error_column, ERROR_TYPE), "on_error"))
     for column, place in added:
-        key = folded(column.name, case_sensitive)
-        if key in owners:
-            raise error("OUTPUT_NAME_CLASH", column=column.name, first=owners[key], second=place)
-        owners[key] = place
+        claim(owners, column.name, place, case_sensitive)
     return StructType(schema.fields + [column for column, _ in added])
+
+
+def claim(owners: dict[str, str], name: str, place: str, case_sensitive: bool) -> None:
+    """Add a column to ``owners`` by name. Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH)."""
+    key = folded(name, case_sensitive)
+    if key in owners:
+        raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second=place)
+    owners[key] = place
 
 
 def folded(name: str, case_sensitive: bool) -> str:

@@ -206,8 +206,6 @@ class Attempts(ABC, Generic[E]):
     def _finish(self, element: E) -> None:
         if element.deadline is not None:
             element.deadline.cancel()
-        if element.attempt_timer is not None:
-            element.attempt_timer.cancel()
         element.done = True
         element.elapsed_ms = self._ms_since(element.started)
         del self._in_flight[element.id]

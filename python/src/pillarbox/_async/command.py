@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,8 +96,13 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     if isinstance(function, AsyncFunction):
         check_methods(function, is_batch)
         return
-    if isinstance(function, type) and issubclass(function, AsyncFunction):
-        raise error("NOT_A_FUNCTION", value=f"the class {function.__qualname__}")
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if isinstance(inner, type):
+        raise error("NOT_A_FUNCTION", value=f"the class {inner.__qualname__}")
+    if hasattr(inner, "evalType") and hasattr(inner, "returnType"):
+        raise error("NOT_A_FUNCTION", value=f"the Spark UDF {name_of(inner)}, which gives columns")
     if inspect.iscoroutine(function):
         function.close()
         raise error("CALLED_FUNCTION", value=shown(function))

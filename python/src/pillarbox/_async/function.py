@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from .._base.functions import check_parameters
-from ..errors import error
+from ..errors import error, shown
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,13 @@ def check_methods(function: AsyncFunction, is_batch: bool) -> None:
         )
     parameters = {"open": ("ctx",), "invoke": ("rows" if is_batch else "row",), "close": ()}
     for name, arguments in parameters.items():
-        method: Callable[..., Any] = getattr(function, name)
+        method: Any = getattr(function, name)
         called = f"{kind.__qualname__}.{name}"
+        if not callable(method):
+            definition = f"def {name}({', '.join(('self', *arguments))})"
+            raise error(
+                "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
+            )
         if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
             raise error("ASYNC_GENERATOR", function=called)
         check_parameters(method, arguments, called, "WRONG_METHOD_PARAMETERS")

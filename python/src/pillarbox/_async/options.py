@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .._base.checks import (
-    check,
-    check_choice,
-    check_count,
-    check_flag,
-    check_name,
-    needs_other,
-)
+from .._base.checks import check, check_count, check_flag, check_name, needs_other
 from ..errors import error
 from ..options import BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
 from ..retry import Retry
@@ -161,11 +154,6 @@ def name_of_operator(
     if call_key is not None:
         raise error("CALL_KEY_WITHOUT_NAME", function=default)
     return default
-
-
-def check_engine(engine: str) -> None:
-    """Raise ``InvalidOption`` for an unknown engine."""
-    check_choice("engine", engine, Engine)
 
 
 def refuse_for_python(options: AsyncOptions) -> None:

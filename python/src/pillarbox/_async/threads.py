@@ -81,15 +81,12 @@ class CallThreads:
 
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
-            is_surplus = self._serve_one(*work)
+            if self._begin(work[0]):
+                _run(*work)
+            is_surplus = self._ended(work[0])
             del work  # frees the answer while the thread waits for its next call
             if is_surplus:
                 return
-
-    def _serve_one(self, future: Future[Any], call: Callable[[], Any]) -> bool:
-        if self._begin(future):
-            _run(future, call)
-        return self._ended(future)
 
     def _begin(self, future: Future[Any]) -> bool:
         with self._lock:

@@ -108,13 +108,21 @@ def check_parameters(
     problem: str = "WRONG_PARAMETERS",
 ) -> None:
     """Raise the error ``problem`` if ``function`` can't be called with so many arguments."""
+    if not takes(function, len(arguments)):
+        signature, call = str(inspect.signature(function)), f"{name}({', '.join(arguments)})"
+        raise error(problem, function=name, signature=signature, call=call)
+
+
+def takes(function: object, count: int) -> bool:
+    """Return True if ``function`` can be called with ``count`` arguments, as far as it tells."""
+    if not callable(function):
+        return False
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # a built-in that does not tell
+        return True  # a built-in that does not tell
     try:
-        signature.bind(*arguments)
+        signature.bind(*range(count))
     except TypeError:
-        raise error(
-            problem, function=name, signature=str(signature), call=f"{name}({', '.join(arguments)})"
-        ) from None
+        return False
+    return True

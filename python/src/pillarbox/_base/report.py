@@ -145,7 +145,8 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
     if isinstance(problem, EXITS):
         told = exit_error(problem)
     elif not isinstance(problem, PillarboxError):
-        told = error("PYTHON_WORKER_FAILED", kind=kind_of(problem), reason=_reason(problem))
+        reason = message_of(problem).removesuffix(".")
+        told = error("PYTHON_WORKER_FAILED", kind=kind_of(problem), reason=reason)
     assert isinstance(told, PillarboxError)
     cause = told.__cause__
     given = told.parameters
@@ -209,10 +210,6 @@ def row_text(row: object) -> str:
     if text.startswith("Row(") and text.endswith(")"):
         text = text[4:-1]
     return text if len(text) <= _VALUE else text[: _VALUE - 1] + "…"
-
-
-def _reason(problem: BaseException) -> str:
-    return message_of(problem).removesuffix(".")
 
 
 def _text_of(problem: PillarboxError) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._async.command import Command, check_function, check_resource
 from .._async.function import AsyncFunction
-from .._async.options import AsyncOptions, Engine, check_engine, name_of_operator, refuse_for_python
-from .._base.checks import check_frame, column_names, needs_other
+from .._async.options import AsyncOptions, Engine, name_of_operator, refuse_for_python
+from .._base.checks import check_choice, check_frame, column_names, needs_other
 from .._base.functions import JvmFunction, name_of
 from .._base.unknown_options import answers_unknown
 from ..errors import error
@@ -142,7 +142,7 @@ def async_io(
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
-    check_engine(engine)
+    check_choice("engine", engine, Engine)
     check_resource(resource)
     check_function(function, resource is not None, batch_size is not None)
     kept, key = as_journal(journal), _columns("call_key", call_key)

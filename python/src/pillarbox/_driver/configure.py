@@ -41,10 +41,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     places above. With a local master and neither of them, they run on the interpreter of this
     process, because ``python3`` may lack the packages where no environment is activated.
 
-    ``getOrCreate()`` raises :class:`EngineUnavailable` (JAR_NOT_FOUND) if there is no jar.
-    :class:`InvalidOption` is raised at once for a ``builder`` that is none.
+    ``getOrCreate()`` raises :class:`EngineUnavailable`: JAR_NOT_FOUND if the package holds no jar
+    and there is none, JAR_NOT_THERE and JAR_OF_ANOTHER if the settings name one that can't serve,
+    JAR_PATH_UNUSABLE if Spark can't take the package's path. For what is no builder
+    :class:`InvalidOption` is raised at once.
     """
-    is_builder = hasattr(builder, "getOrCreate")
+    is_builder = hasattr(builder, "getOrCreate") and not isinstance(builder, type)
     check(is_builder, "builder", "a builder of sessions", builder, "SparkSession.builder")
     for name in ("getOrCreate", "create"):
         action = getattr(builder, name)
@@ -89,9 +91,14 @@ class _Start:
         master = remote or arguments.value("--master", "spark.master", "MASTER") or "local[*]"
         _use_python(arguments.value("", "spark.pyspark.python"), master)
         named = jar_list(arguments.value("--jars", "spark.jars"))
-        jar = next(filter(jars.is_ours, named), None)
+        jar = next((one for one in named if jars.is_ours(one, "spark.jars")), None)
+        class_path = arguments.value("--driver-class-path", "spark.driver.extraClassPath")
+        for one in jars.jars_on(class_path or ""):
+            jars.is_ours(one, "spark.driver.extraClassPath")
         if jar is None:
             jar = jars.find_jar()
+            if "," in jar or "#" in jar:
+                raise error("JAR_PATH_UNUSABLE", jar=jar)
             named.append(jar)
             _LOG.info("pb.configure: %s is added to the session's jars", jar)
         else:

@@ -6,6 +6,7 @@ import importlib.resources
 import os
 import re
 import zipfile
+from glob import glob
 from pathlib import Path
 
 from .._base.spark_versions import installed, line_of
@@ -14,7 +15,7 @@ from ..errors import PillarboxError, error
 
 _BRIDGE = "io/pillarbox/spark/PythonBridge.class"
 _ANY_LINE = "pillarbox-spark_*-*.jar"
-_NAME = re.compile(r"pillarbox([-_.].*)?\.jar")
+_NAME = re.compile(r"pillarbox(?:-spark_([\d.]+))?(?:-(\d[^/]*))?\.jar")
 
 
 def find_jar(line: str | None = None) -> str:
@@ -73,9 +74,55 @@ def how_to_add_jar(spark: str | None = None) -> str:
     )
 
 
-def is_ours(jar: str) -> bool:
-    """Return True if a path or URL has the file name of a Pillarbox jar."""
-    return _NAME.fullmatch(re.split(r"[/\\]", jar)[-1]) is not None
+def is_ours(jar: str, setting: str) -> bool:
+    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar: by what is in
+    it, or, where it can't be looked into from here, by its name.
+
+    Raises ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for one of ours that can't serve.
+    """
+    name = _NAME.fullmatch(re.split(r"[/\\]", jar)[-1])
+    path = None if _is_remote(jar) else Path(re.sub(r"^(file|local):(//)?", "", jar))
+    if path is None:
+        line, version = (None, None) if name is None else name.groups()
+    elif not zipfile.is_zipfile(path):
+        if name is None:
+            return False
+        raise error("JAR_NOT_THERE", jar=jar, setting=setting)
+    else:
+        with zipfile.ZipFile(path) as archive:
+            if _BRIDGE not in archive.namelist():
+                return False
+            line, version = _told_by(archive)
+    # The line of SPARK_HOME is not known before its JVM runs.
+    wanted_line = line if "SPARK_HOME" in os.environ else installed()
+    if line not in (None, wanted_line) or version not in (None, __version__):
+        found = f"{version or 'of an unknown version'} for Spark {line or 'of an unknown line'}"
+        wanted = f"{__version__} for Spark {wanted_line}"
+        raise error("JAR_OF_ANOTHER", jar=jar, setting=setting, found=found, wanted=wanted)
+    return path is not None or name is not None
+
+
+def jars_on(class_path: str) -> list[str]:
+    """The jars of a class path, those too that a wildcard stands for."""
+    entries = [entry for entry in class_path.split(os.pathsep) if entry]
+    found = [glob(entry + ".jar") if entry.endswith("*") else [entry] for entry in entries]
+    return [one for group in found for one in group if one.endswith(".jar")]
+
+
+def _is_remote(jar: str) -> bool:
+    return re.match(r"(?!file:|local:)[a-z][a-z0-9+.-]+:", jar) is not None
+
+
+def _told_by(archive: zipfile.ZipFile) -> tuple[str | None, str | None]:
+    """The line and the version of its manifest, if it has them."""
+    try:
+        manifest = archive.read("META-INF/MANIFEST.MF").decode()
+    except KeyError:
+        return None, None
+    told = dict(re.findall(r"^([\w-]+): (.*?)\r?$", manifest, re.MULTILINE))
+    if told.get("Implementation-Vendor-Id") != "io.pillarbox":
+        return None, None
+    return told.get("Spark-Line"), told.get("Implementation-Version")
 
 
 def _not_found(line: str, searched: str, others: list[Path]) -> PillarboxError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from .._arrow.schema import find_column, folded, is_case_sensitive, parse_returns, select_inputs
+from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names
 from .._keyed.input_columns import check_timestamp
 from .._keyed.output import TAG, check_tag
@@ -129,15 +129,10 @@ def parse_outputs(
     sides = side_outputs or {}
     owners: dict[str, str] = {}
     for name in columns.names:
-        if folded(name, case_sensitive) in owners:
-            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="returns")
-        owners[folded(name, case_sensitive)] = "returns"
+        claim(owners, name, "returns", case_sensitive)
     for name in [TAG, *sides] if sides else []:
         check_tag(name)
-        key = folded(name, case_sensitive)
-        if key in owners:
-            raise error("OUTPUT_NAME_CLASH", column=name, first=owners[key], second="side_outputs")
-        owners[key] = "side_outputs"
+        claim(owners, name, "side_outputs", case_sensitive)
     return columns, {
         tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]") for tag, kind in sides.items()
     }

@@ -20,7 +20,7 @@ from .identity import Identity
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")
+_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")  # the parts of a plan that differ from run to run
 
 
 def async_io_in_python(
@@ -46,7 +46,7 @@ def async_io_in_python(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from run_task(shipped, options, columns, made.names, scope, batches)
 
-    # Plans show the name, and the fingerprints of operators above contain it.
+    # Plans show the name, and so it counts in the scopes of operators above.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
     # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
@@ -78,10 +78,6 @@ def _scope(df: DataFrame, identity: Identity) -> CallScope:
     """
     if identity.calls is not None:
         return CallScope(identity.calls, in_stream=False)
-    return CallScope(f"{identity.signature}-{_fingerprint(df)}", in_stream=True)
-
-
-def _fingerprint(df: DataFrame) -> str:
-    """Return a hash of the analysed plan without the numbers that differ from run to run."""
     plan = _NUMBERS.sub("", door_of(df.sparkSession).analyzed_plan(df))
-    return hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()
+    fingerprint = hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()
+    return CallScope(f"{identity.signature}-{fingerprint}", in_stream=True)

@@ -79,7 +79,7 @@ def scan(
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:
-    from .._arrow.schema import folded
+    from .._arrow.schema import claim, folded
 
     if not isinstance(state, Mapping) or not state:
         raise _no_states(state)
@@ -89,10 +89,7 @@ def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dic
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
         if not isinstance(name, str) or not is_pair or not all(map(_is_text, pair)):
             raise _no_states(state)
-        key = folded(name, case_sensitive)
-        if key in taken:
-            raise error("OUTPUT_NAME_CLASH", column=name, first=taken[key], second="state")
-        taken[key] = "state"
+        claim(taken, name, "state", case_sensitive)
         states.append({"name": name, "init": pair[0], "update": pair[1]})
     return states
 

@@ -1,4 +1,7 @@
-"""Which changes of a state's type go through at a restart, and how its values are carried over."""
+"""Which changes of a state's type go through at a restart, and how its values are carried over.
+
+The rules are those of ``RowEvolution`` and ``LosslessTypes`` on Spark; tests/golden drives both.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,33 @@ from pyspark.sql import types as t
 
 from ..errors import PillarboxError, error
 
-_WIDER: dict[type[t.DataType], tuple[type[t.DataType], ...]] = {
-    t.ByteType: (t.ShortType, t.IntegerType, t.LongType),
-    t.ShortType: (t.IntegerType, t.LongType),
-    t.IntegerType: (t.LongType, t.DoubleType),
-    t.FloatType: (t.DoubleType,),
+# Of the integers that a type holds without a gap, sign left out; and digits of decimals for them.
+_BITS: dict[type[t.DataType], int] = {
+    t.ByteType: 7,
+    t.ShortType: 15,
+    t.FloatType: 24,
+    t.IntegerType: 31,
+    t.DoubleType: 53,
+    t.LongType: 63,
+}
+_DIGITS: dict[type[t.DataType], int] = {
+    t.ByteType: 3,
+    t.ShortType: 5,
+    t.IntegerType: 10,
+    t.LongType: 20,
 }
 
 Carry = Callable[[Any], Any]
 
 
-def carry_over(state: str, old: t.DataType, new: t.DataType) -> Carry:
-    """A function from values of the old type to what the new type accepts.
+def carry_over(state: str, old: t.StructType, new: t.StructType) -> Carry:
+    """A function from structs of the old type to what the new type accepts.
 
-    Added nullable fields and widening go through. Anything else raises ``StateError``
-    (STATE_TYPE_CHANGED) with both types, before a value is touched.
+    Fields that are new and nullable, and numbers of which a wider type holds every one, go through.
+    Anything else raises ``StateError`` (STATE_TYPE_CHANGED) with both types, before a value is
+    touched.
     """
-    carry = _carry(old, new)
+    carry = _carry_struct(old, new)
     if carry is None:
         raise type_changed(state, old.simpleString(), new.simpleString())
     return carry
@@ -34,39 +47,6 @@ def carry_over(state: str, old: t.DataType, new: t.DataType) -> Carry:
 def type_changed(state: str, old: str, new: str) -> PillarboxError:
     """STATE_TYPE_CHANGED for two descriptions."""
     return error("STATE_TYPE_CHANGED", state=state, old=old, new=new)
-
-
-def _carry(old: t.DataType, new: t.DataType) -> Carry | None:
-    if isinstance(old, t.StructType) and isinstance(new, t.StructType):
-        return _carry_struct(old, new)
-    if isinstance(old, t.ArrayType) and isinstance(new, t.ArrayType):
-        inner = _nullable(_carry(old.elementType, new.elementType))
-        if inner is None or new.containsNull < old.containsNull:
-            return None
-        return _each_element(inner)
-    if isinstance(old, t.MapType) and isinstance(new, t.MapType):
-        inner = _nullable(_carry(old.valueType, new.valueType))
-        if inner is None or old.keyType != new.keyType:
-            return None
-        if new.valueContainsNull < old.valueContainsNull:
-            return None
-        return _each_entry(inner)
-    return _same if old == new or _widens(old, new) else None
-
-
-def _each_element(carry: Carry) -> Carry:
-    return lambda values: [carry(value) for value in values]
-
-
-def _each_entry(carry: Carry) -> Carry:
-    return lambda pairs: {key: carry(value) for key, value in pairs.items()}
-
-
-def _widens(old: t.DataType, new: t.DataType) -> bool:
-    if isinstance(old, t.DecimalType) and isinstance(new, t.DecimalType):
-        whole = new.precision - new.scale >= old.precision - old.scale
-        return whole and new.scale >= old.scale
-    return isinstance(new, _WIDER.get(type(old), ()))
 
 
 def _carry_struct(old: t.StructType, new: t.StructType) -> Carry | None:
@@ -81,15 +61,56 @@ def _carry_struct(old: t.StructType, new: t.StructType) -> Carry | None:
             if not field.nullable:
                 return None
             continue
-        inner = _nullable(_carry(known.dataType, field.dataType))
+        inner = _carry(known.dataType, field.dataType)
         if inner is None or (known.nullable and not field.nullable):
             return None
-        carries[field.name] = inner
+        carries[field.name] = _nullable(inner)
     return lambda row: {name: inner(row[name]) for name, inner in carries.items()}
 
 
-def _nullable(carry: Carry | None) -> Carry | None:
-    return carry and (lambda value: None if value is None else carry(value))
+def _carry(old: t.DataType, new: t.DataType) -> Carry | None:
+    if isinstance(old, t.StructType) and isinstance(new, t.StructType):
+        return _carry_struct(old, new)
+    if _is_wider(old, new):
+        return _same
+    if isinstance(old, t.NumericType) and isinstance(new, t.NumericType) and _holds(new, old):
+        return int if isinstance(new, t.IntegralType) else _same
+    return None
+
+
+def _is_wider(old: t.DataType, new: t.DataType) -> bool:
+    """Whether the types differ in nothing but that nulls are allowed in more places."""
+    if isinstance(old, t.StructType) and isinstance(new, t.StructType):
+        return old.names == new.names and all(
+            one.nullable <= other.nullable and _is_wider(one.dataType, other.dataType)
+            for one, other in zip(old.fields, new.fields, strict=True)
+        )
+    if isinstance(old, t.ArrayType) and isinstance(new, t.ArrayType):
+        wider = old.containsNull <= new.containsNull
+        return wider and _is_wider(old.elementType, new.elementType)
+    if isinstance(old, t.MapType) and isinstance(new, t.MapType):
+        wider = old.valueContainsNull <= new.valueContainsNull
+        entries = (old.keyType, new.keyType), (old.valueType, new.valueType)
+        return wider and all(_is_wider(*pair) for pair in entries)
+    return old == new
+
+
+def _holds(wide: t.DataType, number: t.DataType) -> bool:
+    """Whether every value of ``number`` is one of ``wide``."""
+    old, new = type(number), type(wide)
+    if isinstance(wide, t.DecimalType):
+        whole = wide.precision - wide.scale
+        if isinstance(number, t.DecimalType):
+            return whole >= number.precision - number.scale and wide.scale >= number.scale
+        return old in _DIGITS and whole >= _DIGITS[old]
+    if isinstance(number, t.DecimalType):
+        return number.scale == 0 and number.precision < _DIGITS.get(new, 0)
+    # A float is no integer, whatever its bits.
+    return _BITS[old] <= _BITS[new] and (old in _DIGITS or new is t.DoubleType)
+
+
+def _nullable(carry: Carry) -> Carry:
+    return lambda value: None if value is None else carry(value)
 
 
 def _same(value: Any) -> Any:

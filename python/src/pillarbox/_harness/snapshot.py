@@ -76,7 +76,7 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
         raise error("STATE_GONE", state=name, declared=declared)
     old, state = saved["spec"], states[name]
     new = state.declaration.to_spec()
-    if (old["kind"], old["plain"]) != (new["kind"], new["plain"]):
+    if old["kind"] != new["kind"]:
         raise type_changed(name, *(f"{one['kind']} of {one['type']}" for one in (old, new)))
     carry_key = None
     if old["key_type"] is not None:
@@ -86,9 +86,13 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
         assert key_type is not None
         carry_key = key_type.accept
     before, after = (StructType.fromJson(json.loads(one["type"])) for one in (old, new))
-    if not new["plain"]:
-        return state, carry_key, carry_over(name, before, after)
-    return state, carry_key, carry_over(name, before.fields[0].dataType, after.fields[0].dataType)
+    carry = carry_over(name, before, after)
+
+    def carry_shown(value: Any) -> Any:
+        carried = carry({"value": value} if old["plain"] else value)
+        return carried["value"] if new["plain"] else carried
+
+    return state, carry_key, carry_shown
 
 
 def _stamper(old: dict[str, Any] | None, ttl: StateTtl | None, now: dict[str, int]) -> Any:

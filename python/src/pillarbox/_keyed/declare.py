@@ -10,7 +10,8 @@ from .._arrow.ddl import parse_type
 from .._arrow.fields import Place
 from .._arrow.schema import check_type
 from .._base.checks import check_name, invalid
-from ..errors import PillarboxError, error, shown
+from .._base.functions import takes
+from ..errors import error, shown
 from .aggregate import AggregateFunction
 from .context import KeyedContext
 from .list_state import ListCells
@@ -67,7 +68,8 @@ class StateRegistry:
             handle = self.states[name] = HANDLES[kind](declaration, self._at)
             return handle
         if known.declaration.to_spec() != declaration.to_spec():
-            raise _taken(known.declaration, declaration)
+            first, second = _shown(known.declaration), _shown(declaration)
+            raise error("STATE_NAME_TAKEN", state=name, first=first, second=second)
         return known
 
     def __getitem__(self, name: str) -> State:
@@ -110,16 +112,12 @@ def _parsed(type: Any, place: str) -> DataType:
 
 
 def _check_fold(name: str, kind: str, fold: Any) -> None:
-    if kind == "reducing" and not callable(fold):
+    if kind == "reducing" and not takes(fold, 2):
         raise error("NOT_A_REDUCE_FUNCTION", state=name, value=shown(fold))
     if kind == "aggregating" and not isinstance(fold, AggregateFunction):
         raise error("NOT_AN_AGGREGATE_FUNCTION", state=name, value=shown(fold))
     if kind == "aggregating":
         check_aggregate(fold)
-
-
-def _taken(first: Declaration, second: Declaration) -> PillarboxError:
-    return error("STATE_NAME_TAKEN", state=first.name, first=_shown(first), second=_shown(second))
 
 
 def _shown(declaration: Declaration) -> str:

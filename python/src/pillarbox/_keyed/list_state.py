@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._arrow.converters import mismatch
 from .context import UNKNOWN
 from .state import State
 from .surface import ListState
@@ -85,6 +86,8 @@ class ListCells(State, ListState[Any]):
 
     def _accepted(self, values: Iterable[Any]) -> list[Any]:
         accept, accepted = self.declaration.type.accept, []
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise mismatch(self.declaration.type.place, "elements in a list", values)
         for value in values:
             if value is None:
                 self._refuse_none("an element")

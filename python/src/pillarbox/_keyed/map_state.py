@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import get_ident
 from typing import Any
 
+from .._arrow.converters import mismatch
 from .context import UNKNOWN, KeyedContext
 from .state import Declaration, State
 from .surface import MapState
@@ -130,6 +131,8 @@ class MapCells(State, MapState[Any, Any]):
         self.changed[slot] = 1
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
+        if not isinstance(entries, Mapping):
+            raise mismatch(self.declaration.type.place, "entries in a dict", entries)
         for key, value in entries.items():
             self.put(key, value)
 

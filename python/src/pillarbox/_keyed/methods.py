@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from .._base.functions import JvmFunction, check_parameters
 from .._base.names import is_nearly
@@ -12,6 +13,11 @@ from .function import ArrowKeyedProcessFunction, AsyncKeyedProcessFunction, Keye
 
 _ROW = {"open": ("ctx",), "process": ("row", "ctx"), "on_timer": ("timestamp", "ctx"), "close": ()}
 _ASYNC = {"open": ("ctx",), "process": ("row", "ctx"), "close": ()}
+_AGGREGATE = {
+    "create_accumulator": (),
+    "add": ("value", "accumulator"),
+    "get_result": ("accumulator",),
+}
 _ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
 
 
@@ -21,25 +27,36 @@ def check_methods(
     """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
     The conditions are METHOD_MISSING (of ``process``), ASYNC_METHOD, NOT_ASYNC_METHOD,
-    WRONG_METHOD_PARAMETERS and TIMERS_OF_ASYNC_FUNCTION.
+    TIMERS_OF_ASYNC_FUNCTION, and those of ``_check_method``.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
     methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
     if not has_own(fn, "process"):
         raise missing(fn, "process", f"(self, {', '.join(methods['process'])})")
     for name, parameters in methods.items():
-        method = getattr(fn, name, None)
-        if method is None:
-            continue
+        method: Any = getattr(fn, name, None)
         called = f"{type(fn).__qualname__}.{name}"
+        _check_method(method, parameters, called)
         if is_async and name == "process":
             if not _is_async(inspect.unwrap(method)) and not _is_async(method):
                 raise error("NOT_ASYNC_METHOD", method=called)
         elif _is_async(method):
             raise error("ASYNC_METHOD", method=called)
-        check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
+        yields = name in ("process", "on_timer") and methods is not _ARROW
+        if not yields and inspect.isgeneratorfunction(inspect.unwrap(method)):
+            raise error("GENERATOR_METHOD", method=called)
     if is_async and has_own(fn, "on_timer"):
         raise timers_refused(type(fn).__qualname__)
+
+
+def _check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:
+    """Raise METHOD_NOT_CALLABLE or WRONG_METHOD_PARAMETERS."""
+    if not callable(method):
+        definition = f"def {called.rpartition('.')[2]}({', '.join(('self', *parameters))})"
+        raise error(
+            "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
+        )
+    check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
 
 
 def _is_async(method: object) -> bool:
@@ -52,14 +69,12 @@ def timers_refused(operator: str) -> PillarboxError:
 
 
 def check_aggregate(function: AggregateFunction) -> None:
-    """Raise ``InvalidFunction`` (METHOD_MISSING) if it lacks a method."""
-    for name, parameters in (
-        ("create_accumulator", "(self)"),
-        ("add", "(self, value, accumulator)"),
-        ("get_result", "(self, accumulator)"),
-    ):
+    """Raise ``InvalidFunction`` if it lacks a method, or has another thing of that name."""
+    for name, parameters in _AGGREGATE.items():
         if not has_own(function, name):
-            raise missing(function, name, parameters)
+            raise missing(function, name, f"({', '.join(('self', *parameters))})")
+        called = f"{type(function).__qualname__}.{name}"
+        _check_method(getattr(function, name), parameters, called)
 
 
 _ON_SPARK: dict[type, str] = {

@@ -248,7 +248,14 @@ class KeyTimers(Timers):
 def epoch_ms(time: Any) -> int:
     """``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption`` for anything else."""
     if isinstance(time, datetime):
-        return (time.astimezone(timezone.utc) - _EPOCH) // _MS
+        as_python = getattr(
+            time, "to_pydatetime", None
+        )  # of pandas, whose naive times have no zone
+        try:
+            known = time if as_python is None else as_python(warn=False)
+            return int((known.astimezone(timezone.utc) - _EPOCH) // _MS)
+        except (TypeError, ValueError, OverflowError, OSError):
+            raise invalid("time", "a datetime that UTC has too", time, "ctx.timestamp") from None
     if is_number(time, int) and -_LIMIT <= time < _LIMIT:
         return int(time)
     raise invalid("time", "epoch milliseconds or a datetime", time, "ctx.timestamp + 60_000")

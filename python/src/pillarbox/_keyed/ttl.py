@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from .._base.checks import check, check_choice, invalid
 from .._base.durations import milliseconds
+from .._base.functions import takes
 from .._base.unknown_options import answers_unknown
 from .context import PROCESSING_TIMER, UNKNOWN
 from .surface import TimeDomain
@@ -52,7 +53,7 @@ class StateTtl:
         check_choice("update", self.update, Update)
         check_choice("visibility", self.visibility, Visibility)
         check_choice("time_domain", self.time_domain, TimeDomain)
-        fits = self.on_expire is None or callable(self.on_expire)
+        fits = self.on_expire is None or takes(self.on_expire, 3)
         check(fits, "on_expire", "a function of key, map_key and value", self.on_expire, "print")
 
     @property

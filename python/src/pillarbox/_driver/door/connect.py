@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...errors import error
 from ..jars import jar_for
 from .door import Door, MicroBatch
 from .operator import Operator
@@ -14,6 +16,11 @@ from .plugin import PLUGIN, SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_MESSAGE_SETTING = "spark.connect.grpc.maxInboundMessageSize"
+_MESSAGE_LIMIT = 128 << 20
+# Bytes that are left for the rest of the plan.
+_MESSAGE_REST = 64 << 10
 
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
 
@@ -45,13 +52,25 @@ class ConnectDoor(Door):
         return bool(getattr(df.sparkSession, "session_id", None) == self._spark.session_id)
 
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
+        self._check_size(command, spec)
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
+        self._check_size(command, spec)
         start = None if initial is None else _plan(initial)
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
+
+    def _check_size(self, command: bytes | None, spec: dict[str, Any]) -> None:
+        """A plan is one message of gRPC, whose size the server limits."""
+        size = 0 if command is None else len(command)
+        if size <= _MESSAGE_LIMIT - _MESSAGE_REST:
+            return
+        limit = _bytes(self._spark.conf.get(_MESSAGE_SETTING, str(_MESSAGE_LIMIT)))
+        if size > limit - _MESSAGE_REST:
+            mib = [f"{number / (1 << 20):.1f} MiB" for number in (size, limit)]
+            raise error("FUNCTION_TOO_LARGE", name=spec["name"], size=mib[0], limit=mib[1])
 
     def _read_state(self, address: dict[str, Any]) -> DataFrame:
         return self._frame(Operator("read_state", address))
@@ -93,6 +112,12 @@ class ConnectDoor(Door):
 
     def _rows(self, kind: str, spec: dict[str, Any]) -> Any:
         return self._frame(Operator(kind, spec)).collect()
+
+
+def _bytes(text: str) -> int:
+    """A size as Spark's settings have it: ``1024``, ``128m``, ``128mb``."""
+    number, unit = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower()).groups()  # type: ignore[union-attr]
+    return int(number) << 10 * " kmgt".index(unit or " ")
 
 
 def _plan(df: Any) -> Any:

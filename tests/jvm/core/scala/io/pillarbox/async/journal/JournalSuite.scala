@@ -24,6 +24,10 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   private final class Fixture(val files: JournalFiles, limits: JournalLimits = JournalLimits()) {
     var now = 1000L
     @volatile var nanos = 0L
+    files match {
+      case memory: MemoryJournalFiles => memory.clock = () => now
+      case _ => ()
+    }
 
     /** Another process. */
     def process(): Journals = new Journals(() => nanos, () => now, limits)
@@ -328,6 +332,47 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     held.close()
     assert(files.contents.size == 1, "a segment without a record is not kept")
   }
+
+  test("where files are safe once they are closed, a failed write of one task is not unheard by others") {
+    val files = memory(persists = false)
+    val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
+    val process = f.process()
+    val (first, second, third) = (f.hold(process), f.hold(process), f.hold(process))
+    put(first, 1, "one")
+    files.room = 20
+    intercept[IOException](put(second, 2, "two"))
+    files.room = Long.MaxValue
+    put(third, 3, "three")
+    third.close()
+    assert(intercept[IOException](first.open()).getMessage.contains("was given up"))
+    intercept[IOException](first.close())
+    assert(found(f.hold(f.process()), 3).contains("three"))
+  }
+
+  for (persists <- Seq(true, false))
+    test(s"files go when nothing in them counts any more, where writes persist: $persists") {
+      val files = memory(persists)
+      val f = new Fixture(files)
+      val (process, always) = (f.process(), f.hold(f.process()))
+      put(always, 0, "for ever")
+      always.close()
+      (1 to 100).foreach { i =>
+        f.now += 50
+        val held = f.hold(process, ttlMs = 100)
+        put(held, i, s"answer $i")
+        held.close()
+        assert(found(f.hold(f.process(), ttlMs = 100), i).contains(s"answer $i"))
+        assert(files.contents.size <= 10)
+      }
+      f.now += 1000
+      f.hold(process, ttlMs = 100)
+      assert(files.contents.size == 1 && found(f.hold(f.process()), 0).contains("for ever"))
+      // A file that is gone by now is not written to.
+      val held = f.hold(process, ttlMs = 100)
+      put(held, 1, "again")
+      held.close()
+      assert(found(f.hold(f.process(), ttlMs = 100), 1).contains("again"))
+    }
 
   test("an interval whose segment can't be closed fails the next write, or the end of the task") {
     val files = new MemoryJournalFiles(persists = false)

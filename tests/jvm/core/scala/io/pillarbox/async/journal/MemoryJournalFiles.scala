@@ -9,6 +9,10 @@ import scala.collection.mutable
  */
 final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   private val files = mutable.TreeMap.empty[String, Array[Byte]]
+  private val times = mutable.HashMap.empty[String, Long]
+
+  /** The time that files get, in ms. */
+  var clock: () => Long = () => 0L
 
   /** Bytes that can still be written; a write that needs more writes what fits, and throws. */
   var room: Long = Long.MaxValue
@@ -16,10 +20,13 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
   def contents: Map[String, Array[Byte]] = synchronized(files.toMap)
 
-  def put(name: String, bytes: Array[Byte]): Unit = synchronized(files(name) = bytes)
+  def put(name: String, bytes: Array[Byte]): Unit = synchronized {
+    files(name) = bytes
+    times(name) = clock()
+  }
 
   override def list(): Seq[JournalFile] = synchronized {
-    files.iterator.map { case (name, bytes) => JournalFile(name, bytes.length.toLong) }.toSeq
+    files.iterator.map { case (name, bytes) => JournalFile(name, bytes.length.toLong, times(name)) }.toSeq
   }
 
   override def open(name: String): JournalInput = {

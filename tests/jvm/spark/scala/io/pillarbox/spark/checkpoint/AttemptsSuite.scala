@@ -132,17 +132,53 @@ class AttemptsSuite extends AnyFunSuite {
   private val noted =
     OperatorNote("row", "f", 2, 1, Map(OperatorNote.Keys -> StructType.fromDDL("a string, b string")))
 
-  test("a note is written, found, and written anew when the name has changed") {
+  test("a note is written, found, and written anew when more than the name has changed") {
     withLedgers { (operator, conf) =>
       assert(OperatorNote.find(operator, conf).isEmpty)
       noted.checkAndWrite(operator, conf, 0)(_ => fail("there is none"))
       assert(OperatorNote.find(operator, conf).contains(noted))
-      val renamed = noted.copy(
-        name = "g",
+      val named = noted.copy(name = "g")
+      assert(named.checkAndWrite(operator, conf, 3)(_ => false) == named)
+      assert(OperatorNote.find(operator, conf).contains(noted))
+      val renamed = named.copy(
         columns = Map(OperatorNote.Keys -> StructType.fromDDL("x string not null, y string comment 'y'"))
       )
       assert(renamed.checkAndWrite(operator, conf, 3)(_ => false) == renamed)
       assert(OperatorNote.find(operator, conf).contains(renamed))
+    }
+  }
+
+  test("a note says what was so in each version, also one behind which a query is taken back") {
+    withLedgers { (operator, conf) =>
+      val first = noted.copy(form = OperatorNote.AsyncIO, callScope = "s")
+      first.checkAndWrite(operator, conf, 0)(_ => true)
+      val fewer = first.copy(partitions = 1).checkAndWrite(operator, conf, 4)(_ => true)
+      val more = first.copy(partitions = 5).checkAndWrite(operator, conf, 7)(_ => true)
+      val found = OperatorNote.find(operator, conf).get
+      assert(found == more && found.at(7) == more)
+      assert(Seq(4L, 6L).forall(found.at(_) == fewer) && Seq(0L, 3L).forall(found.at(_) == first))
+      assert(first.copy(partitions = 1).checkAndWrite(operator, conf, 5)(_ => false) == fewer)
+      assert(OperatorNote.find(operator, conf).contains(fewer))
+    }
+  }
+
+  test("a query that was killed while it wrote its note anew goes on, where rename does not replace a file") {
+    withLedgers { (operator, local) =>
+      local.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)
+      local.set("fs.keeping.impl.disable.cache", "true")
+      val keeping = new HadoopPath(s"keeping:${operator.toUri.getPath}")
+      noted.checkAndWrite(keeping, local, 0)(_ => true)
+      new AttemptLedger(keeping, local, "run").run
+      val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)
+      // The new file was written, the old one deleted, and the new one not yet renamed.
+      def unfinished() = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.TID0.tmp")
+      java.nio.file.Files.write(unfinished(), "{".getBytes(UTF_8))
+      java.nio.file.Files.move(folder.resolve("operator.json"), unfinished())
+      assert(OperatorNote.find(keeping, local).contains(noted))
+      val renamed = noted.copy(columns = Map(OperatorNote.Keys -> StructType.fromDDL("x string, b string")))
+      renamed.checkAndWrite(keeping, local, 3)(_ => true)
+      assert(OperatorNote.find(keeping, local).contains(renamed))
+      assert(folder.toFile.list.toSet.filterNot(_.endsWith(".crc")) == Set("operator.json", "1.run"))
     }
   }
 
@@ -161,6 +197,7 @@ class AttemptsSuite extends AnyFunSuite {
       assert(refused(noted.copy(partitions = 7)).contains("the number of partitions 2"))
       assert(refused(keys("a string, b int")).contains("keys of type STRING, STRING"))
       assert(refused(keys("b string, a string")).contains("by [a, b], the query now has [b, a]"))
+      assert(refused(keys("b string, c string")).contains("by [a, b], the query now has [b, c]"))
       assert(OperatorNote.find(operator, conf).contains(noted))
     }
   }

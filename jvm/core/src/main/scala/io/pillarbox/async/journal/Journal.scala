@@ -31,6 +31,7 @@ private[journal] final class Journal(
   private val writer = new SegmentWriter(
     files,
     limits,
+    age,
     name => addSegment(new Segment(name, isOwn = true)),
     (key, timeMs, segment, offset) => index.put(key, timeMs, segment, offset, isNewest = true)
   )
@@ -59,15 +60,28 @@ private[journal] final class Journal(
 
   private def readNew(): Unit = {
     val own = writer.currentName
-    val found = files.list().filter(file => SegmentFormat.isName(file.name))
+    val (old, found) = files.list().filter(file => SegmentFormat.isName(file.name)).partition(isOver)
+    old.foreach(delete)
     // The segment was deleted: records that go there now would be lost.
-    if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own) writer.abandon()
+    if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own)
+      writer.abandon(new FileNotFoundException(own.get))
     val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
     found.sortBy(_.name).foreach { file =>
       val segment = known.getOrElse(file.name, newSegment(file.name))
       if (!segment.isOwn && segment.readTo != file.length) read(segment)
     }
   }
+
+  /**
+   * Whether nobody needs a segment: its last answer was written a life after its first at the latest. A third
+   * life is for clocks that differ.
+   */
+  private def isOver(file: JournalFile): Boolean =
+    SegmentFormat.ttlOf(file.name).exists(ttlMs => (age.nowMs - file.writtenMs) / Lives >= ttlMs)
+
+  private def delete(file: JournalFile): Unit =
+    try files.delete(file.name)
+    catch { case NonFatal(e) => log.debug("Could not delete the old segment {} of a journal", file.name, e) }
 
   private def newSegment(name: String): Segment = segments.synchronized {
     // One of this process may have come meanwhile.
@@ -130,6 +144,9 @@ private object Journal {
 
   /** The time within which a task that finds nothing learns what others have written. */
   private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
+
+  /** The number of lives of its answers after which a segment is deleted, from when it was written. */
+  private final val Lives = 3
 
   /** Looking takes at most one part in this many of the time. */
   private final val RestShare = 100L

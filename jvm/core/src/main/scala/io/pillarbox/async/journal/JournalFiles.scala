@@ -21,8 +21,11 @@ private[pillarbox] trait JournalFiles {
   def delete(name: String): Unit
 }
 
-/** @param length its bytes; perhaps too few for a file that is being written */
-private[pillarbox] final case class JournalFile(name: String, length: Long)
+/**
+ * @param length its bytes; perhaps too few for a file that is being written
+ * @param writtenMs the time when it was made, or written to since
+ */
+private[pillarbox] final case class JournalFile(name: String, length: Long, writtenMs: Long)
 
 /** A file that is read, by one thread at a time. */
 private[pillarbox] trait JournalInput extends AutoCloseable {

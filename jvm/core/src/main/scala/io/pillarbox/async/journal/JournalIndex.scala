@@ -9,7 +9,7 @@ private[journal] final case class RecordPlace(segment: Int, offset: Long)
  * @param ttlMs the age from which on records don't count, in the past or in the future; 0 for none
  * @param timeMs returns the time of now
  */
-private[journal] final class RecordAge(ttlMs: Long, timeMs: () => Long) {
+private[journal] final class RecordAge(val ttlMs: Long, timeMs: () => Long) {
 
   def nowMs: Long = timeMs()
 

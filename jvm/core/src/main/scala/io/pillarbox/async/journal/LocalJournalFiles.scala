@@ -22,7 +22,7 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
 
   private def fileOf(path: Path): Option[JournalFile] = {
     val file: File = path.toFile
-    Option.when(file.isFile)(JournalFile(file.getName, file.length))
+    Option.when(file.isFile)(JournalFile(file.getName, file.length, file.lastModified))
   }
 
   override def open(name: String): JournalInput = new JournalInput {

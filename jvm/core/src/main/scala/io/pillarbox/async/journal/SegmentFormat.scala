@@ -39,10 +39,15 @@ private[journal] object SegmentFormat {
 
   private final val Suffix = ".calls"
 
-  /** Makes a name that no other writer has. */
-  def newName(): String = s"${java.util.UUID.randomUUID}$Suffix"
+  /** Makes a name that no other writer has, with the time for which the answers count; 0 for always. */
+  def newName(ttlMs: Long): String =
+    s"${java.util.UUID.randomUUID}${if (ttlMs > 0) s"_$ttlMs" else ""}$Suffix"
 
   def isName(name: String): Boolean = name.endsWith(Suffix) && !name.startsWith(".")
+
+  /** The time for which the answers of a segment count; None for always. */
+  def ttlOf(name: String): Option[Long] =
+    name.stripSuffix(Suffix).split('_').drop(1).headOption.flatMap(_.toLongOption)
 
   def header: Array[Byte] = ByteBuffer.allocate(HeaderSize).put(Magic).putInt(Version).array
 

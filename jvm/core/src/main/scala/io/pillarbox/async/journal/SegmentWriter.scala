@@ -12,13 +12,16 @@ import org.slf4j.LoggerFactory
  * Writes records to segments of its own, one after the other. Thread-safe.
  *
  * A segment in which a write failed is never written to again, since there may be half a record at its end.
+ * Nor is one that is older than its answers get, so that it can be deleted some time.
  *
+ * @param age tells how long the answers count
  * @param onSegment gives a new segment its number
  * @param onRecord takes each record, with its segment and place, once it can be read
  */
 private[journal] final class SegmentWriter(
     files: JournalFiles,
     limits: JournalLimits,
+    age: RecordAge,
     onSegment: String => Int,
     onRecord: (CallKey, Long, Int, Long) => Unit
 ) {
@@ -32,7 +35,7 @@ private[journal] final class SegmentWriter(
   def open(): Unit = synchronized(if (current == null) current = start())
 
   private def start(): Segment = {
-    val name = SegmentFormat.newName()
+    val name = SegmentFormat.newName(age.ttlMs)
     val out = files.create(name)
     try {
       out.write(SegmentFormat.header, 0, SegmentFormat.HeaderSize)
@@ -51,6 +54,7 @@ private[journal] final class SegmentWriter(
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
+    if (current != null && !age.counts(current.startedMs, age.nowMs)) leave()
     open()
     val segment = current
     try {
@@ -64,10 +68,14 @@ private[journal] final class SegmentWriter(
       if (segment.persists) null else segment
     } catch {
       case e: Throwable =>
-        if (current eq segment) abandon()
+        if (current eq segment) abandon(e)
         throw e
     }
   }
+
+  /** Where what was written is safe, it doesn't matter whether the segment can be closed. */
+  private def leave(): Unit =
+    if (current.persists) abandon(new IOException("The segment is old")) else roll()
 
   private def rollLater(segment: Segment): Unit = if (!segment.willRoll) {
     segment.willRoll = true
@@ -105,11 +113,17 @@ private[journal] final class SegmentWriter(
   /** The name of the segment that is written to, if there is one that others can see. */
   def currentName: Option[String] = synchronized(Option(current).filter(_.persists).map(_.name))
 
-  /** Writes no more to the present segment. */
-  def abandon(): Unit = synchronized {
+  /**
+   * Writes no more to the present segment. What is not safe there before the segment is closed counts as
+   * lost: it may lie behind what was written half.
+   */
+  def abandon(cause: Throwable): Unit = synchronized {
     val segment = current
     current = null
-    if (segment != null) closeQuietly(segment.out, segment.name)
+    if (segment != null) {
+      if (!segment.persists) segment.failure = new IOException(s"Segment ${segment.name} was given up", cause)
+      closeQuietly(segment.out, segment.name)
+    }
   }
 
   @throws[IOException]
@@ -127,6 +141,7 @@ private[journal] final class SegmentWriter(
   private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean)
       extends Unsettled {
     private val number = onSegment(name)
+    val startedMs: Long = age.nowMs
     private val untold = mutable.ArrayBuffer.empty[(CallKey, Long, Long)]
     private val declared = mutable.HashSet.empty[(Long, Long)]
     var size: Long = SegmentFormat.HeaderSize.toLong

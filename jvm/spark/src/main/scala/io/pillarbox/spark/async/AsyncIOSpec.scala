@@ -118,7 +118,7 @@ private[pillarbox] final case class CarryOverSpec(
 
   /** Rows that may be taken in and not yet emitted. */
   def maxWaiting(capacity: Int): Int =
-    maxRows.getOrElse(math.multiplyExact(CarryOverSpec.MaxRowsShare, capacity))
+    maxRows.getOrElse(math.min(CarryOverSpec.MaxRowsShare.toLong * capacity, CarryOverSpec.MostRows).toInt)
 
   /** What `explain()` shows. */
   def summary: String =
@@ -130,6 +130,9 @@ private[pillarbox] final case class CarryOverSpec(
 private object CarryOverSpec {
   final val MaxLagMs = 30000L
   final val MaxRowsShare = 10
+
+  /** More than the largest capacity, with the rows that a worker is given ahead. */
+  final val MostRows = 2000000000L
 }
 
 /**

@@ -25,7 +25,7 @@ private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration)
       fs.listStatus(folder)
         .toSeq
         .filter(_.isFile)
-        .map(status => JournalFile(status.getPath.getName, status.getLen))
+        .map(file => JournalFile(file.getPath.getName, file.getLen, file.getModificationTime))
     catch { case _: FileNotFoundException => Nil }
 
   override def open(name: String): JournalInput = new JournalInput {

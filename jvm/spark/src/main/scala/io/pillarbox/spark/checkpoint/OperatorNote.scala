@@ -3,7 +3,9 @@ package io.pillarbox.spark.checkpoint
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.base.FailureReport
 import org.apache.hadoop.conf.Configuration
@@ -16,13 +18,13 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * data. The types of states are beside the state itself.
  *
  * The name may always change; partitions and columns while nothing is stored, and a column may take nulls
- * from now on; the rest never, nor may slots become more under Spark's format 2. The note is written anew when something in it did change.
+ * from now on; the rest never. The note is written anew when something in it but the name did change.
  *
  * @param form
  *   of a keyed function, since state of SQL expressions is not state of a function; or that of calls that
  *   are carried over
  * @param name
- *   of the operator in the last run
+ *   of the operator when the note was written
  * @param partitions
  *   of the state, or slots
  * @param format
@@ -33,6 +35,8 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  *   what the ids of carried calls begin with
  * @param since
  *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
+ * @param before
+ *   the note until then, for a query that is taken back behind the change
  */
 private[pillarbox] final case class OperatorNote(
     form: String,
@@ -42,7 +46,8 @@ private[pillarbox] final case class OperatorNote(
     columns: Map[String, StructType],
     timeSorted: Boolean = false,
     callScope: String = "",
-    since: Long = 0
+    since: Long = 0,
+    before: Option[OperatorNote] = None
 ) {
   import OperatorNote._
 
@@ -55,11 +60,16 @@ private[pillarbox] final case class OperatorNote(
   /** The key columns of a keyed function. */
   def keys: StructType = columns(Keys)
 
+  /** What was so in an earlier version. */
+  def at(version: Long): OperatorNote = before.filter(_ => version < since).fold(this)(_.at(version))
+
   /**
    * Compares with what is there, and writes it down where it is new.
    *
    * @param version
    *   that the operator is about to go on from
+   * @param most
+   *   partitions that there may be
    * @param isEmpty
    *   whether nothing is stored in that version of an operator with the given note
    * @return
@@ -67,38 +77,40 @@ private[pillarbox] final case class OperatorNote(
    * @throws IllegalStateException
    *   if something else is there
    */
-  def checkAndWrite(folder: Path, conf: Configuration, version: Long)(
+  def checkAndWrite(folder: Path, conf: Configuration, version: Long, most: Int = Int.MaxValue)(
       isEmpty: OperatorNote => Boolean
   ): OperatorNote = {
     val found = find(folder, conf)
-    val now = found.fold(this)(goOn(folder, _, version)(isEmpty))
-    if (!found.contains(now)) filesIn(folder, conf).write(File)(_.write(now.json.getBytes(UTF_8))): Unit
+    found
+      .flatMap(changedForGood(_, most).headOption)
+      .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
+    val now = found.fold(this)(note => goOn(folder, note.at(version), version)(isEmpty))
+    // Where rename does not replace a file, the note is away for a moment.
+    if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
   }
 
   private def goOn(folder: Path, found: OperatorNote, version: Long)(
       isEmpty: OperatorNote => Boolean
   ): OperatorNote = {
-    changedForGood(found).headOption.foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
-    val changed = changedLayout(found) ++ Change.of("a layout since version", found.since, version)(_ <= _)
-    val now = copy(callScope = found.callScope, since = found.since)
-    if (changed.isEmpty) now
+    val changed = changedLayout(found)
+    if (changed.isEmpty) copy(callScope = found.callScope, since = found.since, before = found.before)
     else if (!isEmpty(found)) {
       val condition = if (carriesCalls) "CARRY_OVER_MISMATCH" else "CHECKPOINT_MISMATCH"
       throw mismatch(condition, folder, changed.head)
-    } else if (partitions == found.partitions) now.copy(since = version)
-    // Elements of a slot that is new may get numbers that others have had.
-    else now.copy(callScope = s"${found.callScope}-$version", since = version)
+    } else {
+      // Elements of a slot that is new may get numbers that others have had.
+      val scope = if (partitions == found.partitions) "" else s"-$version"
+      val before = if (version == found.since) found.before else Some(found)
+      copy(callScope = found.callScope + scope, since = version, before = before)
+    }
   }
 
-  private def changedForGood(found: OperatorNote): Seq[Change] =
+  private def changedForGood(found: OperatorNote, most: Int): Seq[Change] =
     Change.of("the form", found.form, form)(_ == _) ++
       Change.of("time_sorted", found.timeSorted, timeSorted)(_ == _) ++
       Change.of(FormatVersion, found.format, format)(_ == _) ++
-      // Spark compares each partition's id with the one that it knows.
-      Change.of("slots", found.partitions, partitions)((there, now) =>
-        format == 1 || !carriesCalls || now <= there
-      )
+      Change.of("slots", most, partitions)(_ >= _)
 
   private def changedLayout(found: OperatorNote): Seq[Change] = {
     val parts = if (carriesCalls) "slots" else "the number of partitions"
@@ -110,13 +122,13 @@ private[pillarbox] final case class OperatorNote(
     }
   }
 
-  /** Keys may get other names, unless those are names of each other. */
+  /** Keys may get other names, but none that another one of them has had. */
   private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
     def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
     def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
     Change.of("keys of type", types(there), types(now))(_ == _) ++
       Change.of("by", names(there), names(now)) { (_, _) =>
-        there.names.toSet != now.names.toSet || there.names.sameElements(now.names)
+        now.names.zipWithIndex.forall { case (name, at) => Set(-1, at)(there.names.indexOf(name)) }
       }
   }
 
@@ -130,7 +142,7 @@ private[pillarbox] final case class OperatorNote(
       "wanted" -> change.wanted
     )
 
-  private def json: String = {
+  private def json: ObjectNode = {
     val node = mapper.createObjectNode
       .put("version", Version)
       .put("form", form)
@@ -142,7 +154,8 @@ private[pillarbox] final case class OperatorNote(
       .put("since", since)
     val schemas = node.putObject("columns")
     columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
-    node.toString
+    before.foreach(note => node.set[JsonNode]("before", note.json))
+    node
   }
 }
 
@@ -175,19 +188,36 @@ private[pillarbox] object OperatorNote {
     StructType(schema.map(_.copy(metadata = Metadata.empty)))
 
   /**
-   * What is written down in an operator's folder of state; None if it is no folder of ours.
+   * What is written down in an operator's folder of state; None if it is no folder of ours. A note that has
+   * not got its name counts where there is no other.
    *
    * @throws IllegalStateException
    *   (CHECKPOINT_FORMAT) if it is of another version than this one
    */
   def find(folder: Path, conf: Configuration): Option[OperatorNote] = {
     val files = filesIn(folder, conf)
-    if (files.exists(File)) {
-      val in = files.open(File)
-      try Some(parse(mapper.readTree(in.readAllBytes()), folder))
-      finally in.close()
-    } else if (files.list().forall(StateFiles.unfinished(_).isDefined)) None
-    else throw unreadable(folder, "", "before 3")
+    if (files.exists(File)) Some(parse(read(files, File), folder))
+    else {
+      val whole = unfinished(files).flatMap(name => Try(read(files, name)).toOption).filter(_.isObject)
+      val newest = whole.map(parse(_, folder)).maxByOption(_.since)
+      if (newest.isEmpty && !files.list().forall(StateFiles.unfinished(_).isDefined))
+        throw unreadable(folder, "", "before 3")
+      newest
+    }
+  }
+
+  private def write(note: OperatorNote, files: StateFiles): Unit = {
+    files.write(File)(_.write(note.json.toString.getBytes(UTF_8)))
+    unfinished(files).foreach(files.delete)
+  }
+
+  private def unfinished(files: StateFiles): Seq[String] =
+    files.list().filter(StateFiles.unfinished(_).contains(File))
+
+  private def read(files: StateFiles, name: String): JsonNode = {
+    val in = files.open(name)
+    try mapper.readTree(in.readAllBytes())
+    finally in.close()
   }
 
   private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
@@ -208,7 +238,8 @@ private[pillarbox] object OperatorNote {
       node.path("columns").properties.asScala.map(entry => entry.getKey -> schema(entry.getValue)).toMap,
       node.path("time_sorted").asBoolean,
       node.path("call_scope").asText,
-      node.path("since").asLong
+      node.path("since").asLong,
+      Option(node.get("before")).map(parse(_, folder))
     )
   }
 

@@ -22,6 +22,9 @@ private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {
   @volatile private var reports = Map.empty[Int, PartitionReport[A]]
 
+  /** Those that have run. */
+  def partitions: Set[Int] = reports.keySet
+
   /** Without the ids of attempts. */
   def contents: Iterator[A] = reports.valuesIterator.map(_.content)
 

@@ -19,7 +19,8 @@ private[pillarbox] final class StoredOperators(
     ids: (Long, Int) => Option[String],
     conf: Configuration
 ) {
-  private val notes = StoredOperators.in(state, conf)
+  private val notes =
+    StoredOperators.in(state, conf).map { case (number, note) => number -> note.at(version) }
 
   /** When timers are due, over all keyed functions: the headers of their newest deltas tell. */
   def timers: DueTimes = {
@@ -44,10 +45,15 @@ private[pillarbox] final class StoredOperators(
 private[pillarbox] object StoredOperators {
 
   /** Their notes by their numbers, in order. */
-  def in(state: Path, conf: Configuration): Seq[(Long, OperatorNote)] = {
-    val files = state.getFileSystem(conf)
-    val folders = if (files.exists(state)) files.listStatus(state).toSeq.filter(_.isDirectory) else Nil
-    val numbers = folders.flatMap(_.getPath.getName.toLongOption).sorted
-    numbers.flatMap(number => OperatorNote.find(new Path(state, number.toString), conf).map(number -> _))
+  def in(state: Path, conf: Configuration): Seq[(Long, OperatorNote)] =
+    numbersIn(state, conf).flatMap { number =>
+      OperatorNote.find(new Path(state, number.toString), conf).map(number -> _)
+    }
+
+  /** The numbers of the operators in a folder of state, or of the partitions in an operator's, in order. */
+  def numbersIn(folder: Path, conf: Configuration): Seq[Long] = {
+    val files = folder.getFileSystem(conf)
+    val folders = if (files.exists(folder)) files.listStatus(folder).toSeq.filter(_.isDirectory) else Nil
+    folders.flatMap(_.getPath.getName.toLongOption).sorted
   }
 }

@@ -42,6 +42,8 @@ private[pillarbox] final case class CarryOverExec(
 
   private def committed: SlotReport = reports.contents.foldLeft(SlotReport.Empty)(_ + _)
 
+  override protected def partitionsDone: Set[Int] = reports.partitions
+
   override def shortName: String = CarryOverExec.ShortName
 
   override def keyExpressions: Seq[Attribute] = Nil
@@ -87,8 +89,9 @@ private[pillarbox] final case class CarryOverExec(
 
   /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
   private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
-    ledgerOf(info).note
-      .orElse(OperatorNote.find(folderOf(info), hadoopConf))
+    CarryLedger
+      .noteOf(info.queryRunId.toString, info.operatorId)
+      .orElse(OperatorNote.find(folderOf(info), hadoopConf).map(_.at(info.storeVersion)))
       .fold(sparkContext.defaultParallelism)(_.partitions)
   )
 
@@ -97,13 +100,13 @@ private[pillarbox] final case class CarryOverExec(
 
   private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
 
-  private def ledger: CarryLedger = ledgerOf(getStateInfo)
-
-  private def ledgerOf(info: StatefulOperatorStateInfo): CarryLedger =
+  private def ledger: CarryLedger = {
+    val info = getStateInfo
     CarryLedger.of(info.queryRunId.toString, info.operatorId) {
       val notes = new StateFolder(OperatorNote.notesIn(folderOf(info)), hadoopConf)
       new CarryLedger(notes, session, info.checkpointLocation)
     }
+  }
 
   override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
     val info = getStateInfo
@@ -117,12 +120,25 @@ private[pillarbox] final case class CarryOverExec(
       },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
     )
-    val stored = PartitionVersions.ofLast(info, checkpointReport.withIds)
-    ledger.note = Some(note.checkAndWrite(folder, conf, info.storeVersion) { found =>
-      (0 until found.partitions).forall { slot =>
-        !CarriedCalls.holds(found, new StateFolder(new Path(folder, slot.toString), conf), stored(slot))
-      }
-    })
+    // Spark compares each partition's id with the one that it knows.
+    val most =
+      if (checkpointReport.withIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
+    ledger.note = Some(note.checkAndWrite(folder, conf, info.storeVersion, most)(isEmpty(_, folder, conf)))
+  }
+
+  /**
+   * Whether no slot holds anything in the version that the query goes on from. What other slots have of later
+   * versions than the first with `found` is of a history that the query was taken back from, and is deleted.
+   */
+  private def isEmpty(found: OperatorNote, folder: Path, conf: Configuration): Boolean = {
+    val stored = PartitionVersions.ofLast(getStateInfo, checkpointReport.withIds)
+    def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
+    StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot).foreach { other =>
+      other.list().filter(_.version > found.since).foreach(other.delete)
+    }
+    (0 until found.partitions).forall { number =>
+      !CarriedCalls.holds(found, slot(number.toLong), stored(number))
+    }
   }
 
   /** It was checked when the run began. */

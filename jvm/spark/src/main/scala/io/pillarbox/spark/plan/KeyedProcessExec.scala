@@ -37,6 +37,8 @@ private[pillarbox] final case class KeyedProcessExec(
   @transient private lazy val reports =
     PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
+  override protected def partitionsDone: Set[Int] = reports.partitions
+
   override def shortName: String = KeyedProcessExec.ShortName
 
   /** Spark's would be there for any form, with a second "number of output rows" that nobody counts. */

@@ -31,6 +31,12 @@ private[pillarbox] abstract class OpenPartitions[A <: AnyRef] {
   /** Those that are here and idle. */
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
+  /** What is open and idle is of use: asked now and then. */
+  def isOfUse(open: A): Unit = ()
+
+  /** Asks so of a partition that is here. */
+  def keep(partition: StatePartition): Unit = Option(idle.get(partition)).foreach(isOfUse)
+
   /** Frees what this executor has no use for any more. */
   def unload(partition: StatePartition): Unit = take(partition).foreach(discard)
 }

@@ -2,12 +2,13 @@ package io.pillarbox.spark.state
 
 import io.pillarbox.api.{Compatibility, InputView}
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.pillarbox.LosslessTypes
 import org.apache.spark.sql.types._
 
 /**
  * How rows of an older schema become rows of a newer one: fields are matched by name; a new field must be
- * nullable and is null; a number may become a wider one. Anything else is refused, with both schemas in the
- * reason.
+ * nullable and is null; a number may become one of a type that holds all numbers of its own. In arrays and
+ * maps nulls may be allowed, and nothing else. Anything else is refused, with both schemas in the reason.
  */
 private[pillarbox] object RowEvolution {
 
@@ -60,14 +61,15 @@ private[pillarbox] object RowEvolution {
       value: Expression
   ): Either[String, Expression] =
     (old, now) match {
-      case _ if old == now => Right(value)
-      case (from: NumericType, to: NumericType) if Cast.canUpCast(from, to) => Right(Cast(value, to))
+      case (_: NumericType, _: NumericType) if old != now && LosslessTypes.canBecome(old, now) =>
+        Right(Cast(value, now))
       case (from: StructType, to: StructType) =>
         convert(from, to, at => GetStructField(value, at)).map { fields =>
           val struct =
             CreateNamedStruct(to.fieldNames.toSeq.zip(fields).flatMap { case (n, e) => Seq(Literal(n), e) })
           If(IsNull(value), Literal(null, struct.dataType), struct)
         }
+      case _ if LosslessTypes.isWider(old, now) => Right(value)
       case _ => Left(s"$name can't go from ${old.sql} to ${now.sql}")
     }
 }

@@ -59,9 +59,9 @@ private[pillarbox] object StateMaintenance {
   private[pillarbox] def unloadInactive(): Unit =
     for {
       pool <- watched.asScala
-      partition <- pool.partitions.filterNot(_.isActive)
+      partition <- pool.partitions
     }
-      try pool.unload(partition)
+      try if (partition.isActive) pool.keep(partition) else pool.unload(partition)
       catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
 
   /** State waits only while it is copied to the local disk; the upload comes after. */

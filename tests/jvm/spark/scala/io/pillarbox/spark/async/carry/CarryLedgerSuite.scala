@@ -1,11 +1,24 @@
 package io.pillarbox.spark.async.carry
 
+import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.checkpoint.StateFolder
+import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.KeyedFixture
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.scalatest.funsuite.AnyFunSuite
 
 class CarryLedgerSuite extends AnyFunSuite with KeyedFixture {
+
+  test("the plan of a stream that is only shown leaves nothing behind") {
+    import spark.implicits._
+    val before = CarryLedger.size
+    val stream = MemoryStream[Long](spark).toDF().toDF("id")
+    SpecBuilder
+      .asyncIO(stream, classOf[Held], "x long")(_.putObject("carry_over"): Unit)
+      .explain()
+    assert(CarryLedger.size == before)
+  }
 
   test("watermarks of micro-batches that a query was taken back behind are forgotten") {
     withFolder { folder =>

@@ -29,13 +29,27 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
     def input: DataFrame = memory.toDF().toDF("id")
 
-    def running[A](df: DataFrame)(body: StreamingQuery => A): A = {
-      val query = df.writeStream
-        .option("checkpointLocation", s"$folder/checkpoint")
-        .foreachBatch((batch: DataFrame, _: Long) => rows.addAll(batch.collect().toSeq.asJava): Unit)
-        .start()
+    def running[A](df: DataFrame)(body: StreamingQuery => A): A =
+      into((batch, _) => rows.addAll(batch.collect().toSeq.asJava): Unit)(df)(body)
+
+    def into[A](sink: (DataFrame, Long) => Unit)(df: DataFrame)(body: StreamingQuery => A): A = {
+      val query =
+        df.writeStream.option("checkpointLocation", s"$folder/checkpoint").foreachBatch(sink).start()
       try body(query)
       finally query.stop()
+    }
+
+    def lastBatch: Long =
+      folder.resolve("checkpoint/commits").toFile.list.flatMap(_.toLongOption).max
+
+    /** The query with another source, whose last micro-batch that counts is the one with the number. */
+    def takenBack(batch: Long): Restarted = {
+      for {
+        log <- Seq("offsets", "commits")
+        file <- folder.resolve(s"checkpoint/$log").toFile.listFiles
+        if file.getName.filter(_.isDigit).toLongOption.exists(_ > batch)
+      } file.delete()
+      new Restarted(folder)
     }
 
     /** All rows that are there leave. */
@@ -98,6 +112,68 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     }
   }
 
+  test("slots of format 2 that were taken away and never committed can be had again") {
+    withQuery("2") { query =>
+      query.drain(carried(query.input, slots = 3)(_ => ()), 1)
+      query.memory.addData(2L)
+      query.into((_, _) => throw new IllegalStateException("the sink"))(
+        carried(query.input, slots = 2)(_ => ())
+      )(running => intercept[StreamingQueryException](running.processAllAvailable()))
+      query.drain(carried(query.input, slots = 3)(_ => ()), 3)
+      assert(query.left == Seq(1, 2, 3))
+    }
+  }
+
+  for (format <- Seq("1", "2"))
+    test(s"format $format: a query that is taken back behind a change of slots has what all of them held") {
+      withQuery(format) { query =>
+        def of(query: Restarted, slots: Int) = carried(query.input, slots)(_ => ())
+        query.memory.addData(1L)
+        query.leaveInFlight(of(query, 2), 2)
+        query.drain(of(query, 2))
+        query.drain(of(query, 1), 3)
+        val again = query.takenBack(0)
+        Seq(1L, 2L).foreach(again.memory.addData(_))
+        Held.answeredBelow = 0
+        again.memory.addData(3L)
+        again.refused(of(again, 1), "slots 2, the query now has 1")
+        again.drain(of(again, 2))
+        assert(again.left == Seq(1, 2, 3))
+      }
+    }
+
+  test("slots that go and come again have nothing of a history that the query was taken back from") {
+    withQuery() { query =>
+      query.drain(carried(query.input, slots = 2)(_ => ()), 9)
+      val last = query.lastBatch
+      Seq(1L, 3L, 5L, 7L).foreach { id =>
+        query.memory.addData(id)
+        query.leaveInFlight(carried(query.input, slots = 2)(_ => ()), id + 1)
+      }
+      val again = query.takenBack(last)
+      again.memory.addData(9L)
+      again.drain(plain(again.input), 1, 2)
+      assert(again.left == Seq(1, 2))
+      again.drain(carried(again.input, slots = 2)(_ => ()), 5)
+      assert(again.left == Seq(1, 2, 5))
+    }
+  }
+
+  test("a source of one partition has all slots where it is repartitioned, and one slot elsewhere") {
+    for ((partitions, started) <- Seq(1 -> 1, 2 -> 2)) withQuery() { query =>
+      def few(df: DataFrame) = carried(df, slots = 2)(_.put("capacity", 1): Unit)
+      query.memory.addData(1L, 2L)
+      query.running(few(query.input.repartition(partitions))) { running =>
+        eventually(assert(Held.started.get == started))
+        if (started == 2) eventually(assert(running.lastProgress != null))
+        Held.answeredBelow = 100
+        Held.held.asScala.foreach { case (id, future) => future.completeOne(Row(id)) }
+        running.processAllAvailable()
+      }
+      assert(query.left == Seq(1, 2))
+    }
+  }
+
   test("slots that come anew number their calls apart from those that were there") {
     withQuery() { query =>
       val ids = for (slots <- Seq(1, 2, 1)) yield {
@@ -141,6 +217,14 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
       assert(query.rows.asScala.toSeq == Seq(Row(1L, null, 1L, null)))
       query.drain(plain(notNull(query)), 2)
       assert(query.left == Seq(1, 2))
+    }
+  }
+
+  test("the largest capacity works, with and without an order") {
+    withQuery() { query =>
+      for (ordered <- Seq(true, false))
+        query.drain(carried(query.input)(_.put("ordered", ordered).put("capacity", 1000000000): Unit), 1, 2)
+      assert(query.left == Seq(1, 1, 2, 2))
     }
   }
 

@@ -42,6 +42,8 @@ object Spark41 {
   type StreamingQueryWrapper = runtime.StreamingQueryWrapper
   type TriggerExecutor = runtime.TriggerExecutor
   val WatermarkPropagator: runtime.WatermarkPropagator.type = runtime.WatermarkPropagator
+  type WatermarkTracker = runtime.WatermarkTracker
+  val MinWatermark: runtime.MinWatermark.type = runtime.MinWatermark
 
   def isRealTime(trigger: Trigger): Boolean = trigger.isInstanceOf[RealTimeTrigger]
 

@@ -3,7 +3,9 @@ package org.apache.spark.sql.pillarbox;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 
 /** What Spark's running queries hold and protect from Scala, but not from Java. */
 final class StreamInternals {
@@ -21,5 +23,13 @@ final class StreamInternals {
 
   static Condition condition(StreamExecution query) {
     return query.awaitProgressLockCondition();
+  }
+
+  static WatermarkTracker watermarkTracker(MicroBatchExecution query) {
+    return query.watermarkTracker();
+  }
+
+  static void setWatermarkTracker(MicroBatchExecution query, WatermarkTracker tracker) {
+    query.watermarkTracker_$eq(tracker);
   }
 }

@@ -42,6 +42,8 @@ object Spark41 {
   type StreamingQueryWrapper = streaming.StreamingQueryWrapper
   type TriggerExecutor = streaming.TriggerExecutor
   val WatermarkPropagator: streaming.WatermarkPropagator.type = streaming.WatermarkPropagator
+  type WatermarkTracker = streaming.WatermarkTracker
+  val MinWatermark: streaming.MinWatermark.type = streaming.MinWatermark
 
   /** There is no real-time mode. */
   def isRealTime(trigger: Trigger): Boolean = false

@@ -203,6 +203,11 @@ private[carry] final class CarrySlot(
     driver.wake(version)
   }
 
+  /** Tells the driver again what it was told since the last micro-batch; a message may be lost. Any thread. */
+  def tellAgain(): Unit =
+    if (failure != null) driver.fail()
+    else onThread(if (hasWoken && ending == null) driver.wake(version)): Unit
+
   private def endIfDone(): Unit = {
     isCheckDue = false
     if (ending != null && async.pending == null && exchange.isEmpty && mayEnd) {
@@ -251,7 +256,7 @@ private[carry] object CarrySlot {
   /** Whoever decides on micro-batches. */
   trait Driver {
 
-    /** Once after each `endBatch`, with its version, when a result has come. */
+    /** After `endBatch`, with its version, when a result has come, and again now and then. */
     def wake(version: Long): Unit
 
     /** The slot has failed, and was not closed before. */

@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory
  * checks. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it. Written for Spark
  * 4.2.
  *
- * Here a query is also refused before it runs, if `hooks` throw.
+ * Here a query is also refused before it runs, if `hooks` throw, and is made to finish its micro-batches.
  */
 final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHooks)
     extends StreamingQueryListener {
@@ -66,6 +66,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           query.triggerExecutor = executor
           executor.setNextBatch(first)
           hooks.check(RestartWakeUp.starting(query, first))
+          FinishingTracker.set(query)
           if (!first.isCurrentBatchConstructed && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
             first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks.state))
         }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.physical.Distribution
 import org.apache.spark.sql.catalyst.rules.{RuleId, UnknownRuleId}
 import org.apache.spark.sql.catalyst.trees.TreePatternBits
@@ -35,6 +36,20 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
    *   of this operator's state
    */
   protected def checkCheckpoint(folder: Path, conf: Configuration): Unit
+
+  /** The partitions whose tasks Spark has taken in this micro-batch. */
+  protected def partitionsDone: Set[Int]
+
+  /** The partitions that nobody has asked for, or that have failed without the query. */
+  private def partitionsLeft: Seq[Int] = (0 until getStateInfo.numPartitions).filterNot(partitionsDone)
+
+  final def isDone: Boolean = partitionsLeft.isEmpty
+
+  /** Runs what is left of this micro-batch; its rows go nowhere. On the thread of the query. */
+  final def finish(): Unit = {
+    val left = partitionsLeft
+    if (left.nonEmpty) sparkContext.runJob(execute(), StatefulExec.drain, left): Unit
+  }
 
   override def validateAndMaybeEvolveStateSchema(
       hadoopConf: Configuration,
@@ -99,6 +114,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
 }
 
 object StatefulExec {
+  private val drain: Iterator[InternalRow] => Unit = _.foreach(_ => ())
 
   /** Goes to the tasks. No-op under checkpoint format 1. */
   final class CheckpointReport(ids: CollectionAccumulator[StatefulOpStateStoreCheckpointInfo])

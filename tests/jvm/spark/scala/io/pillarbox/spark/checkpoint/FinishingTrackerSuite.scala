@@ -1,0 +1,118 @@
+package io.pillarbox.spark.checkpoint
+
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
+
+import scala.util.Try
+
+import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.functions.Held
+import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.expressions.UserDefinedFunction
+import org.apache.spark.sql.functions.udf
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.{DataFrame, Row}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What a `foreachBatch` leaves undone of a micro-batch is done before Spark commits it. */
+class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
+  import FinishingTrackerSuite._
+
+  private def swallowed(batch: DataFrame): Unit = {
+    isFailing.set(true)
+    try if (Try(batch.collect()).isFailure) caught.incrementAndGet()
+    finally isFailing.set(false)
+  }
+
+  private val catches = "catches the failure of its action"
+  private val takes = Seq[(String, DataFrame => Any)](
+    "takes one row" -> (_.limit(1).collect()),
+    "takes no row that there is" -> (_.where("false").collect()),
+    "does not touch them" -> (_ => ()),
+    catches -> swallowed
+  )
+
+  private def run(df: DataFrame, checkpoint: String)(take: DataFrame => Any): Unit = {
+    val query = df.writeStream
+      .option("checkpointLocation", checkpoint)
+      .foreachBatch((batch: DataFrame, _: Long) => take(batch): Unit)
+      .start()
+    try query.processAllAvailable()
+    finally query.stop()
+  }
+
+  private def withFormat(format: String)(body: java.nio.file.Path => Unit): Unit = withSettings(
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )(withFolder(body))
+
+  private val events = "abcdef".map(key => Event(key.toString, 1, 1000))
+
+  for {
+    format <- Seq("1", "2")
+    (what, take) <- takes
+  } {
+    test(s"format $format: keyed functions, a foreachBatch that $what") {
+      withFormat(format) { folder =>
+        Count.beforeRow.set((_: Row) => if (isFailing.get) throw new IllegalStateException("on purpose"))
+        try {
+          val stream = new Stream(folder)
+          val counted = process(process(stream.input, Spec()).selectExpr("k", "n as v"), Spec())
+          (1 to 2).foreach { _ =>
+            stream.add(events: _*)
+            run(counted, folder.toString)(take)
+          }
+          assert((caught.getAndSet(0) > 0) == (what == catches))
+          stream.add(events: _*)
+          stream.runOnce(counted)
+          assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 3L))
+        } finally Count.beforeRow.set(_ => ())
+      }
+    }
+
+    test(s"format $format: calls that are carried over, a foreachBatch that $what") {
+      withFormat(format) { folder =>
+        import spark.implicits._
+        Held.reset(below = 100)
+        val memory = MemoryStream[Long](spark)
+        val carried =
+          SpecBuilder.asyncIO(memory.toDF().select(sometimes($"value").as("id")), classOf[Held], "x long") {
+            spec =>
+              spec.putObject("carry_over").put("slots", 2): Unit
+          }
+        (0 until 3).foreach { round =>
+          (0 until 4).foreach(i => memory.addData(round * 4L + i))
+          run(carried, folder.toString)(take)
+        }
+        assert(Held.started.get == 12)
+        assert((caught.getAndSet(0) > 0) == (what == catches))
+      }
+    }
+  }
+
+  test("what fails when it is made up for fails the query before its micro-batch is committed") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      val counted = process(stream.input, Spec())
+      stream.add(events: _*)
+      Count.beforeRow.set((_: Row) => throw new IllegalStateException("on purpose"))
+      try {
+        val failed = intercept[StreamingQueryException](run(counted, folder.toString)(_ => ()))
+        assert(causes(failed).exists(_.contains("on purpose")))
+      } finally Count.beforeRow.set(_ => ())
+      stream.runOnce(counted)
+      assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 1L))
+    }
+  }
+}
+
+private object FinishingTrackerSuite {
+  val isFailing = new AtomicBoolean
+  val caught = new AtomicInteger
+
+  val sometimes: UserDefinedFunction = udf { (id: Long) =>
+    if (isFailing.get) throw new IllegalStateException("on purpose")
+    id
+  }
+}
