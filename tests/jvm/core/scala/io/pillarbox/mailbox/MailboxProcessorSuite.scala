@@ -18,13 +18,15 @@ class MailboxProcessorSuite extends AnyFunSuite {
   }
 
   private def send(processor: MailboxProcessor, name: String)(effect: => Unit): Unit =
-    processor.mailboxExecutor(MinPriority).execute(
-      () => {
-        log += name
-        effect
-      },
-      name
-    )
+    processor
+      .mailboxExecutor(MinPriority)
+      .execute(
+        () => {
+          log += name
+          effect
+        },
+        name
+      )
 
   test("the loop runs all due mail before each default action and ends after allActionsCompleted") {
     var rows = 0

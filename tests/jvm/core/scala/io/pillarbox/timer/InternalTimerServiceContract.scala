@@ -266,7 +266,9 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
       TimeDomain.EVENT_TIME -> new RocksDBFixture,
       TimeDomain.PROCESSING_TIME -> new RocksDBFixture
     )
-    def open() = TimerFixture.ofLongs(new TimerQueues.OverStores(timers => databases(timers.kind).newStore(), cacheCapacity = 4))
+    def open() = TimerFixture.ofLongs(
+      new TimerQueues.OverStores(timers => databases(timers.kind).newStore(), cacheCapacity = 4)
+    )
     try {
       val timers = open()
       for (key <- 0L until 500L) {

@@ -190,11 +190,11 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     elements
   }
 
-  private def snapshotOf(entry: StreamElementQueueEntry[IN, OUT]): StreamElement[IN, OUT] = entry match {
-    case record: InFlightElement[IN, OUT] if record.isDone =>
+  private def snapshotOf(entry: StreamElementQueueEntry[IN, OUT]): StreamElement[IN, OUT] = {
+    val record = entry.asInstanceOf[InFlightElement[IN, OUT]]
+    if (record.isDone)
       StreamElement.Answered(record.elementId, record.input, record.timestampMs, record.results)
-    case record: InFlightElement[IN, OUT] =>
-      StreamElement.Record(record.elementId, record.input, record.timestampMs)
+    else StreamElement.Record(record.elementId, record.input, record.timestampMs)
   }
 
   /** The timestamp of the oldest element that is not yet emitted; `Long.MaxValue` if there is none. */

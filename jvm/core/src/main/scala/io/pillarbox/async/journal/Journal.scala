@@ -73,7 +73,7 @@ private[journal] final class Journal(
   }
 
   /**
-   * Whether nobody needs a segment: its last answer was written a life after its first at the latest. A third
+   * True if nobody needs a segment: its last answer was written a life after its first at the latest. A third
    * life is for clocks that differ.
    */
   private def isOver(file: JournalFile): Boolean =

@@ -73,7 +73,7 @@ private[journal] final class SegmentWriter(
     }
   }
 
-  /** Where what was written is safe, it doesn't matter whether the segment can be closed. */
+  /** Leaves the segment; whether it can be closed does not matter where its records are safe. */
   private def leave(): Unit =
     if (current.persists) abandon(new IOException("The segment is old")) else roll()
 
