@@ -4,7 +4,7 @@ import java.util
 
 import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.queue.StreamElement.{Answered, Record}
 import io.pillarbox.async.retry.AsyncCallException
 import io.pillarbox.mailbox.MailboxExecutorImpl
