@@ -2,14 +2,14 @@ package io.pillarbox.operator
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer}
+import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
  * The common part of the orders of streams. A round is a micro-batch: its rows; when all are done with, the
  * watermark moves, and the timers that are due fire, until none is.
  */
 private[pillarbox] abstract class StreamOrder[K, R](
-    protected val timers: DueTimers[K],
+    protected val timers: PolledTimerService[K],
     protected val clock: EventClock,
     protected val target: KeyedTarget[K, R]
 ) extends KeyedSchedule {

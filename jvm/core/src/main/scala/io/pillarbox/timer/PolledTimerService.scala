@@ -6,7 +6,7 @@ import io.pillarbox.api.TimeDomain
  * Timers that their owner polls, in the order in which they fire. A polled timer is no longer registered; its
  * key has to be made the current one. Mailbox thread only.
  */
-private[pillarbox] trait DueTimers[K] extends InternalTimerService[K] {
+private[pillarbox] trait PolledTimerService[K] extends InternalTimerService[K] {
 
   /** The first timer of the kind, or null. */
   protected def peek(kind: TimeDomain): Timer[K]
