@@ -30,6 +30,7 @@ class AsyncInterpreter(pb.AsyncKeyedProcessFunction):
 
     open = Interpreter.open
     do = Interpreter.do
+    moment = Interpreter.moment
 
     async def process(self, row: Any, ctx: Any) -> Any:
         ops = json.loads(row.ops)
