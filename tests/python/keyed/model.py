@@ -26,11 +26,18 @@ def number_of(time: datetime) -> int:
     return int(time.timestamp() - BEFORE_ONE_COMES_TWICE) // HALF_HOUR
 
 
+def life(ttl: dict[str, Any] | None) -> pb.StateTtl | None:
+    """The options of a TTL as an object; ``ms`` is its length, 10 by default."""
+    if ttl is None:
+        return None
+    return pb.StateTtl(f"{ttl.get('ms', 10)} ms", **{k: v for k, v in ttl.items() if k != "ms"})
+
+
 class Interpreter(pb.KeyedProcessFunction):
     """Does what the rows say, and tells what came of it."""
 
     def __init__(self, ttl: dict[str, Any] | None) -> None:
-        self.ttl = None if ttl is None else pb.StateTtl("10 ms", **ttl)
+        self.ttl = life(ttl)
 
     def open(self, ctx: Any) -> None:
         self.value = ctx.value_state("value", "int", ttl=self.ttl)
@@ -90,6 +97,10 @@ class Model:
         self.timers: set[tuple[int, str]] = set()
         self.added = 0
         self.first_watermark = START
+
+    def shown(self, value: Any) -> Any:
+        """What a read gives of an expired value that clean-up has left there."""
+        return value
 
     def at(self, clock: Any) -> None:
         """The clocks, as they stand from now on. The first watermark is remembered."""
@@ -175,7 +186,9 @@ class Model:
 
     def is_dead(self, stamp: int) -> bool:
         stamp = self.known(stamp)
-        return self.ttl is not None and stamp != START and stamp + 10 <= self.clock()
+        if self.ttl is None or stamp == START:
+            return False
+        return stamp + self.ttl.get("ms", 10) <= self.clock()
 
     def write(self, state: str, at: Any, value: Any) -> None:
         cells = self.cells[state]
@@ -188,7 +201,7 @@ class Model:
         value, stamp = cells[at]
         if self.is_dead(stamp):
             del cells[at]
-            return value if self.ttl["visibility"].startswith("return") else None
+            return self.shown(value) if self.ttl["visibility"].startswith("return") else None
         if self.ttl is not None and self.ttl["update"] == "on_read_and_write":
             cells[at][1] = self.stamp(stamp)
         return value
