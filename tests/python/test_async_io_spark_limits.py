@@ -366,7 +366,8 @@ def test_operators_that_foreach_batch_makes_anew_are_one_limit(
     query = query.trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     times = starts(log)
-    assert len(times) == 2 and times[1] - times[0] >= 5.0
+    assert len(times) == 2
+    assert times[1] - times[0] >= 5.0
 
 
 @pytest.mark.parametrize("carry_over", [False, True])

@@ -140,11 +140,13 @@ class Columns(pb.ArrowKeyedProcessFunction):
         calls = pc.add(pc.coalesce(state["calls"], pa.scalar(0, pa.int32())), 1)
         state["calls"] = calls
         latest = [0] * count
-        for slot, time in zip(state.index.tolist(), ctx.timestamps.to_pylist(), strict=True):
-            latest[slot] = max(latest[slot], time)
+        for key_index, time in zip(state.index.tolist(), ctx.timestamps.to_pylist(), strict=True):
+            latest[key_index] = max(latest[key_index], time)
         told = [
-            json.dumps([n, ctx.watermark, "batch", latest[slot], [one[slot] for one in read]])
-            for slot, n in enumerate(calls.to_pylist())
+            json.dumps(
+                [n, ctx.watermark, "batch", latest[key_index], [one[key_index] for one in read]]
+            )
+            for key_index, n in enumerate(calls.to_pylist())
         ]
         return {"k": state.keys, "told": told}
 

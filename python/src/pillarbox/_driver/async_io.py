@@ -250,7 +250,7 @@ def _check_kind(function: Function, options: AsyncOptions, resource: object) -> 
 
 def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
     """Raise ``InvalidOption`` for exceptions of Python on the JVM, and of Java in Python."""
-    if retry is None or retry.on in (transient, Exception) or bool(retry.classes) == on_jvm:
+    if retry is None or retry.on in (transient, Exception) or bool(retry._classes) == on_jvm:
         return
     if on_jvm:
         kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'

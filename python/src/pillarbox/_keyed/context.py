@@ -20,18 +20,30 @@ _DOMAINS: tuple[TimeDomain | None, ...] = (None, "event_time", "processing_time"
 class KeyedContext(Context[Any]):
     """The context that a runtime sets and a function reads.
 
-    ``_slot`` is the place of the current key, ``_thread`` the only thread that has it; both are
-    None while no call runs. Handles compare the thread themselves, since one more method call would
-    cost as much as their own.
+    ``_key_index`` is the index of the current key, ``_thread`` the only thread that has it; both
+    are None while no call runs. Handles compare the thread themselves, since one more method call
+    would cost as much as their own.
     """
 
-    __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_thread",
-                 "_watermark", "processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
+    __slots__ = (
+        "_event",
+        "_first_watermark",
+        "_key_index",
+        "_keys",
+        "_name",
+        "_tags",
+        "_thread",
+        "_watermark",
+        "processing_time",
+        "side_rows",
+        "timers",
+        "timestamp",
+    )  # fmt: skip
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         self._name = name
         self._tags = tags
-        self._slot: Any = None  # an int while a call runs
+        self._key_index: Any = None  # an int while a call runs
         self._thread: int | None = None
         self._keys: Any = ()
         self._event = ROW
@@ -44,8 +56,10 @@ class KeyedContext(Context[Any]):
 
     @property
     def key(self) -> Any:
-        slot = self._slot
-        return self._keys[self.slot() if slot is None or self._thread != get_ident() else slot]
+        key_index = self._key_index
+        return self._keys[
+            self.key_index() if key_index is None or self._thread != get_ident() else key_index
+        ]
 
     @property
     def watermark(self) -> int | None:
@@ -57,7 +71,7 @@ class KeyedContext(Context[Any]):
 
     def output(self, tag: str, row: Any) -> None:
         accept = self._acceptor(tag)
-        self.side_rows.append((tag, self.slot(), accept(row)))
+        self.side_rows.append((tag, self.key_index(), accept(row)))
 
     def _acceptor(self, tag: str) -> Callable[[Any], Any]:
         if tag not in self._tags:
@@ -65,17 +79,17 @@ class KeyedContext(Context[Any]):
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
         return self._tags[tag]
 
-    def slot(self) -> int:
-        """Return the place of the current key. Raises ``StateError`` outside a call's thread."""
-        if self._slot is None or self._thread != get_ident():
+    def key_index(self) -> int:
+        """Return the index of the current key. Raises ``StateError`` outside a call's thread."""
+        if self._key_index is None or self._thread != get_ident():
             raise error("NO_CURRENT_KEY", operator=self._name)
-        slot: int = self._slot
-        return slot
+        key_index: int = self._key_index
+        return key_index
 
-    def enter(self, slot: int) -> None:
-        """Make the key of ``slot`` the current one, for the current thread."""
-        self._thread, self._slot = get_ident(), slot
+    def enter(self, key_index: int) -> None:
+        """Make the key of ``key_index`` the current one, for the current thread."""
+        self._thread, self._key_index = get_ident(), key_index
 
     def leave(self) -> None:
         """End the current key."""
-        self._thread = self._slot = None
+        self._thread = self._key_index = None
