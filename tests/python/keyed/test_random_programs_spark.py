@@ -6,7 +6,6 @@ model then says what state must have answered, whatever the micro-batches, frame
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import sys
@@ -80,7 +79,7 @@ class Told(Interpreter):
         self.ttl, self.run = life(ttl), run
 
     def open(self, ctx: Any) -> None:
-        Interpreter.open(self, ctx)  # also as one of coroutines
+        super().open(ctx)
         self.calls = ctx.value_state("calls", "int")
 
     def process(self, row: Any, ctx: Any) -> Any:
@@ -96,27 +95,6 @@ class Told(Interpreter):
         self.calls.update(calls)
         clocks = ctx.watermark, ctx.processing_time
         return ctx.key, json.dumps([calls, *clocks, self.run, *what])
-
-
-class AsyncTold(pb.AsyncKeyedProcessFunction):
-    """The same with awaits in between, and attempts that fail."""
-
-    __init__ = Told.__init__
-    open = Told.open
-    do = Told.do
-    moment = Told.moment
-    told = Told.told
-
-    async def process(self, row: Any, ctx: Any) -> Any:
-        results = []
-        for op in json.loads(row.ops):
-            results.append(self.do(op, ctx))
-            await asyncio.sleep(0)
-        if random.random() < 0.1:
-            self.value.update(77)
-            self.entries.clear()
-            raise ConnectionError
-        return self.told(ctx, "row", row.number, results)
 
 
 class Columns(pb.ArrowKeyedProcessFunction):
@@ -381,19 +359,6 @@ def test_a_program_whose_ttl_changes_at_each_restart_sees_what_the_model_holds(
     batches = row_programs(dice)
     told, _ = play(spark, tmp_path, batches, lambda run: Told(ttls[min(run, 2)], run), dice)
     check_rows(told, batches, ttls)
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("ttl", [TTLS[2], BY_THE_CLOCK[0]], ids=["event time", "clock"])
-def test_a_program_of_coroutines_sees_what_the_model_holds(
-    spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
-) -> None:
-    dice = random.Random(f"coroutines {ttl} {seed}")
-    batches = row_programs(dice, [kind for kind in EVERY if kind != "timers"])
-    retry = pb.Retry(20, backoff="1ms")
-    told, _ = play(spark, tmp_path, batches, lambda run: AsyncTold(ttl, run), dice, retry=retry)
-    check_rows(told, batches, [ttl])
 
 
 @pytest.mark.parametrize(("ttl", "seed"), cases(day=2, first=1))
