@@ -71,7 +71,7 @@ private[pillarbox] object PillarboxConf {
 
   private final val Prefix = "spark.pillarbox."
 
-  /** What tests set. */
+  /** The settings of tests. */
   private final val Internal = "spark.pillarbox.internal."
 
   private def positive(number: Long): Long = atLeast(1, number)

@@ -60,7 +60,7 @@ private[pillarbox] final case class OperatorNote(
   /** The key columns of a keyed function. */
   def keys: StructType = columns(Keys)
 
-  /** What was so in an earlier version. */
+  /** The note of an earlier version. */
   def at(version: Long): OperatorNote = before.filter(_ => version < since).fold(this)(_.at(version))
 
   /**
@@ -85,7 +85,7 @@ private[pillarbox] final case class OperatorNote(
       .flatMap(changedForGood(_, most).headOption)
       .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
     val now = found.fold(this)(note => goOn(folder, note.at(version), version)(isEmpty))
-    // Where rename does not replace a file, the note is away for a moment.
+    // The note is away for a moment if rename does not replace a file.
     if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
   }

@@ -133,11 +133,11 @@ private[pillarbox] object CarryLedger extends DriverMessages.Listener {
 
   def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
 
-  /** What is known of an operator in a run, once it was compared. */
+  /** The knowledge of an operator in a run, once it was compared. */
   def noteOf(runId: String, operator: Long): Option[OperatorNote] =
     Option(ledgers.get(keyOf(runId, operator))).flatMap(_.note)
 
-  /** Of runs; for tests. */
+  /** The number of runs, for tests. */
   private[carry] def size: Int = ledgers.size
 
   /** The ledger of an operator in a run. */
