@@ -39,6 +39,20 @@ class RowEvolutionSuite extends AnyFunSuite {
     }
   }
 
+  test("fields of one name, in a struct that stays as it is, stay apart") {
+    val pair = new StructType().add("x", "int").add("x", "int")
+    val old = new UnsafeRowSerializer(new StructType().add("pair", pair))
+    val now = new UnsafeRowSerializer(old.schema.add("more", "int"))
+    val out = new OutputView(64)
+    old.serialize(UnsafeProjection.create(old.schema)(InternalRow(InternalRow(1, 2))), out)
+    now.compatibilityWith(old.snapshot) match {
+      case migrated: Compatibility.AfterMigration[UnsafeRow] =>
+        val read = migrated.reader.apply(new InputView(out.toByteArray)).getStruct(0, 2)
+        assert(Seq(read.getInt(0), read.getInt(1)) == Seq(1, 2))
+      case other => fail(other.toString)
+    }
+  }
+
   private def wire(ddl: String): StructType = DataType.fromDDL(ddl) match {
     case struct: StructType => struct
     case plain => new StructType().add("value", plain)
