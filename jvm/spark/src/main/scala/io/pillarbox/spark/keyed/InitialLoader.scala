@@ -60,7 +60,8 @@ private final class InitialLoader(
   private def writerOf(column: InitialColumn, ordinal: Int): Writer = {
     val found = BoundReference(ordinal, layout.columns(ordinal).dataType, nullable = true)
     if (column.state == InitialState.Timers) new Timers(column, found)
-    else if (column.state == WaitingRows.StateName && waiting.isDefined) new Waiting(column, found, waiting.get)
+    else if (column.state == WaitingRows.StateName && waiting.isDefined)
+      new Waiting(column, found, waiting.get)
     else {
       val find = targets.getOrElse(
         column.state,

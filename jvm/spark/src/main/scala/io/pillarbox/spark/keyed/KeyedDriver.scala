@@ -122,7 +122,14 @@ private final class KeyedDriver(
   ): StreamOrder[UnsafeRow, UnsafeRow] = {
     val order = waiting match {
       case Some(rowsThatWait) =>
-        new TimeSortedOrder(rows, context.keyOf(_: UnsafeRow), rowsThatWait, state.timers, state.clock, target)
+        new TimeSortedOrder(
+          rows,
+          context.keyOf(_: UnsafeRow),
+          rowsThatWait,
+          state.timers,
+          state.clock,
+          target
+        )
       case None => new ArrivalOrder(rows, state.timers, state.clock, target)
     }
     order.advance(task.watermark, task.batchTime)
