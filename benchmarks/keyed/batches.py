@@ -9,9 +9,11 @@ rows, behind a large one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -186,11 +188,27 @@ def restart(folder: Path, who: str, megabytes: int) -> Restart:
     write_payloads(source / "part-00000.parquet", megabytes * 1_000_000 // PAYLOAD_BYTES)
     command = [sys.executable, "-m", __spec__.name, "--child", str(folder), "--who", who]
     for _ in range(2):
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    seconds, size = json.loads(done.stdout.strip().splitlines()[-1])
+        answer = in_process(command)
+    seconds, size = json.loads(answer.splitlines()[-1])
     shutil.rmtree(folder)
     print(f"  restart, {who}: {seconds:.1f} s", flush=True)
     return Restart(who, seconds, size)
+
+
+def in_process(command: list[str]) -> str:
+    """Runs a child, and gives what it printed.
+
+    Its JVM is killed afterwards, since Spark's RocksDB can hang while the JVM ends.
+    """
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, stdout=out, start_new_session=True)
+        failed = child.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        if failed:
+            raise subprocess.CalledProcessError(failed, command)
+        out.seek(0)
+        return out.read().strip()
 
 
 def write_payloads(path: Path, rows: int, seed: int = 7) -> None:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 
 def main(infile: BinaryIO, outfile: BinaryIO) -> None:
-    """Serves one task on the worker's socket; called again for the next one."""
+    """Serve one task on the worker's socket; called again for the next one."""
     try:
         from pillarbox._worker.main import main as serve
     except ImportError as problem:
@@ -26,7 +26,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 
 
 def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
-    """Tells the JVM by a FATAL frame what is missing. Needs nothing that can be missing."""
+    """Report the missing module to the JVM by a FATAL frame, without imports that may fail."""
     condition = "WORKER_IMPORT_FAILED"
     words = _catalogue()[condition]
     text = f"{words['message']} {words['remedy']}".format(reason=problem, python=sys.executable)
@@ -39,7 +39,7 @@ def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
 
 
 def _catalogue() -> dict[str, dict[str, str]]:
-    """The package's errors, read from its folder or jar without an import of it."""
+    """Return the package's errors, read from its folder or jar without importing it."""
     spec: Any = importlib.util.find_spec("pillarbox")
     file = os.path.join(os.path.dirname(spec.origin), "errors.json")
     return dict(json.loads(spec.loader.get_data(file)))

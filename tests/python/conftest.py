@@ -26,32 +26,50 @@ os.environ["JDK_JAVA_OPTIONS"] = java_options(Path(sys.prefix))
 FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
 
 
-# Few tests that take minutes: they come first, so that no lane of xdist ends with them alone.
-LONG = {
-    "test_async_functions_spark",
-    "test_async_io_spark_deployments",
-    "test_carry_over_kills",
-    "test_carry_over_retries",
-    "test_carry_over_spark",
-    "test_configure_spark",
-    "test_connect_server",
+# The modules that take longest come first, the longest of them at the front: so that both processes
+# of xdist end at about one time. Some are long in the whole suite only.
+LONG = (
     "test_exactly_once",
-    "test_flight_rotation",
+    "test_carry_over_spark",
+    "test_connect_server",
+    "test_async_functions_spark",
+    "test_carry_over_kills",
+    "test_async_io",
+    "test_random_programs_spark",
+    "test_failure_of_spark",
+    "test_checkpoints_spark",
+    "test_bad_input_spark",
+    "test_configure_spark",
+    "test_task_retries",
+    "test_journal_spark",
+    "test_standalone_cluster",
+    "test_async_io_spark_deployments",
+    "test_stored_checkpoints",
+    "test_initial_state",
+    "test_odd_calls_spark",
+    "test_call_ids_spark",
+    "test_order_spark",
+    "test_untimed_state_spark",
+    "test_order_edges_spark",
+    "test_nulls_spark",
+    "test_async_io_spark_limits",
+    "test_carry_over_masters",
     "test_flight_weather",
     "test_journal_cluster",
-    "test_journal_spark",
     "test_limits_cluster",
-    "test_local_folders_spark",
-    "test_random_programs_spark",
+    "test_flight_rotation",
     "test_speculation",
-    "test_standalone_cluster",
-}
+    "test_jvm_function",
+    "test_docs",
+    "test_spark_connect",
+    "test_restart_changes",
+)
 
 
 # Beside the modules whose name says spark, these start Spark or servers, or build a wheel.
 STARTING = {
     "test_carry_over_kills",
-    "test_carry_over_retries",
+    "test_carry_over_masters",
     "test_connect_server",
     "test_exactly_once",
     "test_flight_rotation",
@@ -63,6 +81,7 @@ STARTING = {
     "test_speculation",
     "test_standalone_cluster",
     "test_stored_checkpoints",
+    "test_task_retries",
 }
 
 
@@ -82,12 +101,9 @@ CHEAP = {
     "test_jvm_function",
     "test_package",
     "test_spark_connect",
+    "test_task_retries",
     "test_time_zones_spark",
 }
-
-
-# Of these, which run random programs on Spark, only the first case runs by day.
-LONG_CASES = {"test_random_programs_spark"}
 
 
 # What depends on Spark's inner workings: on each other line of Spark than the main one, CI runs the
@@ -122,9 +138,10 @@ LINES = CONNECT | {
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--session") == "connect":
         deselect(config, items, lambda item: not runs_on_connect(item))
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    places = {module: place for place, module in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     for cases in cases_by_test(items).values():
-        for item in cases[1:] if cases[0].path.stem in LONG_CASES else cases[1:-1]:
+        for item in cases[1:-1]:
             item.add_marker(pytest.mark.whole)
     for item in items:
         if not starts_spark(item):

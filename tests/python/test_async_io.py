@@ -484,6 +484,7 @@ def test_sys_exit_is_an_error_of_the_function_that_names_itself(numbers, call):
         call(numbers, leaves, returns="y long").collect()
 
 
+@pytest.mark.whole
 def test_a_blocked_event_loop_is_reported_with_its_stack(spark, call):
     async def hogs(row):
         time.sleep(3600)
@@ -521,9 +522,9 @@ def test_more_rows_than_fit_the_window_or_a_batch_all_pass(spark, call):
     async def answer(row):
         return row.id
 
-    for capacity in (1, 7, 10_000):
-        out = call(spark.range(0, 25_000, 1, 2), answer, returns="y long", capacity=capacity)
-        assert out.where("y = id").count() == 25_000
+    for capacity, count in ((1, 1_000), (7, 5_000), (10_000, 25_000)):
+        out = call(spark.range(0, count, 1, 2), answer, returns="y long", capacity=capacity)
+        assert out.where("y = id").count() == count
 
 
 def test_rows_above_a_limit_are_not_all_called(spark, call):

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
+from pillarbox._async import options
 from spark_support import CallLog, by_value, eventually, is_running, own_pool
 
 by_value(__name__)
@@ -197,7 +198,11 @@ def test_broadcast_variables_reach_the_function(spark: SparkSession) -> None:
     assert [row.name for row in df.collect()] == ["zero", "one"]
 
 
-def test_a_blocked_event_loop_is_reported_with_its_stack(spark: SparkSession) -> None:
+def test_a_blocked_event_loop_is_reported_with_its_stack(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "BLOCKED_LOOP_MS", 1000)
+
     async def blocks_here(row: Any) -> int:
         threading.Event().wait()
         return 1

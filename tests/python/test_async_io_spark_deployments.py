@@ -1,4 +1,4 @@
-"""Settings of a cluster: task retries, kinds of workers, jars, memory limits."""
+"""Settings of a cluster: kinds of workers, versions, what a worker keeps of memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import os
 import platform
 import resource
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -22,49 +21,6 @@ from spark_support import eventually
 
 # The applications below are sent as text; these names are theirs.
 build: Any = None
-
-
-def loses_workers_and_memory(folder):  # type: ignore[no-untyped-def]
-    settings = {"spark.master": "local[2,3]", "spark.executor.pyspark.memory": "2g"}
-    spark = pb.configure(build(settings)).getOrCreate()
-
-    async def dies_twice(row):
-        log = os.open(folder + "/ids", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(log, f"{row.id} {pb.call_id()}\n".encode())
-        await asyncio.sleep(0.001)
-        if row.id == 150:
-            for attempt in ("1", "2"):
-                mark = folder + "/killed" + attempt
-                if not os.path.exists(mark):
-                    open(mark, "w").close()
-                    os.kill(os.getpid(), signal.SIGKILL)
-        return row.id * 2
-
-    df = spark.range(0, 200, 1, 2).transform(
-        pb.async_io, dies_twice, returns="twice long", engine="jvm", capacity=20
-    )
-    rows = sorted((row.id, row.twice) for row in df.collect())
-
-    async def greedy(row):
-        return len(bytes(8 << 30))
-
-    try:
-        spark.range(1).transform(pb.async_io, greedy, returns="x long", engine="jvm").collect()
-        return [rows, "no error"]
-    except Exception as problem:
-        return [rows, str(problem)]
-
-
-def test_workers_that_are_killed_or_reach_their_memory_limit(tmp_path: Path) -> None:
-    """Spark tries a task again whose worker was killed, and says so if memory was the reason."""
-    rows, problem = run_app(loses_workers_and_memory, str(tmp_path))
-    assert "MemoryError" in problem
-    assert "greedy" in problem
-    assert rows == [[i, 2 * i] for i in range(200)]
-    assert (tmp_path / "killed2").exists()
-    calls = {tuple(line.split()) for line in (tmp_path / "ids").read_text().splitlines()}
-    # Every row has kept its id over the attempts of its task.
-    assert len(calls) == 200
 
 
 def doubles(settings, folder):  # type: ignore[no-untyped-def]
@@ -225,27 +181,6 @@ def test_memory_that_a_frame_freed_is_there_for_the_next(
 ) -> None:
     whole = (36 << 20) // resource.getpagesize()
     assert (run_app(pages_of_a_second_frame, settings) < whole / 4) == is_kept
-
-
-def without_a_jar():  # type: ignore[no-untyped-def]
-    spark = build({"spark.master": "local[1]"}).getOrCreate()
-
-    async def double(row):
-        return row.id * 2
-
-    df = spark.range(3)
-    answer = df.transform(pb.async_io, double, returns="x long").collect()
-    try:
-        df.transform(pb.async_io, double, returns="x long", engine="jvm")
-    except pb.EngineUnavailable as problem:
-        return [[row.x for row in answer], str(problem)]
-
-
-def test_without_the_jar_auto_takes_the_python_engine_and_jvm_says_what_is_missing() -> None:
-    rows, message = run_app(without_a_jar)
-    assert rows == [0, 2, 4]
-    assert "jar is not on the class path" in message
-    assert "pb.configure" in message
 
 
 async def unused(row: Any) -> int:

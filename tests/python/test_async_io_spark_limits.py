@@ -126,18 +126,18 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
         return int(row.id)
 
     with own_pool(spark):
-        df = spark.range(0, 90, 1, 4).transform(
+        df = spark.range(0, 45, 1, 4).transform(
             pb.async_io,
             call,
             returns="same long",
             engine="jvm",
             limit=pb.Limit(per_second=30, scope="executor"),
         )
-    assert len(df.collect()) == 90
+    assert len(df.collect()) == 45
     times = starts(log)
-    # 89 intervals, whatever task the calls are in; the first call may be late on its way. Two
+    # 44 intervals, whatever task the calls are in; the first call may be late on its way. Two
     # tasks with a limit each would take half the time.
-    assert times[-1] - times[0] >= 89 / 30 * 0.75
+    assert times[-1] - times[0] >= 44 / 30 * 0.75
     assert len({record["pid"] for record in log.events("start")}) == 2
 
 
@@ -152,14 +152,14 @@ def test_rate_limit_holds_over_micro_batches(
         spark.range(first, first + 1, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     enriched = stream.parquet(str(tmp_path / "in")).transform(
-        pb.async_io, call, returns="same long", engine="jvm", limit=pb.Limit(per_minute=10)
+        pb.async_io, call, returns="same long", engine="jvm", limit=pb.Limit(per_minute=20)
     )
     query = enriched.writeStream.format("noop").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     times = starts(log)
     assert len(times) == 2
     # More than two micro-batches take by themselves; the first call may be late on its way.
-    assert times[1] - times[0] >= 5.0
+    assert times[1] - times[0] >= 2.5
 
 
 def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log: CallLog) -> None:
@@ -366,7 +366,8 @@ def test_operators_that_foreach_batch_makes_anew_are_one_limit(
     query = query.trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     times = starts(log)
-    assert len(times) == 2 and times[1] - times[0] >= 5.0
+    assert len(times) == 2
+    assert times[1] - times[0] >= 5.0
 
 
 @pytest.mark.parametrize("carry_over", [False, True])

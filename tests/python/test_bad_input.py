@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -98,11 +99,38 @@ def test_input_names_follow_sparks_case_sensitivity(spark, df):
 
 @pytest.mark.parametrize(
     "returns",
-    ["y lng", "y long,", "", "   ", None, 5, t.LongType(), t.StructType(), "long", "y"],
+    [
+        *("y lng", "y long,", "", "   ", None, 5, t.LongType(), t.StructType(), "long", "y"),
+        *("y decimal(39,2)", "y struct<a: decimal(50,1)>"),
+    ],
 )
 def test_malformed_returns_are_shown(df, returns):
     with pytest.raises(pb.InvalidSchema, match=r"INVALID_RETURNS.*returns must be"):
         apply(df, returns=returns)
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "\0"])
+@pytest.mark.parametrize("option", ["name", "returns", "journal"])
+def test_text_that_nothing_can_take_is_refused(df, option, odd):
+    options = {"name": "asked", "returns": "y int", "journal": "/journals"}
+    with pytest.raises(pb.InvalidOption, match=rf"{option} must be text without lone surrogates"):
+        apply(df, **{**options, option: f"{options[option]}{odd}"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("state.snapshotEvry", "2", "There is no setting spark.pillarbox.state.snapshotEvry"),
+        ("state.rocksdb.memory", "1k", 'spark.pillarbox.state.rocksdb.memory can\'t be "1k"'),
+    ],
+)
+def test_settings_without_a_meaning_are_refused_when_an_operator_is_made(spark, key, value, told):
+    spark.conf.set(f"spark.pillarbox.{key}", value)
+    try:
+        with pytest.raises(IllegalArgumentException, match=told):
+            apply(spark.range(3), engine="jvm")
+    finally:
+        spark.conf.unset(f"spark.pillarbox.{key}")
 
 
 def test_returns_of_a_type_that_arrow_cannot_carry_name_the_column(df):

@@ -63,9 +63,9 @@ def test_jobs_over_different_data(spark: SparkSession, called: Any) -> None:
 
 
 def test_partitions_that_one_task_reads_after_each_other(spark: SparkSession, called: Any) -> None:
-    rows = called(spark.range(0, 300, 1, 30))
+    rows = called(spark.range(0, 100, 1, 10))
     found = ids(rows.coalesce(1))
-    assert len(set(found)) == 300
+    assert len(set(found)) == 100
     assert set(found) == set(ids(rows))
     assert set(found) == set(ids(rows.union(rows)))
 

@@ -92,6 +92,12 @@ def test_other_submit_arguments_stay(no_jvm: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_jvm")
+def test_submit_arguments_with_an_open_quote_are_refused() -> None:
+    with pytest.raises(pb.InvalidOption, match=r"PYSPARK_SUBMIT_ARGS must be .*No closing quot"):
+        jars_after(arguments="--name 'two words pyspark-shell")
+
+
+@pytest.mark.usefixtures("no_jvm")
 def test_the_jars_of_the_builder_stay_for_the_driver_and_for_executors() -> None:
     """PySpark overwrites what spark-submit made of the list with what the builder says."""
     assert jars_after(spark_jars="/a.jar") == (["/a.jar", OURS], f"/a.jar,{OURS}")

@@ -216,42 +216,52 @@ def session_runs_already(log):  # type: ignore[no-untyped-def]
     import warnings
 
     logging.basicConfig(level=logging.INFO, filename=log, format="%(levelname)s %(message)s")
-    build({"spark.master": "local[1]"}).getOrCreate().range(1).collect()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        spark = pb.configure(build({})).getOrCreate()
+    running = build({"spark.master": "local[1]"}).getOrCreate()
+    running.range(1).collect()
 
     async def double(row):
         return row.id * 2
+
+    def refusal(action):
+        try:
+            action(running.range(3))
+        except pb.EngineUnavailable as problem:
+            return str(problem)
+
+    def on_the_jvm(df):
+        return pb.async_io(df, double, returns="x long", engine="jvm")
+
+    before = refusal(on_the_jvm)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        spark = pb.configure(build({})).getOrCreate()
 
     answers = [
         [row.x for row in spark.range(3).transform(pb.async_io, double, returns="x long").collect()]
         for _ in range(2)
     ]
-    refused = ""
-    try:
-        pb.scan(spark.range(3), by="id", state={"n": ("0L", "n + 1")})
-    except pb.EngineUnavailable as problem:
-        refused = str(problem)
+    refused = refusal(lambda df: pb.scan(df, by="id", state={"n": ("0L", "n + 1")}))
     # A second session of the process is no other JVM.
     spark.stop()
     with warnings.catch_warnings(record=True) as again:
         warnings.simplefilter("always")
         pb.configure(build({})).getOrCreate()
     texts = [str(one.message) for one in (*told, *again) if one.category is RuntimeWarning]
-    return [answers, texts, refused]
+    return [answers, texts, before, refused]
 
 
 def test_a_session_that_runs_already_is_a_warning_with_the_remedy(tmp_path: Path) -> None:
     """As in a notebook. The log says once which engine was taken, and why."""
     log = tmp_path / "log"
     command = [sys.executable, "-c", app_text(session_runs_already, str(log))]
-    answers, warned, refused = answer_of(command, environment(SOURCES))
+    answers, warned, before, refused = answer_of(command, environment(SOURCES))
     assert answers == [[0, 2, 4]] * 2
     assert len(warned) == 2
     for text in warned:
         assert text.startswith("[JAR_TOO_LATE]")
         assert "kernel" in text
+    assert "jar is not on the class path" in before
+    assert "pb.configure" in before
     assert "kernel" in refused
     assert "Start it with pb.configure" not in refused
     (line,) = [line for line in log.read_text().splitlines() if 'engine="auto"' in line]

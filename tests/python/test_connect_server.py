@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def batches(address, jar):  # type: ignore[no-untyped-def]
+def batches(address, jar, log):  # type: ignore[no-untyped-def]
     import importlib.util
 
     spark = pb.configure(SparkSession.builder.remote(address)).getOrCreate()
@@ -69,6 +70,21 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
     returns = "prefix string, pyspark string, pillarbox string"
     found = pb.async_io(rows, where, returns=returns).drop("id").distinct().collect()
     answers["workers"] = [list(row) for row in found]
+
+    async def limited(row):
+        def note(change):
+            file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(file, f"{os.getppid()} {change}\n".encode())
+            os.close(file)
+
+        note(1)
+        await asyncio.sleep(0.03)
+        note(-1)
+        return row.id
+
+    limit = pb.Limit(concurrency=4)
+    many = pb.async_io(spark.range(0, 200, 1, 2), limited, returns="x long", limit=limit)
+    answers["limited"] = many.agg(F.sum("x")).first()[0]
 
     class Count(pb.KeyedProcessFunction):
         def open(self, ctx):
@@ -170,10 +186,16 @@ def batches(address, jar):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="module")
-def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the calls under a limit: the daemon of the executor's workers, and 1 or -1."""
+    return tmp_path_factory.mktemp("calls") / "log"
+
+
+@pytest.fixture(scope="module")
+def answers(server: Server, log: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     sources = {"Double": DOUBLE, "Counting": COUNTING_SOURCE}
     jar = compiled(tmp_path_factory.mktemp("jar"), "user.jar", sources)
-    return run_client(batches, server.address, str(jar))
+    return run_client(batches, server.address, str(jar), str(log))
 
 
 COUNTS = [[0, 14], [1, 13], [2, 13]]
@@ -186,6 +208,21 @@ def test_client_and_workers_have_no_more_than_they_need(answers: Any) -> None:
         assert prefix == str(environments() / "workers")
         assert "pyspark.zip" in spark_at
         assert "pillarbox-spark_" in ours_at
+
+
+def test_two_executors_share_the_limit_of_a_query(answers: Any, log: Path) -> None:
+    """The workers have run before, so both executors have some of the four."""
+    assert answers["limited"] == sum(range(200))
+    notes = [line.split() for line in log.read_text().splitlines()]
+    flying: Counter[str] = Counter()
+    levels = []
+    for executor, change in notes:
+        flying[executor] += int(change)
+        levels.append(dict(flying))
+    assert len(notes) == 400
+    assert max(sum(level.values()) for level in levels) == 4
+    shared = [level for level in levels if len(level) == 2 and all(level.values())]
+    assert len(shared) > 20
 
 
 @pytest.mark.parametrize("form", ["row", "column", "async", "scan"])

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import pillarbox as pb
+from pillarbox._async import options
 from pillarbox._base.report import Report
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -249,7 +250,12 @@ def test_an_exit_a_resource_and_a_loop_that_hangs(spark: SparkSession, engine: s
         assert message in found.traceback
 
 
-def test_an_event_loop_that_hangs(spark: SparkSession, engine: str) -> None:
+def test_an_event_loop_that_hangs(
+    spark: SparkSession, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The driver tells workers of the JVM's engine; those of Spark's own wait for five seconds.
+    monkeypatch.setattr(options, "BLOCKED_LOOP_MS", 1000)
+
     async def hangs_here(row: Any) -> int:
         time.sleep(3600)
         return 0

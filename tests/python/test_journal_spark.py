@@ -556,10 +556,12 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
     called(rows, log, journal=False, engine="python")
 
 
-def killed_job(folder: str, count: int, capacity: int) -> int:
-    """A batch job whose calls are noted in a file, one line each."""
-    spark = build({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})  # type: ignore[name-defined] # noqa: F821
-    spark = pb.configure(spark).getOrCreate()
+def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-def]
+    """A batch job whose calls are noted in a file, one line each; without a session in one of its
+    own."""
+    if spark is None:
+        spark = build({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})  # type: ignore[name-defined] # noqa: F821
+        spark = pb.configure(spark).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
         import asyncio
@@ -592,7 +594,10 @@ def lines(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(tmp_path: Path) -> None:
+@pytest.mark.classic
+def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     count, capacity = 800, 10
     script = app_text(killed_job, str(tmp_path), count, capacity)
     command, env = [sys.executable, "-c", script], environment(SOURCES)
@@ -607,10 +612,7 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(tmp_pa
     kill_left(tmp_path)
     first = lines(tmp_path / "started")
     assert 0.9 * count <= len(first) < count, "it was killed in its middle"
-    done = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=180, check=False
-    )
-    assert answer_in(done.stdout, done.stderr) == count * (count - 1)
+    assert killed_job(str(tmp_path), count, capacity, spark) == count * (count - 1)
     again = len(lines(tmp_path / "started")) - count
     assert 0 <= again <= 2 * capacity
     assert set(lines(tmp_path / "started")) == {str(n) for n in range(count)}

@@ -350,7 +350,7 @@ def test_waiting_for_a_permit_does_not_count_into_the_deadlines_of_the_batch_for
     async def call(rows: list[Any]) -> list[int]:
         return [int(row.id) for row in rows]
 
-    df = spark.range(0, 60, 1, 1).transform(
+    df = spark.range(0, 40, 1, 1).transform(
         pb.async_io,
         call,
         returns="x long",
@@ -362,7 +362,7 @@ def test_waiting_for_a_permit_does_not_count_into_the_deadlines_of_the_batch_for
     )
     rows = collect_within(df, 60)
     assert [row for row in rows if row.error] == []
-    assert [row.x for row in rows] == list(range(60))
+    assert [row.x for row in rows] == list(range(40))
 
 
 @pytest.mark.classic

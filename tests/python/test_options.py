@@ -80,7 +80,7 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(made, named):
     ],
 )
 def test_the_slowest_rate_of_a_limit_counts(rates, binding):
-    assert pb.Limit(**rates).rate == binding
+    assert pb.Limit(**rates)._rate == binding
 
 
 @pytest.mark.parametrize(

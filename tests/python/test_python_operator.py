@@ -223,7 +223,9 @@ def test_an_attempt_timeout_without_retry_is_a_failure_of_its_own_message():
 
     result = run(never, [[7]], timeout=pb.Timeout(attempt="2s"))
     assert result.outcomes == [(7, "TIMEOUT")]
-    assert "Attempt 1 of the call" in result.elements[0].failure.message
+    message = result.elements[0].failure.message
+    assert message.startswith("Attempt 1 of the call")
+    assert "Raise attempt of pb.Timeout, or" in message
 
 
 def test_a_total_timeout_during_the_backoff_ends_the_element_without_another_attempt():
@@ -276,7 +278,30 @@ def test_a_predicate_that_fails_is_the_failure_and_is_not_retried():
 
     result = run(fails, [[0]], retry=pb.Retry(3, backoff="1ms", on=lambda e: e.nothing))
     assert result.outcomes == [(0, "AttributeError")]
-    assert "ValueError: v" in result.elements[0].failure.traceback
+    failure = result.elements[0].failure
+    assert failure.message.startswith("retry.on (")
+    assert "raised AttributeError: 'ValueError' object has no attribute" in failure.message
+    assert "ValueError: v" in failure.traceback
+    assert calls == [0]
+
+
+@pytest.mark.parametrize("option", ["on", "if_result"])
+def test_a_predicate_around_a_coroutine_function_is_not_taken_for_true(option):
+    calls = []
+
+    async def says(value):
+        return False
+
+    async def call(row):
+        calls.append(row.x)
+        if option == "on":
+            raise ValueError("v")
+        return row.x
+
+    retry = pb.Retry(3, backoff="1ms", **{option: lambda value: says(value)})
+    result = run(call, [[0]], retry=retry)
+    assert result.outcomes == [(0, "INVALID_OPTION")]
+    assert f"retry.{option} must be" in result.elements[0].failure.message
     assert calls == [0]
 
 

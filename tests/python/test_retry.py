@@ -1,5 +1,6 @@
 """The retry policy and the exception that asks for a delay."""
 
+import functools
 import json
 import pickle
 import types
@@ -50,7 +51,7 @@ def test_a_policy_that_cannot_work_is_refused_naming_the_option(options, named):
 
 def test_the_operator_gets_the_policy_in_ms():
     retry = pb.Retry(3, backoff="100ms", multiplier=3, max_backoff="1 minute", jitter=0)
-    assert retry.to_spec() == {
+    assert retry._to_spec() == {
         "max_attempts": 3,
         "backoff_ms": 100,
         "multiplier": 3.0,
@@ -72,18 +73,18 @@ def test_the_operator_gets_the_policy_in_ms():
     ],
 )
 def test_the_operator_gets_the_classes_of_the_jvm_that_are_retried(retry_on, classes):
-    assert pb.Retry(3, on=retry_on).to_spec()["retry_on"] == classes
+    assert pb.Retry(3, on=retry_on)._to_spec()["retry_on"] == classes
 
 
 def test_the_largest_number_of_attempts_is_told():
     with pytest.raises(pb.InvalidOption, match="a whole number from 1 to 1000000000, but it is 0"):
         pb.Retry(0)
-    assert pb.Retry(10**9).to_spec()["max_attempts"] == 10**9
+    assert pb.Retry(10**9)._to_spec()["max_attempts"] == 10**9
 
 
 def test_the_backoff_grows_by_the_multiplier_up_to_its_cap():
     retry = pb.Retry(9, backoff="100ms", multiplier=2, max_backoff="1s", jitter=0)
-    assert [retry.backoff_s(n) for n in (1, 2, 3, 4, 5, 5000)] == [
+    assert [retry._backoff_s(n) for n in (1, 2, 3, 4, 5, 5000)] == [
         0.1,
         0.2,
         0.4,
@@ -93,12 +94,42 @@ def test_the_backoff_grows_by_the_multiplier_up_to_its_cap():
     ]
 
 
+async def says_later(value):
+    return False
+
+
+class SaysLater:
+    async def __call__(self, value):
+        return False
+
+
+@pytest.mark.parametrize("option", ["on", "if_result"])
+@pytest.mark.parametrize(
+    ("predicate", "told"),
+    [
+        (says_later, "a plain function"),
+        (functools.partial(says_later), "a plain function"),
+        (SaysLater(), "a plain function"),
+        (lambda: True, r"one argument, and .*<lambda> has \(\)"),
+        (lambda value, more: True, r"one argument, and .*<lambda> has \(value, more\)"),
+    ],
+)
+def test_what_would_always_be_true_or_never_answer_is_no_predicate(option, predicate, told):
+    with pytest.raises(pb.InvalidOption, match=rf"retry\.{option} must be .*{told}"):
+        pb.Retry(3, **{option: predicate})
+
+
+@pytest.mark.parametrize("predicate", [bool, functools.partial(lambda a, b: a, 1), {1: 2}.get])
+def test_a_predicate_may_be_whatever_takes_one_value(predicate):
+    assert pb.Retry(3, if_result=predicate).if_result is predicate
+
+
 @given(st.integers(1, 40), st.floats(0, 1), st.floats(1, 10))
 def test_jitter_moves_the_backoff_by_at_most_its_share(n, jitter, multiplier):
     retry = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=jitter)
     steady = pb.Retry(50, backoff="10ms", multiplier=multiplier, max_backoff="5s", jitter=0)
-    expected = steady.backoff_s(n)
-    assert expected * (1 - jitter) * 0.999 <= retry.backoff_s(n) <= expected * (1 + jitter) * 1.001
+    expected = steady._backoff_s(n)
+    assert expected * (1 - jitter) * 0.999 <= retry._backoff_s(n) <= expected * (1 + jitter) * 1.001
 
 
 DATE = "Wed, 21 Oct 2065 07:28:00 GMT"

@@ -61,6 +61,7 @@ def levels(events: list[dict[str, Any]]) -> Iterator[dict[str, int]]:
         yield dict(flying)
 
 
+@pytest.mark.whole
 def test_executors_on_two_hosts_share_the_limit_of_a_query(
     cluster: Standalone, tmp_path: Path
 ) -> None:

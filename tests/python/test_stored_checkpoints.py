@@ -1,6 +1,7 @@
-"""Checkpoints that earlier Pillarboxes wrote: a query goes on from each, with either backend.
+"""Stored checkpoints: a query goes on from each, with either backend.
 
-`tests/golden/checkpoints` has a folder for each that wrote a format of its own, with a README.
+`tests/golden/checkpoints` has a folder for each Pillarbox that wrote a format of its own, with a
+README.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FORMATS = {
     "database": (b"PBX2", ">i"),
     "journal": (b"PBXCALLS", ">i"),
 }
-NOTES = {"operator.json", "async_io.json"}
+NOTE = "operator.json"
 Undisturbed = Callable[[str], Path]
 
 
@@ -54,8 +55,8 @@ def formats(files: Iterable[tuple[str, bytes]]) -> set[tuple[str, int]]:
     """The format numbers in files, by what has them."""
     found = set()
     for name, content in files:
-        if Path(name).name in NOTES:
-            found.add((Path(name).name, json.loads(content)["version"]))
+        if Path(name).name == NOTE:
+            found.add((NOTE, json.loads(content)["version"]))
         for what, (start, kind) in FORMATS.items():
             at = content.find(start)
             while at >= 0:
@@ -70,18 +71,12 @@ def formats_in(archive: Path) -> set[tuple[str, int]]:
         return formats((one.name, tar.extractfile(one).read()) for one in members)  # type: ignore[union-attr]
 
 
-def is_older(archive: Path) -> bool:
-    """Notes of operators before version 3 are refused; the first release is newer."""
-    return any((note, 2) in formats_in(archive) for note in NOTES)
-
-
-def openings(are_older: bool = False) -> list[tuple[Path, Case]]:
+def openings() -> list[tuple[Path, Case]]:
     """Stored checkpoints, each with both backends."""
     return [
         (archive, case_of(archive)._replace(backend=backend))
         for archive in ARCHIVES
         for backend in (("rocksdb", "heap") if case_of(archive).backend else ("",))
-        if is_older(archive) == are_older
     ]
 
 
@@ -149,9 +144,7 @@ def test_a_query_goes_on_from_a_stored_checkpoint(
 
 
 @pytest.mark.parametrize(
-    "archive",
-    [one for one in ARCHIVES if STATES[case_of(one).what] and not is_older(one)],
-    ids=named,
+    "archive", [one for one in ARCHIVES if STATES[case_of(one).what]], ids=named
 )
 def test_state_is_read_from_a_stored_checkpoint(
     archive: Path, session: SparkSession, undisturbed: Undisturbed, tmp_path: Path
@@ -166,11 +159,14 @@ def test_state_is_read_from_a_stored_checkpoint(
         assert sorted(map(repr, found)) == sorted(map(repr, wanted.collect())) != []
 
 
-@pytest.mark.parametrize(("archive", "case"), openings(are_older=True), ids=named)
+@pytest.mark.parametrize("what", ["keyed", "carry"])
 def test_a_checkpoint_of_before_the_first_release_is_refused_before_anything_is_written(
-    archive: Path, case: Case, session: SparkSession, tmp_path: Path
+    what: str, session: SparkSession, tmp_path: Path
 ) -> None:
-    folder = unpacked(archive, tmp_path / "query")
+    archive = next(one for one in ARCHIVES if case_of(one).what == what)
+    case, folder = case_of(archive), unpacked(archive, tmp_path / "query")
+    (note,) = folder.rglob(NOTE)
+    note.write_text(json.dumps({**json.loads(note.read_text()), "version": 2}))
     before = state_files(folder)
     words = "CHECKPOINT_FORMAT"
     with pytest.raises(StreamingQueryException, match=words):
@@ -199,7 +195,7 @@ def test_each_format_that_is_written_now_has_a_stored_checkpoint(undisturbed: Un
 
     # Snapshots of state are written beside the query.
     eventually(
-        lambda: {what for what, _ in written()} == {*FORMATS, "operator.json"},
+        lambda: {what for what, _ in written()} == {*FORMATS, NOTE},
         "a file of each kind",
     )
     stored = set().union(*(formats_in(archive) for archive in ARCHIVES))

@@ -65,7 +65,7 @@ class PillarboxError(Exception):
         return _remade, (type(self), self.args, self.__dict__)
 
     @staticmethod
-    def reported(
+    def _reported(
         type_name: str, report: dict[str, Any], layout: str | None = None
     ) -> PillarboxError:
         """Return the error of a worker's report, of the class ``type_name``."""

@@ -12,7 +12,15 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from ._base.checks import check, check_choice, check_count, check_flag, check_name, needs_other
+from ._base.checks import (
+    check,
+    check_choice,
+    check_count,
+    check_flag,
+    check_name,
+    check_text,
+    needs_other,
+)
 from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown
 from .errors import error
@@ -35,7 +43,7 @@ MOST_SLOTS = 10_000
 @answers_unknown
 @dataclass(frozen=True)
 class Timeout:
-    """How long a row may take; ``timeout="30s"`` is ``pb.Timeout("30s")``.
+    """The longest time of a row; ``timeout="30s"`` is ``pb.Timeout("30s")``.
 
     Parameters
     ----------
@@ -48,19 +56,19 @@ class Timeout:
     attempt: Duration | None = None
 
     def __post_init__(self) -> None:
-        total, attempt = self.total_ms, self.attempt_ms
+        total, attempt = self._total_ms, self._attempt_ms
         if total and attempt > total:
             raise error(
                 "TIMEOUT_BELOW_ATTEMPT_TIMEOUT", timeout_ms=total, attempt_timeout_ms=attempt
             )
 
     @property
-    def total_ms(self) -> int:
+    def _total_ms(self) -> int:
         """The milliseconds of ``total``; 0 for none."""
         return _milliseconds("timeout", self.total)
 
     @property
-    def attempt_ms(self) -> int:
+    def _attempt_ms(self) -> int:
         """The milliseconds of ``attempt``; 0 for none."""
         return _milliseconds("timeout.attempt", self.attempt)
 
@@ -98,10 +106,10 @@ class BatchSize:
 
     def __post_init__(self) -> None:
         check_count("batch_size", self.rows, 8)
-        _ = self.wait_ms
+        _ = self._wait_ms
 
     @property
-    def wait_ms(self) -> int:
+    def _wait_ms(self) -> int:
         """The milliseconds of ``wait``."""
         return _milliseconds("batch_size.wait", self.wait)
 
@@ -109,7 +117,7 @@ class BatchSize:
 @answers_unknown
 @dataclass(frozen=True)
 class Limit:
-    """How many calls a service may see, and which of them are counted together.
+    """A bound on the calls that a service gets, and the calls that are counted together.
 
     Parameters
     ----------
@@ -157,7 +165,7 @@ class Limit:
         return {name: permits for name, permits in given.items() if permits is not None}
 
     @property
-    def rate(self) -> tuple[int, int] | None:
+    def _rate(self) -> tuple[int, int] | None:
         """The calls in so many milliseconds that may start; None for no rate.
 
         Calls are spread evenly, so the slowest of several rates keeps them all.
@@ -187,7 +195,7 @@ class CarryOver:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        _ = self.max_lag_ms
+        _ = self._max_lag_ms
         if self.max_rows is not None:
             check_count("carry_over.max_rows", self.max_rows, 1000)
         if self.slots is not None:
@@ -196,7 +204,7 @@ class CarryOver:
             check(fits, "carry_over.slots", f"at most {MOST_SLOTS}", self.slots, MOST_SLOTS)
 
     @property
-    def max_lag_ms(self) -> int:
+    def _max_lag_ms(self) -> int:
         """The milliseconds of ``max_lag``."""
         return _milliseconds("carry_over.max_lag", self.max_lag)
 
@@ -204,7 +212,7 @@ class CarryOver:
 @answers_unknown
 @dataclass(frozen=True)
 class Journal:
-    """Where answers are kept; ``journal="hdfs:///answers"`` is ``pb.Journal("hdfs:///answers")``,
+    """The journal of answers; ``journal="hdfs:///answers"`` is ``pb.Journal("hdfs:///answers")``,
     and ``journal=True`` is ``pb.Journal()``.
 
     Parameters
@@ -224,12 +232,14 @@ class Journal:
         path = self.path
         fits = path is None or (isinstance(path, (str, os.PathLike)) and bool(os.fspath(path)))
         check(fits, "journal", "the path of a folder", path, '"hdfs:///journals/weather"')
-        _ = self.ttl_ms
+        if path is not None:
+            check_text("journal", str(path), '"hdfs:///journals/weather"')
+        _ = self._ttl_ms
         if self.version is not None:
             check_name("journal.version", self.version, "model 3", "a text that isn't empty")
 
     @property
-    def ttl_ms(self) -> int:
+    def _ttl_ms(self) -> int:
         """The milliseconds of ``ttl``; 0 for ever."""
         return _milliseconds("journal.ttl", self.ttl)
 
@@ -237,7 +247,7 @@ class Journal:
 @answers_unknown
 @dataclass(frozen=True)
 class Backend:
-    """Where state is kept between micro-batches; ``backend="heap"`` is ``pb.Backend("heap")``.
+    """The storage of state between micro-batches; ``backend="heap"`` is ``pb.Backend("heap")``.
 
     Parameters
     ----------
@@ -255,7 +265,7 @@ class Backend:
             check_choice("backend.timers", self.timers, StateBackend)
 
     @property
-    def of_timers(self) -> StateBackend:
+    def _of_timers(self) -> StateBackend:
         """The backend of timers."""
         return self.state if self.timers is None else self.timers
 
@@ -264,26 +274,26 @@ T = TypeVar("T")
 
 
 def as_timeout(value: object) -> Timeout:
-    """What ``timeout=`` means."""
+    """Convert the option ``timeout=``. Raises ``InvalidOption``."""
     if value is None:
         return Timeout()
     return _as(Timeout, value, (str, timedelta), "timeout", "a duration or a pb.Timeout", '"5s"')
 
 
 def as_retry(value: object) -> Retry | None:
-    """What ``retry=`` means."""
+    """Convert the option ``retry=``. Raises ``InvalidOption``."""
     return None if value is None else _as(Retry, value, int, "retry", "a count or a pb.Retry", 3)
 
 
 def as_batch_size(value: object) -> BatchSize | None:
-    """What ``batch_size=`` means."""
+    """Convert the option ``batch_size=``. Raises ``InvalidOption``."""
     if value is None:
         return None
     return _as(BatchSize, value, int, "batch_size", "a number of rows or a pb.BatchSize", 8)
 
 
 def as_carry_over(value: object) -> CarryOver | None:
-    """What ``carry_over=`` means."""
+    """Convert the option ``carry_over=``. Raises ``InvalidOption``."""
     if isinstance(value, bool):
         return CarryOver() if value else None
     expected = "True, False or a pb.CarryOver"
@@ -291,7 +301,7 @@ def as_carry_over(value: object) -> CarryOver | None:
 
 
 def as_journal(value: object) -> Journal | None:
-    """What ``journal=`` means."""
+    """Convert the option ``journal=``. Raises ``InvalidOption``."""
     if value is None or isinstance(value, bool):
         return Journal() if value else None
     expected = "the path of a folder, True for one in the checkpoint of a stream, or a pb.Journal"
@@ -300,13 +310,13 @@ def as_journal(value: object) -> Journal | None:
 
 
 def as_backend(value: object) -> Backend:
-    """What ``backend=`` means."""
+    """Convert the option ``backend=``. Raises ``InvalidOption``."""
     expected = '"rocksdb", "heap" or a pb.Backend'
     return _as(Backend, value, str, "backend", expected, '"rocksdb"')
 
 
 def as_limits(value: object) -> tuple[Limit, ...]:
-    """What ``limit=`` means."""
+    """Convert the option ``limit=``. Raises ``InvalidOption``."""
     if value is None:
         return ()
     limits = (value,) if isinstance(value, Limit) else value
@@ -317,7 +327,7 @@ def as_limits(value: object) -> tuple[Limit, ...]:
 
 
 def as_on_error(value: object) -> Literal["raise", "null"] | ErrorColumn:
-    """What ``on_error=`` means."""
+    """Convert the option ``on_error=``. Raises ``InvalidOption``."""
     if isinstance(value, ErrorColumn):
         return value
     fits = isinstance(value, str) and value in ("raise", "null", "column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 from ._base.checks import check, check_between, check_count, invalid, is_number
 from ._base.durations import milliseconds
+from ._base.functions import is_async, name_of, takes
 from ._base.unknown_options import answers_unknown
 from .errors import InvalidOption
 
@@ -60,6 +62,7 @@ class RetryAfter(Exception):
         return type(self), (self.delay_s, self.message)
 
 
+@answers_unknown
 class NotRetryable(Exception):
     """Raised inside a function: this call failed for good, whatever :class:`Retry` says.
 
@@ -71,14 +74,13 @@ class NotRetryable(Exception):
 
 
 def transient(problem: BaseException) -> bool:
-    """Whether ``problem`` is worth another attempt: the default of ``pb.Retry(on=)``.
+    """Return True if ``problem`` may be transient: the default of ``pb.Retry(on=)``.
 
     An exception with an HTTP status, as those of aiohttp, httpx, requests and of clients built on
-    them have, is for 408, 425, 429 and from 500 on, and for no other. One without a status is,
-    unless its type is that of a programmer's mistake: ``TypeError``, ``AttributeError``,
+    them have, is transient for 408, 425, 429 and from 500 on. An ``Exception`` without a status is
+    transient unless its type is that of a programmer's mistake: ``TypeError``, ``AttributeError``,
     ``NameError``, ``LookupError`` (``KeyError``, ``IndexError``), ``ArithmeticError``,
-    ``AssertionError``, ``ImportError``, ``NotImplementedError``, ``SyntaxError``. What is no
-    ``Exception`` is not.
+    ``AssertionError``, ``ImportError``, ``NotImplementedError``, ``SyntaxError``.
     """
     status = http_status(problem)
     if status is not None:
@@ -108,8 +110,9 @@ class Retry:
     """Up to ``max_attempts`` attempts in all; ``retry=3`` is ``pb.Retry(3)``.
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
-    random by at most ``jitter`` up or down. The predicates run in the Python worker, on the event
-    loop, and must not block.
+    random by at most ``jitter`` up or down. The predicates are plain functions of one argument.
+    They run in the Python worker, on the event loop, and must not block. What one raises is the
+    row's failure, which is not retried.
 
     Parameters
     ----------
@@ -152,17 +155,14 @@ class Retry:
             self.on,
             "(TimeoutError, ConnectionError)",
         )
-        check(
-            self.if_result is None or callable(self.if_result),
-            "retry.if_result",
-            "a predicate on the result",
-            self.if_result,
-            "lambda result: result is None",
-        )
+        if callable(self.on) and not isinstance(self.on, type):
+            _check_predicate("retry.on", self.on, "lambda problem: isinstance(problem, OSError)")
+        if self.if_result is not None:
+            _check_predicate("retry.if_result", self.if_result, "lambda result: result is None")
 
-    def backoff_s(self, retry: int) -> float:
+    def _backoff_s(self, retry: int) -> float:
         """The delay in seconds before the ``retry``-th retry (from 1), jitter included."""
-        spec = self.to_spec()
+        spec = self._to_spec()
         try:
             delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
         except OverflowError:
@@ -170,7 +170,7 @@ class Retry:
         capped = min(delay, spec["max_backoff_ms"]) / 1000
         return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
 
-    def to_spec(self) -> dict[str, Any]:
+    def _to_spec(self) -> dict[str, Any]:
         """The part that the operator needs, as JSON-able values; durations in ms."""
         return {
             "max_attempts": self.max_attempts,
@@ -178,12 +178,12 @@ class Retry:
             "multiplier": float(self.multiplier),
             "max_backoff_ms": milliseconds(self.max_backoff, "retry.max_backoff"),
             "jitter": float(self.jitter),
-            "retry_on": list(self.classes),
+            "retry_on": list(self._classes),
             "refuses_results": self.if_result is not None,
         }
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def _classes(self) -> tuple[str, ...]:
         """The JVM classes of ``on``; none where it is about Python's."""
         if isinstance(self.on, str):
             return (self.on,)
@@ -218,6 +218,17 @@ def _http_date(text: str) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at
+
+
+def _check_predicate(option: str, value: object, example: str) -> None:
+    expected = "a predicate of one argument"
+    check(callable(value), option, expected, value, example)
+    expected = "a plain function: a coroutine would count as true"
+    check(not is_async(value), option, expected, value, example)
+    if not takes(value, 1):
+        signature = inspect.signature(value)  # type: ignore[arg-type]
+        expected = f"a predicate of one argument, and {name_of(value)} has {signature}"
+        raise invalid(option, expected, value, example)
 
 
 def _is_retry_on(value: object) -> bool:

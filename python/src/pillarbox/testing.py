@@ -1,4 +1,5 @@
-"""Harnesses for unit tests of keyed process functions in plain Python, without Spark::
+"""Harnesses for unit tests of keyed process functions, and the call of an asynchronous function,
+in plain Python, without Spark::
 
     harness = KeyedHarness(Fn(), by="k", schema="k string, t bigint, ts timestamp",
                            returns="k string", timestamp="ts")
@@ -9,12 +10,15 @@ The function runs on the runtime of the workers, so that state, TTL and timers b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from ._async.calls import CURRENT, Call, CallSite, RunningCall
+from ._base.checks import check_count, check_name
 from ._base.unknown_options import answers_unknown
 from ._harness.harness import Harness as _Harness
 from ._harness.harness import HarnessOptions
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from .options import Duration, ErrorColumn, Timeout
     from .retry import Retry
 
-__all__ = ["AsyncKeyedHarness", "KeyedHarness", "Timer"]
+__all__ = ["AsyncKeyedHarness", "KeyedHarness", "Timer", "call"]
 
 _OTHERS: dict[type, str] = {
     KeyedProcessFunction: "Use pb.testing.KeyedHarness.",
@@ -127,3 +131,41 @@ class AsyncKeyedHarness(_Harness):
         )
         calls = CallOptions(capacity, timeout, retry, on_error, resource)
         super().__init__(function, options, calls)
+
+
+@answers_unknown
+@contextmanager
+def call(
+    id: str | Sequence[str] = "test", *, attempt: int = 1, operator: str = "test"
+) -> Iterator[Call]:
+    """Answer :func:`call_id` and :func:`current_call` in a unit test of a function::
+
+        with pb.testing.call("order 7"):
+            assert asyncio.run(charge(Row(id=7))) == "order 7 is paid"
+
+    Works in the thread, the coroutines and the threads of ``asyncio.to_thread`` that begin inside.
+    Raises :class:`InvalidOption`.
+
+    Parameters
+    ----------
+    id: the call's id; a list of them is a call in the batch form, by its rows.
+    attempt: the number of the attempt, from 1.
+    operator: the operator's name.
+    """
+    ids = tuple(id) if isinstance(id, (list, tuple)) else (id,)
+    for one in ids or ("",):
+        check_name("id", one, "order 7", "an id, or a list of them")
+    check_count("attempt", attempt, 2)
+    check_name("operator", operator, "charge")
+    running = RunningCall(
+        CallSite(operator, ""),
+        elements=tuple(range(len(ids))),
+        attempts=(attempt,) * len(ids),
+        names=ids,
+        is_group=isinstance(id, (list, tuple)),
+    )
+    token = CURRENT.set(running)
+    try:
+        yield Call(running)
+    finally:
+        CURRENT.reset(token)

@@ -225,6 +225,21 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     with Orders.lock:
         Orders.over = True
     nothing_is_left(spark)
+    return sink(spark, settings)
+
+
+def undisturbed(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
+    """All that is in the sink after a run in a session of the caller's."""
+    os.makedirs(f"{settings['folder']}/in")
+    query = start(spark, settings)
+    try:
+        process_all(query, settings)
+    finally:
+        query.stop()
+    return sink(spark, settings)
+
+
+def sink(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     reader = spark.read.schema(RETURNS)
     if os.path.exists(f"{settings['folder']}/out/batch-0"):
         reader = reader.option("recursiveFileLookup", True)

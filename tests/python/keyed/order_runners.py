@@ -86,7 +86,7 @@ class OnHarness:
             return
         runtime = self.harness._runtime
         runtime.begin(self.harness._space.keys)
-        runtime.context.enter(self.harness._space.slot(key))
+        runtime.context.enter(self.harness._space.key_index(key))
         self.function.value.update(initial.get("value"))
         self.function.list.update(initial.get("list", []))
         for timer in initial.get("timers", ()):

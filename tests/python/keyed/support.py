@@ -39,5 +39,5 @@ class AtKeys:
     ) -> Any:
         self.runtime.set_clocks(watermark, now)
         self.runtime.context.timestamp = timestamp
-        self.runtime.context.enter(self.space.slot(key))
+        self.runtime.context.enter(self.space.key_index(key))
         return self.function.handle

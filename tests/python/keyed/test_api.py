@@ -136,6 +136,7 @@ class Calls(pb.AsyncKeyedProcessFunction):
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "t"}, "timestamp_millis"),
         ({"order_by": ["x"]}, "order_by names the column x"),
+        ({"order_by": ["v", "m"]}, "order_by names the column m of type map<string,int>"),
         ({"inputs": ["x"]}, "inputs names the column x"),
         ({"backend": "redis"}, 'backend must be one of "rocksdb", "heap"'),
         ({"backend": pb.Backend}, 'backend must be "rocksdb", "heap" or a pb.Backend'),

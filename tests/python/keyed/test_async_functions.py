@@ -643,22 +643,22 @@ def test_what_an_attempt_has_fetched_of_a_large_map_is_not_mistaken_for_all_of_i
     runtime = harness(count)._runtime
     space = KeySpace(runtime)
     runtime.begin(space.keys)
-    seen, slot = runtime.registry["seen"], space.slot("a")
-    seen._cells[slot], seen.fetch, fetched = unloaded(MapCell, [("x", 1, 0), ("y", 2, 0)])
-    runtime.context.enter(slot)
-    mark = seen.mark(slot)
+    seen, key_index = runtime.registry["seen"], space.key_index("a")
+    seen._cells[key_index], seen.fetch, fetched = unloaded(MapCell, [("x", 1, 0), ("y", 2, 0)])
+    runtime.context.enter(key_index)
+    mark = seen.mark(key_index)
     assert sorted(seen.items()) == [("x", 1), ("y", 2)]
     seen.put("x", 5)
     seen.remove("y")
-    seen.go_back(slot, mark)
+    seen.go_back(key_index, mark)
     assert seen.get("y") == 2
     assert sorted(seen.items()) == [("x", 1), ("y", 2)]
-    assert not seen.changed[slot]
-    mark = seen.mark(slot)
+    assert not seen.changed[key_index]
+    mark = seen.mark(key_index)
     seen.remove("y")
     seen.clear()
     seen.put("z", 3)
-    seen.go_back(slot, mark)
+    seen.go_back(key_index, mark)
     assert sorted(seen.items()) == [("x", 1), ("y", 2)]
     assert len(fetched) == 3
 
@@ -667,14 +667,14 @@ def test_what_an_attempt_has_fetched_of_a_large_list_is_not_mistaken_for_an_addi
     runtime = harness(count)._runtime
     space = KeySpace(runtime)
     runtime.begin(space.keys)
-    recent, slot = runtime.registry["recent"], space.slot("a")
-    recent._cells[slot], recent.fetch, _ = unloaded(ListCell, ([1, 2], [0, 0]))
-    runtime.context.enter(slot)
+    recent, key_index = runtime.registry["recent"], space.key_index("a")
+    recent._cells[key_index], recent.fetch, _ = unloaded(ListCell, ([1, 2], [0, 0]))
+    runtime.context.enter(key_index)
     recent.add(3)
-    mark = recent.mark(slot)
+    mark = recent.mark(key_index)
     assert recent.get() == [1, 2, 3]
     recent.add(4)
-    recent.go_back(slot, mark)
-    assert not recent._cells[slot].loaded
+    recent.go_back(key_index, mark)
+    assert not recent._cells[key_index].loaded
     assert recent.get() == [1, 2, 3]
-    assert [op[1] for op in recent._cells[slot].ops] == [3]
+    assert [op[1] for op in recent._cells[key_index].ops] == [3]

@@ -23,7 +23,7 @@ import pillarbox as pb
 from keyed import async_model, model, test_random_programs_spark
 from keyed.async_model import AsyncInterpreter
 from keyed.streams import Stream
-from keyed.test_random_programs_spark import IDS, TTLS, check_rows, row_programs, stored
+from keyed.test_random_programs_spark import cases, check_rows, row_programs, stored
 from keyed.test_random_programs_spark import play as play_stream
 from spark_support import process_of
 
@@ -250,12 +250,12 @@ def without_timers(batches: list[list[Any]]) -> list[list[Any]]:
     ]
 
 
-@pytest.mark.parametrize("ttl", TTLS, ids=IDS)
+@pytest.mark.parametrize(("ttl", "seed"), cases(day=2, seeds=2))
 def test_a_program_of_coroutines_sees_what_the_model_holds(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ttl: Any
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ttl: Any, seed: int
 ) -> None:
     """Restarted on either backend, with failures and retries; state is the model's in the end."""
-    dice = random.Random(f"async {ttl}")
+    dice = random.Random(f"async {ttl} {seed}")
     batches = without_timers(row_programs(dice))
     build = test_random_programs_spark.build
     monkeypatch.setattr(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_clock import VirtualClockLoop
 from worker.keyed_driver import KeyedInProcess
@@ -42,42 +42,45 @@ def virtual_clock(monkeypatch):
     monkeypatch.setattr(harness_loop, "new_event_loop", VirtualClockLoop)
 
 
-FIXTURE = [HealthCheck.function_scoped_fixture]
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=FIXTURE)
-@given(TTLS, scripts(), st.integers(0, 99), st.integers(0, 3), st.sampled_from([1, 2, 100]))
-def test_the_harness_does_what_the_model_says(ttl, steps, seed, failures, capacity):
-    function = AsyncInterpreter(ttl, seed, failures)
-    harness = AsyncKeyedHarness(function, timestamp="t", capacity=capacity, **CALLS, **OPTIONS)
-    for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
-        assert by_key(play(harness, step, what)) == expected
-    harness.close()
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=FIXTURE)
-@given(
-    TTLS, scripts(), st.integers(0, 99), st.integers(0, 2), st.integers(1, 4), st.integers(1, 4),
-    st.booleans(),
-)  # fmt: skip
-def test_the_worker_does_what_the_model_says_however_frames_are_cut(
-    ttl, steps, seed, failures, frame_rows, held_frames, big
-):
-    worker = KeyedInProcess()
-    try:
-        worker.start_keyed(
-            AsyncInterpreter(ttl, seed, failures),
-            by="k string",
-            inputs=OPTIONS["schema"],
-            returns=OPTIONS["returns"],
-            calls=CallOptions(**CALLS),
-        )
-        worker.big = frozenset(["elements", "entries"] if big else [])
-        operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
+@pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.whole)])
+def test_the_harness_does_what_the_model_says(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(TTLS, scripts(), st.integers(0, 99), st.integers(0, 3), st.sampled_from([1, 2, 100]))
+    def check(ttl, steps, seed, failures, capacity):
+        function = AsyncInterpreter(ttl, seed, failures)
+        harness = AsyncKeyedHarness(function, timestamp="t", capacity=capacity, **CALLS, **OPTIONS)
         for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
-            assert by_key(play(operator, step, what)) == expected
-    finally:
-        worker.close()
+            assert by_key(play(harness, step, what)) == expected
+        harness.close()
+
+    check()
+
+
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.whole)])
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        TTLS, scripts(), st.integers(0, 99), st.integers(0, 2), st.integers(1, 4),
+        st.integers(1, 4), st.booleans(),
+    )  # fmt: skip
+    def check(ttl, steps, seed, failures, frame_rows, held_frames, big):
+        worker = KeyedInProcess()
+        try:
+            worker.start_keyed(
+                AsyncInterpreter(ttl, seed, failures),
+                by="k string",
+                inputs=OPTIONS["schema"],
+                returns=OPTIONS["returns"],
+                calls=CallOptions(**CALLS),
+            )
+            worker.big = frozenset(["elements", "entries"] if big else [])
+            operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
+            for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
+                assert by_key(play(operator, step, what)) == expected
+        finally:
+            worker.close()
+
+    check()
 
 
 def test_a_program_that_is_never_lucky_fails_and_leaves_the_state_before_it():

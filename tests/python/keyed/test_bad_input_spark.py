@@ -15,13 +15,11 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
-from spark_apps import run_app
 from spark_support import process_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 SCHEMA = "k string, v bigint"
-build: Any = None  # of the applications that are sent as text
 
 
 class Does(pb.KeyedProcessFunction):
@@ -178,42 +176,6 @@ def test_an_exception_in_on_timer_shows_its_traceback_key_and_operator(
         assert "LookupError: nothing at " in message
         assert 'raise LookupError(f"nothing at {timestamp}")' in message
         assert "at io.pillarbox" not in message.split("JVM stacktrace")[0]
-
-
-def grows_without_end(how):  # type: ignore[no-untyped-def]
-    settings = {"spark.master": "local[1]", "spark.executor.pyspark.memory": "1g"}
-    spark = pb.configure(build(settings)).getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-
-    class Greedy(pb.KeyedProcessFunction):
-        def process(self, row, ctx):  # type: ignore[no-untyped-def]
-            if how == "killed":
-                import os
-                import signal
-
-                os.kill(os.getpid(), signal.SIGKILL)
-            return len(bytes(8 << 30))
-
-    df = spark.range(1).transform(
-        pb.process_keyed, Greedy(), by="id", returns="x bigint", name="Greedy"
-    )
-    try:
-        df.collect()
-        return "no error"
-    except Exception as problem:
-        return str(problem)
-
-
-@pytest.mark.parametrize("how", ["refused", pytest.param("killed", marks=pytest.mark.whole)])
-def test_a_worker_that_needs_more_memory_than_it_may_have(how: str) -> None:
-    """The limit refuses memory to Python, or the system ends the process: either is told."""
-    message = run_app(grows_without_end, how)
-    if how == "refused":
-        assert "process_keyed(Greedy): The function failed for the key 0 in process" in message
-        assert "MemoryError" in message
-    else:
-        assert "process_keyed(Greedy): The Python worker" in message
-        assert "spark.executor.pyspark.memory allows it 1024 MiB" in message
 
 
 SHOWN = "k string, v bigint, note string"

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 
+from keyed import chaos_app, streams
 from keyed.chaos import KINDS, Chaos, write_input
 from spark_support import FILE_MANAGER
 
-FILES = 9
+# Executors have no copy of the application.
+cloudpickle.register_pickle_by_value(chaos_app)
+
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # By day a run has few kills, since each of a driver or a job starts another driver.
-FEW = {"worker": 1, "executor": 1, "driver": 1}
+FEW = {"executor": 1, "driver": 1}
 MANY = {"worker": 2, "task": 2, "job": 1, "executor": 1, "driver": 1}
 ROUNDS = int(os.environ.get("PILLARBOX_KILL_ROUNDS", "5"))
 
@@ -34,10 +40,11 @@ def settings(
             "spark.ui.liveUpdate.period": "0",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
             "spark.task.maxFailures": "1000",
             "spark.stage.maxConsecutiveAttempts": "1000",
             "spark.deploy.maxExecutorRetries": "-1",
-            "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+            MANAGER: FILE_MANAGER,
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "50ms",
             "spark.pillarbox.state.snapshotEvery": "3",
@@ -51,17 +58,24 @@ def settings(
     }
 
 
+def files_for(kills: dict[str, int]) -> int:
+    """One for each kill, which comes after it, and two that nothing disturbs."""
+    return sum(kills.values()) + 2
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list[Any]]]:
+def undisturbed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., list[list[Any]]]:
     """What a run without kills gives, time-sorted or not, of so many files."""
 
     @functools.cache
-    def of(time_sorted: bool, files: int = FILES, **more: Any) -> list[list[Any]]:
+    def of(time_sorted: bool, files: int, **more: Any) -> list[list[Any]]:
         folder = tmp_path_factory.mktemp("undisturbed")
         write_input(folder / "in", files)
-        chosen = {**settings(folder, "heap", time_sorted), "master": "local[2]", "restarts": 0}
-        chosen |= more
-        return Chaos(folder / "run", chosen, {}, seed=0).run()
+        chosen = {**settings(folder, "heap", time_sorted, 2), "folder": str(folder / "run"), **more}
+        with streams.settings(spark, **{MANAGER: FILE_MANAGER}):
+            return chaos_app.undisturbed(spark, chosen)
 
     return of
 
@@ -71,15 +85,17 @@ def check(
     chosen: dict[str, Any],
     kills: dict[str, int],
     seed: int,
-    expected: list[Any],
-    files: int = FILES,
+    undisturbed: Any,
     whats: frozenset[str] = frozenset(["row", "event", "clock", "state"]),
 ) -> None:
+    files = files_for(kills)
+    calls = {"async": True} if "async" in chosen else {}
+    expected = undisturbed(chosen["time_sorted"], files, **calls)
+    assert {row[1] for row in expected} == whats
     write_input(folder / "in", files)
     chaos = Chaos(folder / "run", chosen, kills, seed)
     rows = chaos.run()
     assert chaos.done == kills
-    assert {row[1] for row in expected} == whats
     chaos.compare(rows, expected)
 
 
@@ -100,7 +116,7 @@ def test_output_and_state_are_the_same_whatever_is_killed(
     kills: dict[str, int],
 ) -> None:
     chosen = settings(tmp_path, backend, time_sorted, format)
-    check(tmp_path, chosen, kills, seed=format, expected=undisturbed(time_sorted))
+    check(tmp_path, chosen, kills, format, undisturbed)
 
 
 @pytest.mark.whole
@@ -112,9 +128,7 @@ def test_calls_of_coroutines_count_once_whatever_is_killed(
 ) -> None:
     """A third of the attempts fail or hang when they have written; that is in neither run."""
     chosen = {**settings(tmp_path, backend, time_sorted, format), "async": True}
-    expected = undisturbed(time_sorted, **{"async": True})
-    whats = frozenset(["row", "state"])
-    check(tmp_path, chosen, MANY, seed=format, expected=expected, whats=whats)
+    check(tmp_path, chosen, MANY, format, undisturbed, frozenset(["row", "state"]))
 
 
 def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
@@ -135,7 +149,7 @@ def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: 
     }
     chosen = slow(settings(tmp_path, backend, False, 2, **speculation), 0.03)
     chosen["master"] = "local-cluster[2,2,1024]"
-    check(tmp_path, chosen, {"executor": 1, "task": 1}, seed=3, expected=undisturbed(False))
+    check(tmp_path, chosen, {"executor": 1, "task": 1}, 3, undisturbed)
 
 
 @pytest.mark.soak
@@ -146,10 +160,7 @@ def test_dozens_of_kills_of_calls_of_coroutines(
 ) -> None:
     chosen = {**settings(tmp_path, backend, False, format), "async": True}
     kills = dict.fromkeys(KINDS, ROUNDS)
-    files = sum(kills.values()) + 2
-    expected = undisturbed(False, files, **{"async": True})
-    whats = frozenset(["row", "state"])
-    check(tmp_path, chosen, kills, 20 * format, expected, files, whats)
+    check(tmp_path, chosen, kills, 20 * format, undisturbed, frozenset(["row", "state"]))
 
 
 @pytest.mark.soak
@@ -161,6 +172,5 @@ def test_dozens_of_kills(
 ) -> None:
     chosen = slow(settings(tmp_path, backend, time_sorted, format), 0.01)
     kills = dict.fromkeys(KINDS, ROUNDS)
-    files = sum(kills.values()) + 2
     seed = 10 * format + 100 * time_sorted + (backend == "heap")
-    check(tmp_path, chosen, kills, seed, undisturbed(time_sorted, files), files)
+    check(tmp_path, chosen, kills, seed, undisturbed)

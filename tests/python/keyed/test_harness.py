@@ -250,6 +250,14 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "k"}, "has the type string"),
         ({"order_by": "x"}, "order_by names the column x"),
+        (
+            {"order_by": "m", "schema": "k string, m array<map<string, int>>"},
+            "order_by names the column m of type array<map<string,int>>",
+        ),
+        (
+            {"order_by": "m", "schema": "k string, m struct<v: variant>"},
+            "whose values have no order",
+        ),
     ],
 )
 def test_what_can_not_work_is_refused_before_the_first_row(options, message):

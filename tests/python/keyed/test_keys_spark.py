@@ -136,12 +136,51 @@ def keyed(spark: SparkSession, java: None) -> Any:
     return run
 
 
+def test_a_key_of_all_types_at_once_is_the_same_in_every_form(
+    spark: SparkSession, java: None
+) -> None:
+    """A column a type. All but one of them are null in a row."""
+    columns = [f"c{number}" for number in range(len(KEYS))]
+    fields = ",".join(f"{name}:{kind}" for name, kind in zip(columns, KEYS, strict=True))
+    key = t.StructType.fromDDL(f"key struct<{fields}>")["key"].dataType
+    rows = [
+        [None] * number + [value] + [None] * (len(KEYS) - number - 1)
+        for number, kind in enumerate(KEYS)
+        for value in values(kind)
+    ]
+    df = created(spark, rows, key)
+    # A value that is written in two ways is one key, which is told as the first of them.
+    first = {}
+    for kind, classes in KEYS.items():
+        first |= {(kind, repr(one)): same[0] for same in classes for one in same}
+    counts: Counter[Any] = Counter()
+    for row in rows:
+        told = [first[kind, repr(value)] for kind, value in zip(KEYS, row, strict=True)]
+        counts[comparable(told)] += 1
+    wanted = Counter({(of, n + 1): 1 for of, count in counts.items() for n in range(count)})
+    options = {"by": columns, "returns": f"key struct<{fields}>, n bigint"}
+    timers = Counter({(of, -1): 1 for of in counts})
+    assert found(pb.process_keyed(df, Rows(), **options)) == wanted + timers
+    assert found(pb.process_keyed_arrow(df, Columns(), **options)) == wanted
+    select = [f"struct({','.join(columns)}) AS key", "n"]
+    assert found(pb.scan(df, by=columns, state={"n": ("0L", "n + 1")}, select=select)) == wanted
+    one = df.select(F.struct(*columns).alias("k"), F.lit(1).cast("bigint").alias("v"))
+    sides = {"even": "n bigint"}
+    jvm = pb.process_keyed(
+        one, pb.JvmFunction(COUNTING), **{**options, "by": "k"}, side_outputs=sides
+    )
+    odd = Counter({one: 1 for one in wanted if one[1] % 2})
+    assert found(pb.main_output(jvm)) == odd
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_the_same_in_every_form(keyed: Any, kind: str) -> None:
     assert found(keyed(kind, Rows())) == expected(kind) + timers_of(kind)
     assert found(keyed(kind, Columns())) == expected(kind)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_the_same_without_python(
     spark: SparkSession, keyed: Any, kind: str

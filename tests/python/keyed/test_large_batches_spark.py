@@ -82,7 +82,7 @@ def expected(table: pa.Table, by_entry: bool) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("function", "rows", "keys"), [(Entries, 330_000, 3_000), (Columns, 600_000, 20_000)]
+    ("function", "rows", "keys"), [(Entries, 150_000, 1_500), (Columns, 300_000, 10_000)]
 )
 def test_a_stream_counts_right_over_frames_and_micro_batches(spark, tmp_path, function, rows, keys):
     folder = tmp_path / "in"

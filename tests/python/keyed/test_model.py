@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 
-from hypothesis import HealthCheck, example, given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worker.keyed_driver import KeyedInProcess
 from worker.keyed_operator import Operator
@@ -127,43 +128,45 @@ def play(stream, step, what):
     return getattr(stream, f"advance_{step}")(what)
 
 
-@settings(max_examples=150, deadline=None)
-@given(TTLS, scripts(), st.integers(0, 24))
-@example(
-    {"update": "on_read_and_write", "visibility": "never_return_expired",
-     "time_domain": "event_time"},
-    [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
-     ("watermark", 9), ("rows", [("a", 16, [["elements.get"]])])],
-    2,
-)  # fmt: skip
-def test_the_harness_does_what_the_model_says_also_over_a_restart(ttl, steps, restart):
-    harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
-    for number, ((step, what), expected) in enumerate(
-        zip(steps, of_model(ttl, steps), strict=True)
-    ):
-        if number == restart:
-            harness = KeyedHarness.restore(
-                harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
-            )
-        assert by_key(play(harness, step, what)) == expected
+@pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.whole)])
+def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(TTLS, scripts(), st.integers(0, 24))
+    @example(
+        {"update": "on_read_and_write", "visibility": "never_return_expired",
+         "time_domain": "event_time"},
+        [("rows", [("a", 5, [["elements.add", 1], ["timers.register_event_time", 9]])]),
+         ("watermark", 9), ("rows", [("a", 16, [["elements.get"]])])],
+        2,
+    )  # fmt: skip
+    def check(ttl, steps, restart):
+        harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
+        for number, ((step, what), expected) in enumerate(
+            zip(steps, of_model(ttl, steps), strict=True)
+        ):
+            if number == restart:
+                harness = KeyedHarness.restore(
+                    harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
+                )
+            assert by_key(play(harness, step, what)) == expected
+
+    check()
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())
-def test_the_worker_does_what_the_model_says_however_frames_are_cut(
-    ttl, steps, frame_rows, held_frames, big
-):
-    worker = KeyedInProcess()
-    try:
-        inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
-        worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
-        worker.big = frozenset(["elements", "entries"] if big else [])
-        operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
-        for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
-            assert by_key(play(operator, step, what)) == expected
-    finally:
-        worker.close()
+@pytest.mark.parametrize("examples", [30, pytest.param(120, marks=pytest.mark.whole)])
+def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())
+    def check(ttl, steps, frame_rows, held_frames, big):
+        worker = KeyedInProcess()
+        try:
+            inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
+            worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
+            worker.big = frozenset(["elements", "entries"] if big else [])
+            operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
+            for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
+                assert by_key(play(operator, step, what)) == expected
+        finally:
+            worker.close()
+
+    check()

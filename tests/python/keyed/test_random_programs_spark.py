@@ -32,8 +32,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SCHEMA = "k string, t bigint, number int, ops string"
 DELAY_MS = 6
-KEYS, BATCHES, ROWS = 60, 14, 70
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.whole) for seed in (1, 2))]
+KEYS, BATCHES, ROWS = 35, 8, 70
 
 # What is expired may be shown once if clean-up did not come first, so that can't be foretold.
 TTLS = [
@@ -44,6 +43,20 @@ TTLS = [
     ),
 ]
 IDS = ["no TTL", "renewed by writing", "renewed by reading"]
+
+
+def cases(day: int, first: int = 0, seeds: int = 4) -> list[Any]:
+    """Each TTL from ``first`` on with each seed. By day there is one case, of this TTL."""
+    return [
+        pytest.param(
+            ttl,
+            seed,
+            id=f"{IDS[TTLS.index(ttl)]}-{seed}",
+            marks=() if (ttl, seed) == (TTLS[day], 0) else pytest.mark.whole,
+        )
+        for seed in range(seeds)
+        for ttl in TTLS[first:]
+    ]
 
 
 class Told(Interpreter):
@@ -88,11 +101,13 @@ class Columns(pb.ArrowKeyedProcessFunction):
         calls = pc.add(pc.coalesce(state["calls"], pa.scalar(0, pa.int32())), 1)
         state["calls"] = calls
         latest = [0] * count
-        for slot, time in zip(state.index.tolist(), ctx.timestamps.to_pylist(), strict=True):
-            latest[slot] = max(latest[slot], time)
+        for key_index, time in zip(state.index.tolist(), ctx.timestamps.to_pylist(), strict=True):
+            latest[key_index] = max(latest[key_index], time)
         told = [
-            json.dumps([n, ctx.watermark, "batch", latest[slot], [one[slot] for one in read]])
-            for slot, n in enumerate(calls.to_pylist())
+            json.dumps(
+                [n, ctx.watermark, "batch", latest[key_index], [one[key_index] for one in read]]
+            )
+            for key_index, n in enumerate(calls.to_pylist())
         ]
         return {"k": state.keys, "told": told}
 
@@ -229,8 +244,7 @@ def stored(spark: SparkSession, checkpoint: str, name: str, ttl: Any, after: int
     return sorted(tuple(row) for row in rows if not ttl or row[3] + 10 > after)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("ttl", TTLS, ids=IDS)
+@pytest.mark.parametrize(("ttl", "seed"), cases(day=1))
 def test_a_program_sees_what_the_model_holds(
     spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
 ) -> None:
@@ -249,8 +263,7 @@ def test_a_program_sees_what_the_model_holds(
         assert stored(spark, checkpoint, name, ttl, end) == expected, name
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("ttl", TTLS[1:], ids=IDS[1:])
+@pytest.mark.parametrize(("ttl", "seed"), cases(day=2, first=1))
 def test_a_program_of_columns_sees_what_the_model_holds(
     spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
 ) -> None:

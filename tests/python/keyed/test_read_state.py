@@ -198,6 +198,14 @@ def test_no_checkpoint_is_an_error_and_makes_none(spark: SparkSession, tmp_path:
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("path", ["nofs://bucket/checkpoint", "a:b:c", "s3://no-jar/checkpoint"])
+def test_a_checkpoint_that_the_driver_cannot_reach_is_an_error_that_names_it(
+    spark: SparkSession, path: str
+) -> None:
+    with pytest.raises(pb.InvalidOption, match=f"CHECKPOINT_UNREACHABLE.* {path}: "):
+        pb.read_state(spark, path, 0, "plain")
+
+
 def test_the_state_of_a_scan_and_rows_that_wait(spark: SparkSession, tmp_path: Path) -> None:
     def build(df: DataFrame) -> DataFrame:
         timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "1 second")

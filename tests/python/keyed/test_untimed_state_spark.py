@@ -21,7 +21,9 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 SCHEMA = "k string, t bigint"
 HOUR = 3_600_000
 MINUTE = 60_000
-BACKENDS = pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+BACKENDS = pytest.mark.parametrize(
+    "backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.whole)]
+)
 
 
 class Known(pb.KeyedProcessFunction):

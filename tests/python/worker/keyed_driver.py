@@ -303,9 +303,9 @@ class Store:
     @staticmethod
     def _check_ended(update: dict[str, Any], ended: int) -> None:
         """Nothing comes back of keys that have ended."""
-        slots = [change[0] for changes in update["changes"] for change in changes]
-        slots += [timer[0] for timer in update["timers"]]
-        assert all(slot >= ended for slot in slots)
+        key_indexes = [change[0] for changes in update["changes"] for change in changes]
+        key_indexes += [timer[0] for timer in update["timers"]]
+        assert all(key_index >= ended for key_index in key_indexes)
 
     def _blobs(self, keys: list[Any]) -> list[bytes]:
         return [
@@ -320,21 +320,23 @@ class Store:
         is_big = name in self.worker.big
         flags = bytes(is_big and (name, key) in self.cells for key in keys)
         rows = [] if is_big else [
-            row for slot, key in enumerate(keys) for row in self._entries(state, slot, key)
+            row for index, key in enumerate(keys) for row in self._entries(state, index, key)
         ]  # fmt: skip
         return flags + _batch(schema, rows)
 
-    def _entries(self, state: dict[str, Any], slot: int, key: Any) -> list[tuple[Any, ...]]:
+    def _entries(self, state: dict[str, Any], key_index: int, key: Any) -> list[tuple[Any, ...]]:
         cell = self.cells.get((state["name"], key), ())
         if state["kind"] == "list":
-            return [(slot, value, stamp) for value, stamp in cell]
-        return [(slot, pickle.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()]
+            return [(key_index, value, stamp) for value, stamp in cell]
+        return [
+            (key_index, pickle.loads(k), value, stamp) for k, (value, stamp) in dict(cell).items()
+        ]
 
     def _answer(self, keys: list[Any], frame: int, data: bytes) -> None:
         body = Body(data)
-        frame_id, at, slot, op = body.take("QIIB")
+        frame_id, at, key_index, op = body.take("QIIB")
         if at == 0xFFFFFFFF:
-            self._answer_timers(keys[slot], frame_id)
+            self._answer_timers(keys[key_index], frame_id)
             return
         state = self.worker.states[at]
         schema = self.worker.cell_schemas[at]
@@ -342,7 +344,7 @@ class Store:
         body.done()
         assert frame_id == frame
         self.queries.append((state["name"], op))
-        rows = self._entries(state, slot, keys[slot])
+        rows = self._entries(state, key_index, keys[key_index])
         if op == 1:
             ((wanted,),) = self.worker.read(blob, pa.schema([schema.field("map_key")]))
             rows = [row for row in rows if row[1] == wanted]
@@ -357,11 +359,11 @@ class Store:
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired = tuple(map(sum, zip(self.fired, update["fired"], strict=True)))
         for state, changes in zip(self.worker.states, update["changes"], strict=True):
-            for slot, *change in changes:
-                cell = (state["name"], keys[slot])
+            for key_index, *change in changes:
+                cell = (state["name"], keys[key_index])
                 getattr(self, "_" + state["kind"], self._value)(cell, *change)
-        for slot, kind, op, time in update["timers"]:
-            timer = (keys[slot], kind, time)
+        for key_index, kind, op, time in update["timers"]:
+            timer = (keys[key_index], kind, time)
             if not self.timers_on_demand:
                 assert (timer in self.timers) == bool(op)
             self.timers = self.timers - {timer} if op else self.timers | {timer}

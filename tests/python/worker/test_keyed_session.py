@@ -13,6 +13,7 @@ import pytest
 
 import pillarbox as pb
 from pillarbox import columns
+from pillarbox._keyed_async.options import CallOptions
 from worker.keyed_driver import KEEP, NONE, KeyedInProcess, KeyedOwnProcess, Store
 
 LOG: list[str] = []
@@ -166,6 +167,41 @@ def test_a_frame_that_comes_before_an_answer_waits_for_its_turn(keyed):
         keyed.send(b"A", frame.to_bytes(8, "little") + b"\0\0\0\0")
         kind, body = keyed.receive()
         assert (kind, keyed.parse_update(body)["rows"]) == ("U", [(key, 0)])
+
+
+FAR = 2**62  # microseconds: the year 148,000
+
+
+class Plain(pb.KeyedProcessFunction):
+    def process(self, row, ctx):
+        return str(ctx.key)
+
+
+class Awaited(pb.AsyncKeyedProcessFunction):
+    async def process(self, row, ctx):
+        return str(ctx.key)
+
+
+@pytest.mark.parametrize("function", [Plain(), Awaited()], ids=["row", "async"])
+@pytest.mark.parametrize(
+    ("by", "key", "x", "column", "row"),
+    [
+        ("k timestamp", 0, FAR, "x", "x=<unreadable>"),
+        ("k timestamp", FAR, 0, "k", "k=<unreadable>"),
+        ("k timestamp, n int", (FAR, 7), 0, "k", "k=<unreadable>, n=7"),
+    ],
+)
+def test_a_time_that_python_can_not_hold_is_named_and_no_function_is_blamed(
+    keyed, function, by, key, x, column, row
+):
+    calls = CallOptions() if isinstance(function, Awaited) else None
+    spec = {"by": by, "inputs": "x timestamp", "returns": "y string", "calls": calls}
+    store = Store(keyed.start_keyed(function, name="rotations", **spec))
+    ((kind, failure),) = store.run([(0, key, NONE, (x,))])
+    assert (kind, failure["condition"]) == ("T", "INPUT_NOT_READABLE")
+    assert f"column {column}, a timestamp" in failure["text"]
+    assert failure["row"] == row
+    assert keyed.join() == -1
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
 
 
 def _advice(answer: object, place: Place) -> str:
-    """Return what to do instead; only answers of ``async_io`` are in a lenient place."""
+    """Return the remedy; only answers of ``async_io`` are in a lenient place."""
     if isinstance(answer, list):
         if place.lenient:
             return "For several rows of one input row, pass explode=True."

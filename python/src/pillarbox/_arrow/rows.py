@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.types import Row, StructField, StructType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
-from ..errors import EXITS, error, shown
+from ..errors import EXITS, PillarboxError, error, shown
 from .readers import column_reader
 from .row_class import row_class
 
@@ -14,11 +14,21 @@ from .row_class import row_class
 class Unreadable:
     """A row with a value that Python can't represent. Its repr shows the other values."""
 
-    __slots__ = ("_text", "failure")
+    __slots__ = ("_parameters", "_text")
 
-    def __init__(self, failure: Failure, text: str) -> None:
-        self.failure = failure
+    def __init__(self, parameters: dict[str, str], text: str) -> None:
+        self._parameters = parameters
         self._text = text
+
+    def error(self) -> PillarboxError:
+        """Return INPUT_NOT_READABLE, which names the column."""
+        row = self._text.removeprefix("Row(").removesuffix(")")
+        return error("INPUT_NOT_READABLE", row=row, **self._parameters)
+
+    @property
+    def failure(self) -> Failure:
+        """The failure of a call for the row."""
+        return final_failure(self.error())
 
     def __repr__(self) -> str:
         return self._text
@@ -42,6 +52,18 @@ class RowReader:
         ]
         return [new(make, values) for values in zip(*columns, strict=True)]
 
+    def read_strictly(self, batch: pa.RecordBatch) -> list[Row]:
+        """Return all rows. Raises ``CallFailed`` (INPUT_NOT_READABLE) with the first bad row."""
+        try:
+            return self.read(batch)
+        except EXITS:
+            raise
+        except BaseException as problem:
+            for row in self.read_each(batch):
+                if isinstance(row, Unreadable):
+                    raise row.error() from problem
+            raise
+
     def read_each(self, batch: pa.RecordBatch) -> list[Row | Unreadable]:
         """Return all rows of ``batch``; a row that can't be read is ``Unreadable``."""
         try:
@@ -56,7 +78,7 @@ class RowReader:
 
     def _unreadable(self, row: pa.RecordBatch) -> Unreadable:
         texts = []
-        failure = None
+        parameters = None
         for column, reader, values in zip(self._schema, self._readers, row.columns, strict=True):
             try:
                 text = shown(reader(values)[0])
@@ -64,17 +86,16 @@ class RowReader:
                 raise
             except BaseException as problem:
                 text = "<unreadable>"
-                failure = failure or final_failure(_not_readable(column, problem))
+                parameters = parameters or _not_readable(column, problem)
             texts.append(f"{column.name}={text}")
-        assert failure is not None
-        return Unreadable(failure, f"Row({', '.join(texts)})")
+        assert parameters is not None
+        return Unreadable(parameters, f"Row({', '.join(texts)})")
 
 
-def _not_readable(column: StructField, problem: BaseException) -> BaseException:
-    return error(
-        "INPUT_NOT_READABLE",
-        column=column.name,
-        data_type=column.dataType.simpleString(),
-        kind=kind_of(problem),
-        reason=message_of(problem),
-    )
+def _not_readable(column: StructField, problem: BaseException) -> dict[str, str]:
+    return {
+        "column": column.name,
+        "data_type": column.dataType.simpleString(),
+        "kind": kind_of(problem),
+        "reason": message_of(problem),
+    }

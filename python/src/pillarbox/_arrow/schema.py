@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ArithmeticException, ParseException
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
+from .._base.checks import check_text
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
 
@@ -49,10 +50,11 @@ def _parsed(returns: object, spark: Any, option: str) -> DataType:
         return returns
     if not isinstance(returns, str) or not returns.strip():
         raise _invalid(returns, option, "it is neither")
+    check_text(option, returns, '"price double"')
     try:
         parsed: DataType = spark._parse_ddl(returns)
         return parsed
-    except (ParseException, AnalysisException) as problem:
+    except (ParseException, AnalysisException, ArithmeticException) as problem:
         reason = str(problem).strip().splitlines()[0]
         raise _invalid(returns, option, reason) from None
 

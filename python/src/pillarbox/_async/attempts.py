@@ -61,8 +61,8 @@ class Attempts(ABC, Generic[E]):
     def __init__(self, options: AsyncOptions, exited: Callable[[BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._options = options
-        self._total_s = options.timeout.total_ms / 1000
-        self._attempt_s = options.timeout.attempt_ms / 1000
+        self._total_s = options.timeout._total_ms / 1000
+        self._attempt_s = options.timeout._attempt_ms / 1000
         self.exited = exited
         self._in_flight: dict[int, E] = {}
         self._backing_off = 0
@@ -159,7 +159,7 @@ class Attempts(ABC, Generic[E]):
         if failure.retry_after_ms >= 0:
             delay = failure.retry_after_ms / 1000
         else:
-            delay = retry.backoff_s(element.attempt)
+            delay = retry._backoff_s(element.attempt)
         self._backing_off += 1
         element.retry_timer = self._later(delay, self._retry, element)
 
@@ -188,7 +188,7 @@ class Attempts(ABC, Generic[E]):
         failure = timed_out(
             f"Attempt {element.attempt} of the call was not answered within its attempt timeout: "
             f"{self._ms_since(element.attempt_started)} ms. "
-            "Raise the attempt timeout, or look at why the service is slow."
+            "Raise attempt of pb.Timeout, or look at why the service is slow."
         )
         self._attempt_failed(element, failure)
 

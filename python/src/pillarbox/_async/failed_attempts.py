@@ -6,12 +6,23 @@ KeyboardInterrupt, which end the worker.
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .._base.failures import Failure, failure, message_of, users_traceback
-from ..errors import EXITS, PillarboxError, error
+from .._base.checks import invalid
+from .._base.failures import (
+    Failure,
+    failure,
+    final_failure,
+    kind_of,
+    message_of,
+    users_traceback,
+)
+from .._base.functions import name_of
+from ..errors import EXITS, PillarboxError, error, shown
 from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
 # The kinds of failures that are no exceptions. A refused result is always retried.
@@ -35,12 +46,19 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
     except BaseException as broken:
         if broken is not problem:
             broken.__cause__ = problem
-        return failure(broken, False)
+        return _of_predicate("retry.on", retry and retry.on, broken)
 
 
-def refused_result(shown_result: str) -> Failure:
-    """Return the failure of an answer that ``retry.if_result`` refused."""
-    message = f"retry.if_result refused the result {shown_result}"
+def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | None:
+    """Return the failure of an answer that ``retry.if_result`` refuses; None if it is accepted."""
+    try:
+        if not _says(predicate, answer, "retry.if_result"):
+            return None
+    except EXITS:
+        raise
+    except BaseException as broken:
+        return _of_predicate("retry.if_result", predicate, broken)
+    message = f"retry.if_result refused the result {shown(answer)}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
 
@@ -67,4 +85,21 @@ def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:
     on: Any = Exception if retry is None else retry.on
     if isinstance(on, (type, tuple)):
         return isinstance(problem, on)
-    return bool(on(problem))
+    return _says(on, problem, "retry.on")
+
+
+def _says(predicate: Callable[[Any], bool], value: Any, option: str) -> bool:
+    said: Any = predicate(value)
+    if inspect.isawaitable(said):  # of a lambda around a coroutine function
+        if inspect.iscoroutine(said):
+            said.close()
+        raise invalid(option, "a predicate that says True or False", said, "lambda value: True")
+    return bool(said)
+
+
+def _of_predicate(option: str, predicate: Any, broken: BaseException) -> Failure:
+    found = final_failure(broken)
+    if predicate is None or isinstance(broken, PillarboxError):
+        return found
+    message = f"{option} ({name_of(predicate)}) raised {kind_of(broken)}: {found.message}"
+    return replace(found, message=message)

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .._base.functions import check_parameters
-from ..errors import error, shown
+from .._base.functions import check_method
+from ..errors import error
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def invoke(argument: Any, function: AsyncFunction) -> Any:
 def check_methods(function: AsyncFunction, is_batch: bool) -> None:
     """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    The conditions are METHOD_MISSING (of ``invoke``), ASYNC_GENERATOR and WRONG_METHOD_PARAMETERS.
+    The conditions are METHOD_MISSING (of ``invoke``), ASYNC_GENERATOR and those of
+    ``check_method``.
     """
     kind = type(function)
     if kind.invoke is AsyncFunction.invoke and "invoke" not in vars(function):
@@ -98,11 +99,6 @@ def check_methods(function: AsyncFunction, is_batch: bool) -> None:
     for name, arguments in parameters.items():
         method: Any = getattr(function, name)
         called = f"{kind.__qualname__}.{name}"
-        if not callable(method):
-            definition = f"def {name}({', '.join(('self', *arguments))})"
-            raise error(
-                "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
-            )
         if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
             raise error("ASYNC_GENERATOR", function=called)
-        check_parameters(method, arguments, called, "WRONG_METHOD_PARAMETERS")
+        check_method(method, arguments, called)

@@ -106,23 +106,23 @@ class AsyncOptions:
             "name": self.name,
             "ordered": self.ordered,
             "capacity": self.capacity,
-            "timeout_ms": self.timeout.total_ms,
-            "attempt_timeout_ms": self.timeout.attempt_ms,
-            "retry": self.retry and self.retry.to_spec(),
+            "timeout_ms": self.timeout._total_ms,
+            "attempt_timeout_ms": self.timeout._attempt_ms,
+            "retry": self.retry and self.retry._to_spec(),
             "on_error": "column" if self.error_column else self.on_error,
             "error_column": self.error_column,
             "limit": self.limit and _limit_spec(self.limit),
             "calls_per_key": by_key and by_key.concurrency,
             "explode": self.explode,
-            "batch": batch and {"rows": batch.rows, "wait_ms": batch.wait_ms},
+            "batch": batch and {"rows": batch.rows, "wait_ms": batch._wait_ms},
             "carry_over": carried
             and {
-                "max_lag_ms": carried.max_lag_ms,
+                "max_lag_ms": carried._max_lag_ms,
                 "max_rows": carried.max_rows,
                 "slots": carried.slots,
             },
             "journal": journal and os.fspath(journal.path or ""),  # "": in the checkpoint
-            "journal_ttl_ms": journal.ttl_ms if journal else 0,
+            "journal_ttl_ms": journal._ttl_ms if journal else 0,
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls,
             "blocked_loop_ms": BLOCKED_LOOP_MS,
@@ -130,7 +130,7 @@ class AsyncOptions:
 
 
 def _limit_spec(limit: Limit) -> dict[str, Any]:
-    rate = limit.rate
+    rate = limit._rate
     return {
         "concurrency": limit.concurrency,
         "rate": rate and {"permits": rate[0], "interval_ms": rate[1]},

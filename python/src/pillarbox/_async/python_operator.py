@@ -157,7 +157,7 @@ class AsyncOperator(Attempts[Element]):
         if len(self._group) >= batch.rows:
             self._send_group()
         elif self._group_timer is None:
-            wait_s = batch.wait_ms / 1000
+            wait_s = batch._wait_ms / 1000
             self._group_timer = self._later(wait_s, self._send_group)
 
     def _send_group(self) -> None:

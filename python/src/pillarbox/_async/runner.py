@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from .._arrow.rows import Unreadable
-from .._base.failures import Failure, final_failure
+from .._base.failures import Failure
 from ..errors import EXITS, error, shown
 from .call_context import CallContext
 from .calls import CURRENT, CallSite, RunningCall
@@ -229,16 +229,10 @@ class CallRunner:
     def _is_refused(self, call: RunningCall, key: tuple[int, int], answer: Any) -> bool:
         if self._refuses is None or key[1] >= self._last_attempt:
             return False
-        try:
-            if not self._refuses(answer):
-                return False
-            refusal = refused_result(shown(answer))
-        except EXITS:
-            raise
-        except BaseException as broken:
-            refusal = final_failure(broken)
-        self._fail(call, key, refusal)
-        return True
+        refusal = refused_result(answer, self._refuses)
+        if refusal is not None:
+            self._fail(call, key, refusal)
+        return refusal is not None
 
     def _problem(self, call: RunningCall, problem: BaseException) -> None:
         """Report any exception of the function, so that nobody waits for ever."""

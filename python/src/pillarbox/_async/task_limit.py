@@ -14,7 +14,7 @@ class TaskLimit:
     """
 
     def __init__(self, limit: Limit | None) -> None:
-        rate = limit.rate if limit else None
+        rate = limit._rate if limit else None
         self._most = (limit and limit.concurrency) or sys.maxsize
         self._interval_s = rate[1] / rate[0] / 1000 if rate else 0.0
         self._calls = 0

@@ -12,17 +12,18 @@ from types import CodeType, FrameType
 from .._base.failures import called_frames
 from ..errors import PillarboxError, error
 
-_LOOKS = 5
+_LOOKS = 20
 _RUN_ONCE = getattr(getattr(asyncio.BaseEventLoop, "_run_once", None), "__code__", None)
 
 
 class Watchdog:
     """Calls ``alarm`` once, from its own thread, if one callback holds the loop for ``blocked_ms``.
 
-    A turn of the loop, as the sum of many callbacks, may take longer. So the watchdog looks six
-    times in that time, and raises the alarm if it finds the same callback each time. It counts its
-    looks and not the clock, so that a suspended machine raises no alarm. ``loop_thread`` is the id
-    of the thread that runs the loop in the function of ``loop_runner``.
+    A turn of the loop, as the sum of many callbacks, may take longer. So the watchdog looks twenty
+    times in that time, and raises the alarm if it finds the same callback each time: at most two
+    looks late. It counts its looks and not the clock, so that a suspended machine raises no alarm.
+    ``loop_thread`` is the id of the thread that runs the loop in the function of ``loop_runner``.
+    ``wait`` waits for so many seconds and returns True if the watchdog is to end.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Watchdog:
         loop_runner: CodeType,
         blocked_ms: int,
         alarm: Callable[[PillarboxError], None],
+        wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._loop = loop
         self._loop_thread = loop_thread
@@ -40,6 +42,7 @@ class Watchdog:
         self._blocked_ms = blocked_ms
         self._alarm = alarm
         self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
         self._turned = True
         self._thread = threading.Thread(target=self._watch, name="pillarbox-watchdog", daemon=True)
 
@@ -56,7 +59,7 @@ class Watchdog:
     def _watch(self) -> None:
         missed = 0
         seen: FrameType | None = None  # kept, so that no other callback's frame gets its address
-        while not self._stopped.wait(self._blocked_ms / 1000 / _LOOKS):
+        while not self._wait(self._blocked_ms / 1000 / _LOOKS):
             if self._turned:
                 missed, seen = 0, None
                 self._turned = False

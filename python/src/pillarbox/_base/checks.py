@@ -75,8 +75,23 @@ def check_frame(value: object) -> None:
 
 
 def check_name(option: str, value: object, example: str, expected: str = "a name") -> None:
-    """Accept a text that isn't empty."""
+    """Accept a text that isn't empty, and that can travel."""
     check(isinstance(value, str) and bool(value), option, expected, value, f'"{example}"')
+    check_text(option, value, f'"{example}"')  # type: ignore[arg-type]
+
+
+def check_text(option: str, value: str, example: object) -> None:
+    """Accept valid Unicode without a NUL, as paths, column names and services need it."""
+    expected = "text without lone surrogates and NUL characters"
+    check("\0" not in value and _is_unicode(value), option, expected, value, example)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def column_names(option: str, value: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import error
+from ..errors import error, shown
 from .checks import check
 from .failures import message_of
 from .unknown_options import answers_unknown
@@ -113,14 +113,24 @@ def check_parameters(
         raise error(problem, function=name, signature=signature, call=call)
 
 
+def check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:
+    """Raise METHOD_NOT_CALLABLE or WRONG_METHOD_PARAMETERS; ``called`` is ``Class.method``."""
+    if not callable(method):
+        definition = f"def {called.rpartition('.')[2]}({', '.join(('self', *parameters))})"
+        raise error(
+            "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
+        )
+    check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
+
+
 def takes(function: object, count: int) -> bool:
-    """Return True if ``function`` can be called with ``count`` arguments, as far as it tells."""
+    """Return True if ``function`` can be called with ``count`` arguments, or has no signature."""
     if not callable(function):
         return False
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return True  # a built-in that does not tell
+        return True  # a built-in without a signature
     try:
         signature.bind(*range(count))
     except TypeError:

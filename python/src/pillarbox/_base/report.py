@@ -80,11 +80,11 @@ class Report:
 
     def to_error(self) -> PillarboxError:
         """Return the error that the report describes."""
-        return PillarboxError.reported(self.type, self.__dict__)
+        return PillarboxError._reported(self.type, self.__dict__)
 
     def to_raise(self) -> PillarboxError:
         """Return the error with the whole layout as its text, for Spark to pass on."""
-        return PillarboxError.reported(self.type, self.__dict__, self.layout())
+        return PillarboxError._reported(self.type, self.__dict__, self.layout())
 
 
 class Reported(Exception):

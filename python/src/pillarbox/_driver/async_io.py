@@ -134,8 +134,8 @@ def async_io(
         between micro-batches, and a result leaves with the micro-batch after the one in which it
         came. What is in flight is in the checkpoint. A :class:`CarryOver` says more. No effect on a
         batch DataFrame. Engine "jvm" only.
-    name: what plans, metrics and messages call this operator; by default the function's name. With
-        ``call_key`` or ``journal`` it must be given, since it is part of the names of calls.
+    name: the operator's name in plans, metrics and messages; by default the function's name. With
+        ``call_key`` or ``journal`` it must be given, since it is part of the ids of calls.
     engine: "jvm" (needs the jar, see :func:`configure`; on Spark Connect the server's plugin),
         "python" (needs nothing), or "auto": "jvm" where it is there.
 
@@ -250,7 +250,7 @@ def _check_kind(function: Function, options: AsyncOptions, resource: object) -> 
 
 def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
     """Raise ``InvalidOption`` for exceptions of Python on the JVM, and of Java in Python."""
-    if retry is None or retry.on in (transient, Exception) or bool(retry.classes) == on_jvm:
+    if retry is None or retry.on in (transient, Exception) or bool(retry._classes) == on_jvm:
         return
     if on_jvm:
         kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'

@@ -41,10 +41,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     places above. With a local master and neither of them, they run on the interpreter of this
     process, because ``python3`` may lack the packages where no environment is activated.
 
-    ``getOrCreate()`` raises :class:`EngineUnavailable`: JAR_NOT_FOUND if the package holds no jar
-    and there is none, JAR_NOT_THERE and JAR_OF_ANOTHER if the settings name one that can't serve,
-    JAR_PATH_UNUSABLE if Spark can't take the package's path. For what is no builder
-    :class:`InvalidOption` is raised at once.
+    ``getOrCreate()`` raises :class:`EngineUnavailable`: JAR_NOT_FOUND if there is no jar,
+    JAR_NOT_THERE and JAR_OF_ANOTHER if the settings name a jar of Pillarbox that can't be used,
+    JAR_PATH_UNUSABLE if Spark can't load the package's path. :class:`InvalidOption` is raised at
+    once for a ``builder`` that is none.
     """
     is_builder = hasattr(builder, "getOrCreate") and not isinstance(builder, type)
     check(is_builder, "builder", "a builder of sessions", builder, "SparkSession.builder")

@@ -75,10 +75,10 @@ def how_to_add_jar(spark: str | None = None) -> str:
 
 
 def is_ours(jar: str, setting: str) -> bool:
-    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar: by what is in
-    it, or, where it can't be looked into from here, by its name.
+    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar.
 
-    Raises ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for one of ours that can't serve.
+    Its content decides, or its name where the file can't be read from here. Raises
+    ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for a jar of Pillarbox that can't be used.
     """
     name = _NAME.fullmatch(re.split(r"[/\\]", jar)[-1])
     path = None if _is_remote(jar) else Path(re.sub(r"^(file|local):(//)?", "", jar))
@@ -103,7 +103,7 @@ def is_ours(jar: str, setting: str) -> bool:
 
 
 def jars_on(class_path: str) -> list[str]:
-    """The jars of a class path, those too that a wildcard stands for."""
+    """Return the jars of a class path, with those of its wildcards."""
     entries = [entry for entry in class_path.split(os.pathsep) if entry]
     found = [glob(entry + ".jar") if entry.endswith("*") else [entry] for entry in entries]
     return [one for group in found for one in group if one.endswith(".jar")]

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names
-from .._keyed.input_columns import check_timestamp
+from .._keyed.input_columns import check_order, check_timestamp
 from .._keyed.output import TAG, check_tag
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend
@@ -82,6 +82,8 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     keys = key_columns(schema, column_names("by", options.by), sensitive)
     order_by = () if options.order_by is None else column_names("order_by", options.order_by)
     order = [found("order_by", name, "UNKNOWN_ORDER_COLUMN") for name in order_by]
+    for column in order:
+        check_order(column)
     marked = [field for field in schema.fields if _WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .._arrow.schema import check_type, find_column
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
-from .._keyed.input_columns import has_equality
+from .._keyed.input_columns import is_comparable
 from ..errors import error
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def key_columns(
     keys = [find_column(schema, name, "by", unknown, case_sensitive) for name in names]
     for key in keys:
         check_type(key.dataType, key.name, "by")
-        if not has_equality(key.dataType):
+        if not is_comparable(key.dataType):
             data_type = key.dataType.simpleString()
             raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
     return keys
@@ -51,6 +51,6 @@ def check_call_key(
     elif options.journal is None and not options.share_calls:
         return
     for column in columns:
-        if not has_equality(column.dataType):
+        if not is_comparable(column.dataType):
             data_type = column.dataType.simpleString()
             raise error("CALL_KEY_WITHOUT_EQUALITY", column=column.name, data_type=data_type)

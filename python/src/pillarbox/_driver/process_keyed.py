@@ -1,4 +1,4 @@
-"""``process_keyed`` and its kin: a keyed process function on a DataFrame."""
+"""``process_keyed`` in its three forms: a keyed process function on a DataFrame."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def process_keyed(
     initial_state: the state that the query starts with. A DataFrame of the key columns and a
         column for each state, by name: its value, or accumulator, an array for a list, a map for
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
-        ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` gives them. It is
-        read by the first micro-batch only: a query that goes on from its checkpoint has its state
-        already, and ignores it. In a batch it is the state that each key has before its first row.
-    backend: where state and timers are kept between micro-batches: "rocksdb", "heap" or a
+        ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` returns them. Only
+        the first micro-batch reads it: a query that continues from its checkpoint has its state
+        already, and ignores it. In a batch it is the state of each key before its first row.
+    backend: the storage of state and timers between micro-batches: "rocksdb", "heap" or a
         :class:`Backend`.
-    name: what plans, metrics and messages call the operator; by default the function's class.
+    name: the operator's name in plans, metrics and messages; by default the function's class.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
@@ -137,16 +137,16 @@ def process_keyed_async(
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`.
     by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, initial_state, backend,
-        name: as in :func:`process_keyed`, but for timers, which there are none of.
-    capacity: rows in flight in one task, each of another key.
-    timeout: for a row over all its attempts, or a :class:`Timeout`.
-    retry: attempts in all, the first included, or a :class:`Retry`; by default there is one.
-    on_error: what becomes of a row whose call fails for good, and leaves no state: "raise" fails
-        the task, "null" gives a row of the input's columns that are in ``returns``, the others
-        null, "column" (or an :class:`ErrorColumn`) gives it with the column ``error`` as in
+        name: as in :func:`process_keyed`, but there are no timers.
+    capacity: the number of rows in flight in one task, each of another key.
+    timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
+    retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
+    on_error: the treatment of a row whose call fails for good, and leaves no state: "raise" fails
+        the task, "null" emits a row of the input's columns that are in ``returns``, the others
+        null, "column" (or an :class:`ErrorColumn`) emits it with the column ``error`` as in
         :func:`async_io`, which is null in rows of the function.
-    resource: a function without parameters that gives an (asynchronous) context manager, which is
-        opened in the worker: it is ``ctx.resource``.
+    resource: a function without parameters that returns an (asynchronous) context manager. It is
+        opened in the worker, and its value is ``ctx.resource``.
 
     Raises as :func:`process_keyed`.
     """

@@ -1,4 +1,4 @@
-"""``read_offsets``: where a streaming query stands in its sources, from its checkpoint."""
+"""``read_offsets``: the position of a streaming query in its sources, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def read_offsets(
     """Return the position of a streaming query in each of its sources, as Spark has stored it.
 
     With :func:`read_state` it moves a query to a new checkpoint: the state after a micro-batch goes
-    into ``initial_state``, and what the new query reads begins where that micro-batch ended. Of a
-    Kafka source the text is what its option ``startingOffsets`` takes; of the source
-    ``rate-micro-batch`` it has a ``timestamp`` for ``startTimestamp``. Spark's file source has no
-    such option.
+    into ``initial_state``, and the new query reads from the end of that micro-batch. The text for a
+    Kafka source is a value of its option ``startingOffsets``; that for the source
+    ``rate-micro-batch`` has a ``timestamp`` for ``startTimestamp``. Spark's file source has no such
+    option.
 
     Parameters
     ----------

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 from .._base.checks import check, check_name, is_number
 from .._base.unknown_options import answers_unknown
 from .._keyed.stored_names import TIMERS
-from ..errors import error, shown
+from ..errors import InvalidOption, error, shown
+from .failure_of import failure_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .door.door import Door
 
 
 @answers_unknown
@@ -61,7 +64,7 @@ def read_state(
     door = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
     check_batch_id(batch_id)
-    number = _operator(door.stored_operators(path), path, operator)
+    number = _operator(_operators(door, path), path, operator)
     version = _version(door.stored_versions(path, number), path, batch_id)
     names = door.stored_states(path, number, version)
     if state not in (TIMERS, *names):
@@ -79,6 +82,16 @@ def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
 def check_batch_id(batch_id: int | None) -> None:
     is_number_or_none = batch_id is None or is_number(batch_id, int)
     check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
+
+
+def _operators(door: Door, path: str) -> list[dict[str, Any]]:
+    try:
+        return door.stored_operators(path)
+    except Exception as problem:
+        found = failure_of(problem)
+        if isinstance(found, InvalidOption):  # Spark raised its own error for ours
+            raise found from None
+        raise
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:

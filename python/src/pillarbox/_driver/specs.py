@@ -60,7 +60,7 @@ class ScanSpec:
     ttl: StateTtl | None
 
     def to_spec(self) -> dict[str, Any]:
-        ttl = None if self.ttl is None else self.ttl.to_spec()
+        ttl = None if self.ttl is None else self.ttl._to_spec()
         return {"state": self.state, "select": self.select, "ttl": ttl}
 
 
@@ -86,7 +86,7 @@ class KeyedSpec:
             "returns": None if self.returns is None else self.returns.json(),
             "timestamp": found.timestamp,
             "backend": options.storage.state,
-            "timers": options.storage.of_timers,
+            "timers": options.storage._of_timers,
             "order_by": found.order_by,
             "time_sorted": options.time_sorted,
             "inputs": [] if options.inputs is None else found.inputs.names,  # []: all columns

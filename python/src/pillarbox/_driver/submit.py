@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .._base.checks import invalid
+
 VARIABLE = "PYSPARK_SUBMIT_ARGS"
 
 _SWITCHES = frozenset(
@@ -27,8 +29,9 @@ class SubmitArguments:
     """
 
     def __init__(self, builder: Mapping[str, object]) -> None:
+        """Raises ``InvalidOption`` for quotes that are not closed."""
         self._builder = builder
-        self._tokens = shlex.split(os.environ.get(VARIABLE, "pyspark-shell"))
+        self._tokens = _split(os.environ.get(VARIABLE, "pyspark-shell"))
         self._options = list(_options(self._tokens))
 
     def value(self, option: str, key: str, variable: str = "") -> str | None:
@@ -91,6 +94,14 @@ def handed_over() -> dict[str, str]:
 def jar_list(text: str | None) -> list[str]:
     """Split a list of jars at its commas."""
     return [jar.strip() for jar in (text or "").split(",") if jar.strip()]
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as problem:
+        expected = f"arguments of spark-submit ({problem})"
+        raise invalid(VARIABLE, expected, text, '"--jars /a.jar pyspark-shell"') from None
 
 
 def _options(tokens: list[str]) -> Iterator[tuple[str, str, int, int]]:

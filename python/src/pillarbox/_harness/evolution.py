@@ -1,4 +1,4 @@
-"""Which changes of a state's type go through at a restart, and how its values are carried over.
+"""The changes of a state's type that a restart accepts, and the conversion of its values.
 
 The rules are those of ``RowEvolution`` and ``LosslessTypes`` on Spark; tests/golden drives both.
 """
@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 
 from ..errors import PillarboxError, error
 
-# Of the integers that a type holds without a gap, sign left out; and digits of decimals for them.
+# The bits, without sign, of the integers that a type holds without a gap; the digits of decimals.
 _BITS: dict[type[t.DataType], int] = {
     t.ByteType: 7,
     t.ShortType: 15,
@@ -32,11 +32,11 @@ Carry = Callable[[Any], Any]
 
 
 def carry_over(state: str, old: t.StructType, new: t.StructType) -> Carry:
-    """A function from structs of the old type to what the new type accepts.
+    """Return a function from structs of the old type to values that the new type accepts.
 
-    Fields that are new and nullable, and numbers of which a wider type holds every one, go through.
-    Anything else raises ``StateError`` (STATE_TYPE_CHANGED) with both types, before a value is
-    touched.
+    New nullable fields, and a wider type that holds every number of the old one, are accepted.
+    Other changes raise ``StateError`` (STATE_TYPE_CHANGED) with both types, before a value is
+    converted.
     """
     carry = _carry_struct(old, new)
     if carry is None:
@@ -45,12 +45,12 @@ def carry_over(state: str, old: t.StructType, new: t.StructType) -> Carry:
 
 
 def type_changed(state: str, old: str, new: str) -> PillarboxError:
-    """STATE_TYPE_CHANGED for two descriptions."""
+    """Return STATE_TYPE_CHANGED for two descriptions."""
     return error("STATE_TYPE_CHANGED", state=state, old=old, new=new)
 
 
 def _carry_struct(old: t.StructType, new: t.StructType) -> Carry | None:
-    """By name; fields may change places."""
+    """Convert fields by name; they may change places."""
     before = {field.name: field for field in old.fields}
     if not before.keys() <= set(new.names):
         return None
@@ -79,7 +79,7 @@ def _carry(old: t.DataType, new: t.DataType) -> Carry | None:
 
 
 def _is_wider(old: t.DataType, new: t.DataType) -> bool:
-    """Whether the types differ in nothing but that nulls are allowed in more places."""
+    """Return True if the types are equal, or the new one only allows nulls in more places."""
     if isinstance(old, t.StructType) and isinstance(new, t.StructType):
         return old.names == new.names and all(
             one.nullable <= other.nullable and _is_wider(one.dataType, other.dataType)
@@ -96,7 +96,7 @@ def _is_wider(old: t.DataType, new: t.DataType) -> bool:
 
 
 def _holds(wide: t.DataType, number: t.DataType) -> bool:
-    """Whether every value of ``number`` is one of ``wide``."""
+    """Return True if every value of ``number`` is a value of ``wide``."""
     old, new = type(number), type(wide)
     if isinstance(wide, t.DecimalType):
         whole = wide.precision - wide.scale

@@ -112,8 +112,8 @@ class Harness:
         runtime.context._first_watermark = clocks.get("first_watermark", UNKNOWN)
         harness._processing_time = clocks["processing_time"]
         harness._waiting = [
-            (time, order, number, slot, harness._accept_row(row))
-            for time, order, number, slot, row in clocks["waiting"]
+            (time, order, number, key_index, harness._accept_row(row))
+            for time, order, number, key_index, row in clocks["waiting"]
         ]
         harness._arrived = clocks["arrived"]
         harness.late_rows = clocks["late_rows"]
@@ -171,9 +171,9 @@ class Harness:
             if self._order is not None:
                 order = self._order
                 on_time.sort(key=lambda pair: order(pair[1]))
-            slots = [self._space.slot(self._key_of(row)) for _, row in on_time]
+            key_indexes = [self._space.key_index(self._key_of(row)) for _, row in on_time]
             times = [None if time is None else time // 1000 for time, _ in on_time]
-            self._runtime.run_rows(slots, times, [row for _, row in on_time])
+            self._runtime.run_rows(key_indexes, times, [row for _, row in on_time])
         if watermark is not None:
             self._watermark = max(before, epoch_ms(watermark))
             context = self._runtime.context
@@ -208,14 +208,14 @@ class Harness:
         Raises :class:`StateError` for a name that was not declared.
         """
         state = self._runtime.registry[name]
-        slot = self._space.find(key)
+        key_index = self._space.find(key)
         self._runtime.set_clocks(self._watermark, self._processing_time)
-        return visible(state, self._space.slot(key) if slot is None else slot)
+        return visible(state, self._space.key_index(key) if key_index is None else key_index)
 
     def timers(self, key: Any) -> list[Timer]:
         """Return the timers of a key, the earliest first."""
-        slot = self._space.find(key)
-        return [] if slot is None else list(self._runtime.timers.of(slot))
+        key_index = self._space.find(key)
+        return [] if key_index is None else list(self._runtime.timers.of(key_index))
 
     def side_output(self, tag: str) -> list[t.Row]:
         """Return all rows of a side output so far. Raises ``StateError`` for an unknown one."""
@@ -244,8 +244,8 @@ class Harness:
     def _wait(self, rows: list[tuple[int | None, Any]]) -> None:
         for micros, row in rows:
             assert micros is not None
-            slot = self._space.slot(self._key_of(row))
-            heapq.heappush(self._waiting, (micros, self._tie(row), self._arrived, slot, row))
+            key_index = self._space.key_index(self._key_of(row))
+            heapq.heappush(self._waiting, (micros, self._tie(row), self._arrived, key_index, row))
             self._arrived += 1
 
     def _tie(self, row: Any) -> Any:
@@ -255,19 +255,19 @@ class Harness:
     def _run_key(self, rows: list[Any]) -> list[t.Row]:
         self._watermark = self._runtime.context._first_watermark = UNKNOWN
         self._begin()
-        runtime, slot = self._runtime, self._space.slot(self._key_of(rows[0]))
+        runtime, key_index = self._runtime, self._space.key_index(self._key_of(rows[0]))
         timed = [(self._time_of(row), row) for row in rows]
         order = self._order
         if order is not None:
             timed.sort(key=lambda pair: order(pair[1]))
         if self._sorted:
             timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
-            self._run([(_up(micros), ROW, slot, row) for micros, row in timed], UNKNOWN)
+            self._run([(_up(micros), ROW, key_index, row) for micros, row in timed], UNKNOWN)
         else:
             times = [None if micros is None else micros // 1000 for micros, _ in timed]
-            runtime.run_rows([slot] * len(timed), times, [row for _, row in timed])
-        runtime.finish_keys([slot])
-        self._space.drop(slot)
+            runtime.run_rows([key_index] * len(timed), times, [row for _, row in timed])
+        runtime.finish_keys([key_index])
+        self._space.drop(key_index)
         return self._emitted()
 
     def _settled(self, reached: int) -> list[t.Row]:
@@ -282,8 +282,8 @@ class Harness:
                 self._run(event_time, watermark)
             reached = watermark
             timers = [
-                (time, PROCESSING_TIMER, slot, None)
-                for time, slot in runtime.timers.due(PROCESSING_TIMER, now)
+                (time, PROCESSING_TIMER, key_index, None)
+                for time, key_index in runtime.timers.due(PROCESSING_TIMER, now)
             ]
             if not timers and not event_time:
                 break
@@ -299,16 +299,16 @@ class Harness:
             return []
         events: list[tuple[int, int, int, Any]] = []
         while self._waiting and self._waiting[0][0] <= watermark * 1000:
-            micros, _, _, slot, row = heapq.heappop(self._waiting)
-            events.append((_up(micros), ROW, slot, row))
+            micros, _, _, key_index, row = heapq.heappop(self._waiting)
+            events.append((_up(micros), ROW, key_index, row))
         due = self._runtime.timers.due(EVENT_TIMER, watermark)
-        events += [(time, EVENT_TIMER, slot, None) for time, slot in due]
+        events += [(time, EVENT_TIMER, key_index, None) for time, key_index in due]
         return sorted(events, key=lambda event: event[:2])
 
     def _run(self, events: list[tuple[int, int, int, Any]], horizon: int) -> None:
-        times, kinds, slots, rows = zip(*events, strict=True) if events else ((), (), (), ())
+        times, kinds, key_indexes, rows = zip(*events, strict=True) if events else ((), (), (), ())
         own = [row for row, kind in zip(rows, kinds, strict=True) if kind == ROW]
-        self._runtime.run_events(kinds, slots, times, own, horizon)
+        self._runtime.run_events(kinds, key_indexes, times, own, horizon)
 
     def _emitted(self) -> list[t.Row]:
         runtime = self._runtime

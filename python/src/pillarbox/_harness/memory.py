@@ -15,34 +15,34 @@ from .._keyed.ttl import TtlPolicy
 
 
 class KeySpace:
-    """The keys that were seen, each with its own slot in every state."""
+    """The keys that were seen, each with one index in all states."""
 
     def __init__(self, runtime: KeyedRuntime) -> None:
         self._runtime = runtime
-        self._slots: dict[Any, int] = {}
+        self._key_indexes: dict[Any, int] = {}
         self.keys: list[Any] = []
         for state in runtime.registry.states.values():
             state.bind(0, lambda: ([], []))
 
-    def slot(self, key: Any) -> int:
-        """Return the slot of a key, a new one if need be."""
+    def key_index(self, key: Any) -> int:
+        """Return the index of a key, a new one if need be."""
         name = hashable(key)
-        slot = self._slots.get(name)
-        if slot is None:
-            slot = self._slots[name] = len(self.keys)
+        key_index = self._key_indexes.get(name)
+        if key_index is None:
+            key_index = self._key_indexes[name] = len(self.keys)
             self.keys.append(key)
             for state in self._runtime.registry.states.values():
                 state.grow()
-        return slot
+        return key_index
 
     def find(self, key: Any) -> int | None:
-        """Return the slot of a key that was seen, else None."""
-        return self._slots.get(hashable(key))
+        """Return the index of a key that was seen, else None."""
+        return self._key_indexes.get(hashable(key))
 
-    def drop(self, slot: int) -> None:
+    def drop(self, key_index: int) -> None:
         """Drop the state of a key."""
         for state in self._runtime.registry.states.values():
-            state.drop(slot)
+            state.drop(key_index)
 
 
 def hashable(key: Any) -> Any:
@@ -59,15 +59,15 @@ def hashable(key: Any) -> Any:
     return key
 
 
-def visible(state: State, slot: int) -> Any:
+def visible(state: State, key_index: int) -> Any:
     """Return a state's cell as a function would see it, without renewing or removing anything."""
     cells, stamps = state.cells()
-    cell, policy = cells[slot], state._policy
+    cell, policy = cells[key_index], state._policy
     if isinstance(state, ListCells):
         return [] if cell is None else _alive_elements(cell, policy)
     if isinstance(state, MapCells):
         return {} if cell is None else _alive_entries(cell, policy)
-    if cell is None or (policy is not None and policy.is_expired(stamps[slot])):
+    if cell is None or (policy is not None and policy.is_expired(stamps[key_index])):
         return None
     if state.declaration.kind == "aggregating":
         return state.declaration.fold.get_result(cell)
@@ -87,31 +87,31 @@ def _alive_entries(cell: MapCell, policy: TtlPolicy | None) -> dict[Any, Any]:
     }
 
 
-def dump(state: State, slot: int) -> list[tuple[Any, Any, int]]:
+def dump(state: State, key_index: int) -> list[tuple[Any, Any, int]]:
     """Return a cell as ``(map key or None, value, stamp)`` in order; UNKNOWN without TTL."""
     cells, stamps = state.cells()
-    cell = cells[slot]
+    cell = cells[key_index]
     if cell is None:
         return []
     if isinstance(state, ListCells):
         return [(None, *pair) for pair in zip(cell.values, cell.stamps, strict=True)]
     if isinstance(state, MapCells):
         return [(k, v, cell.stamps.get(k, UNKNOWN)) for k, v in cell.values.items()]
-    return [(None, cell, stamps[slot])]
+    return [(None, cell, stamps[key_index])]
 
 
-def load(state: State, slot: int, entries: list[tuple[Any, Any, int]]) -> None:
+def load(state: State, key_index: int, entries: list[tuple[Any, Any, int]]) -> None:
     """Restore a cell from ``dump``."""
     cells, stamps = state.cells()
     if not entries:
         return
     if isinstance(state, ListCells):
-        cells[slot] = ListCell()
-        cells[slot].values = [value for _, value, _ in entries]
-        cells[slot].stamps = [stamp for _, _, stamp in entries]
+        cells[key_index] = ListCell()
+        cells[key_index].values = [value for _, value, _ in entries]
+        cells[key_index].stamps = [stamp for _, _, stamp in entries]
     elif isinstance(state, MapCells):
-        cells[slot] = MapCell()
-        cells[slot].values = {key: value for key, value, _ in entries}
-        cells[slot].stamps = {key: stamp for key, _, stamp in entries}
+        cells[key_index] = MapCell()
+        cells[key_index].values = {key: value for key, value, _ in entries}
+        cells[key_index].stamps = {key: stamp for key, _, stamp in entries}
     else:
-        ((_, cells[slot], stamps[slot]),) = entries
+        ((_, cells[key_index], stamps[key_index]),) = entries

@@ -21,21 +21,27 @@ _FORMAT = 1
 
 def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> bytes:
     """Return a snapshot, which includes ``clocks`` unchanged."""
-    slots = range(len(space.keys))
+    key_indexes = range(len(space.keys))
     states = {
         name: {
             "spec": state.declaration.to_spec(),
-            "cells": [(slot, entries) for slot in slots if (entries := dump(state, slot))],
+            "cells": [
+                (key_index, entries)
+                for key_index in key_indexes
+                if (entries := dump(state, key_index))
+            ],
         }
         for name, state in runtime.registry.states.items()
     }
-    timers = [(slot, timer) for slot in slots for timer in runtime.timers.of(slot)]
+    timers = [
+        (key_index, timer) for key_index in key_indexes for timer in runtime.timers.of(key_index)
+    ]
     return pickle.dumps(
         {
             "format": _FORMAT,
             "keys": space.keys,
             "states": states,
-            "timers": [(slot, *timer) for slot, timer in timers],
+            "timers": [(key_index, *timer) for key_index, timer in timers],
             "clocks": clocks,
         }
     )
@@ -58,14 +64,16 @@ def restore(
     now = {"processing_time": clocks["processing_time"], "event_time": clocks["watermark"]}
     carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}
     for key in data["keys"]:
-        space.slot(key)
+        space.key_index(key)
     for name, (state, carry_key, carry) in carries.items():
         saved = data["states"][name]
         stamp = _stamper(saved["spec"]["ttl"], state.declaration.ttl, now)
-        for slot, entries in saved["cells"]:
-            load(state, slot, _carried(state, entries, carry_key, carry, stamp))
+        for key_index, entries in saved["cells"]:
+            load(state, key_index, _carried(state, entries, carry_key, carry, stamp))
     kinds = {"event_time": EVENT_TIMER, "processing_time": PROCESSING_TIMER}
-    runtime.timers.start((slot, kinds[domain], time) for slot, time, domain in data["timers"])
+    runtime.timers.start(
+        (key_index, kinds[domain], time) for key_index, time, domain in data["timers"]
+    )
     return clocks
 
 

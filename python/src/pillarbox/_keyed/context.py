@@ -1,4 +1,4 @@
-"""The context of a runtime: the current row or timer, the clocks, what went to side outputs."""
+"""The context of a runtime: the current row or timer, the clocks, the rows of side outputs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,37 @@ _DOMAINS: tuple[TimeDomain | None, ...] = (None, "event_time", "processing_time"
 
 
 class KeyedContext(Context[Any]):
-    """What a runtime sets and a function sees.
+    """The context that a runtime sets and a function reads.
 
-    ``_slot`` is the place of the current key, ``_thread`` the only thread that has it: None while
-    no call runs. Handles compare the thread themselves, since a call more would cost what it does.
+    ``_key_index`` is the index of the current key, ``_thread`` the only thread that has it; both
+    are None while no call runs. Handles compare the thread themselves, since one more method call
+    would cost as much as their own.
     """
 
-    __slots__ = ("_event", "_first_watermark", "_keys", "_name", "_slot", "_tags", "_thread",
-                 "_watermark", "processing_time", "side_rows", "timers", "timestamp")  # fmt: skip
+    __slots__ = (
+        "_event",
+        "_first_watermark",
+        "_key_index",
+        "_keys",
+        "_name",
+        "_tags",
+        "_thread",
+        "_watermark",
+        "processing_time",
+        "side_rows",
+        "timers",
+        "timestamp",
+    )  # fmt: skip
 
     def __init__(self, name: str, tags: dict[str, Callable[[Any], Any]]) -> None:
         self._name = name
         self._tags = tags
-        self._slot: Any = None  # an int while a call runs
+        self._key_index: Any = None  # an int while a call runs
         self._thread: int | None = None
         self._keys: Any = ()
         self._event = ROW
         self._watermark = UNKNOWN
-        # Of the states that are bound; where it is UNKNOWN nothing has lived since before it.
+        # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
         self.processing_time = 0
@@ -43,8 +56,10 @@ class KeyedContext(Context[Any]):
 
     @property
     def key(self) -> Any:
-        slot = self._slot
-        return self._keys[self.slot() if slot is None or self._thread != get_ident() else slot]
+        key_index = self._key_index
+        return self._keys[
+            self.key_index() if key_index is None or self._thread != get_ident() else key_index
+        ]
 
     @property
     def watermark(self) -> int | None:
@@ -56,7 +71,7 @@ class KeyedContext(Context[Any]):
 
     def output(self, tag: str, row: Any) -> None:
         accept = self._acceptor(tag)
-        self.side_rows.append((tag, self.slot(), accept(row)))
+        self.side_rows.append((tag, self.key_index(), accept(row)))
 
     def _acceptor(self, tag: str) -> Callable[[Any], Any]:
         if tag not in self._tags:
@@ -64,17 +79,17 @@ class KeyedContext(Context[Any]):
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
         return self._tags[tag]
 
-    def slot(self) -> int:
-        """The position of the current key. NO_CURRENT_KEY outside of a call and its thread."""
-        if self._slot is None or self._thread != get_ident():
+    def key_index(self) -> int:
+        """Return the index of the current key. Raises ``StateError`` outside a call's thread."""
+        if self._key_index is None or self._thread != get_ident():
             raise error("NO_CURRENT_KEY", operator=self._name)
-        slot: int = self._slot
-        return slot
+        key_index: int = self._key_index
+        return key_index
 
-    def enter(self, slot: int) -> None:
-        """The key of ``slot`` is the current one, for the present thread."""
-        self._thread, self._slot = get_ident(), slot
+    def enter(self, key_index: int) -> None:
+        """Make the key of ``key_index`` the current one, for the current thread."""
+        self._thread, self._key_index = get_ident(), key_index
 
     def leave(self) -> None:
-        """There is no current key any more."""
-        self._thread = self._slot = None
+        """End the current key."""
+        self._thread = self._key_index = None

@@ -16,12 +16,12 @@ _EPOCH_NTZ = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
 
 
-def has_equality(data_type: t.DataType) -> bool:
-    """Return True if rows can be grouped by the type: Spark can't compare maps and variants."""
+def is_comparable(data_type: t.DataType) -> bool:
+    """Return True if rows can be grouped and sorted by it: Spark can't by maps and variants."""
     if isinstance(data_type, t.StructType):
-        return all(has_equality(field.dataType) for field in data_type.fields)
+        return all(is_comparable(field.dataType) for field in data_type.fields)
     if isinstance(data_type, t.ArrayType):
-        return has_equality(data_type.elementType)
+        return is_comparable(data_type.elementType)
     return not isinstance(data_type, (t.MapType, t.VariantType))
 
 
@@ -29,6 +29,12 @@ def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) 
     """Raise ``InvalidSchema`` (TIMESTAMP_TYPE) for a column of another type."""
     if not isinstance(column.dataType, kinds):
         raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
+
+
+def check_order(column: t.StructField) -> None:
+    """Raise ``InvalidSchema`` (ORDER_TYPE) for a column whose values have no order."""
+    if not is_comparable(column.dataType):
+        raise error("ORDER_TYPE", column=column.name, data_type=column.dataType.simpleString())
 
 
 def timestamp_reader(
@@ -77,6 +83,7 @@ def order_key(
         if name not in columns.names:
             available = ", ".join(columns.names)
             raise error("UNKNOWN_ORDER_COLUMN", column=name, available=available)
+        check_order(columns[name])
         positions.append(columns.names.index(name))
     return lambda row: tuple(_comparable(row[position]) for position in positions)
 

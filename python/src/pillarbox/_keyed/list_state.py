@@ -33,7 +33,7 @@ class ListCell:
 class ListCells(State, ListState[Any]):
     """The lists of a list state.
 
-    ``fetch(slot)`` returns the values and stamps of a list that is too large for a frame.
+    ``fetch(key_index)`` returns the values and stamps of a list that is too large for a frame.
     """
 
     __slots__ = ("fetch",)
@@ -41,11 +41,11 @@ class ListCells(State, ListState[Any]):
     fetch: Callable[[int], tuple[list[Any], list[int]]]
 
     def get(self) -> list[Any]:
-        slot = self._slot()
-        cell = self._loaded(slot)
+        key_index = self._key_index()
+        cell = self._loaded(key_index)
         if cell is None or not cell.values:
             return []
-        values = cell.values if self._policy is None else self._alive(slot, cell)
+        values = cell.values if self._policy is None else self._alive(key_index, cell)
         copy = self.declaration.type.copy
         return list(values) if copy is None else [copy(value) for value in values]
 
@@ -53,31 +53,31 @@ class ListCells(State, ListState[Any]):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        self._append(self._slot(), self._accepted(values))
+        self._append(self._key_index(), self._accepted(values))
 
     def update(self, values: Iterable[Any]) -> None:
         accepted = self._accepted(values)
         self.clear()
-        self._append(self._slot(), accepted)
+        self._append(self._key_index(), accepted)
 
     def clear(self) -> None:
-        slot = self._slot()
-        cell = self._cells[slot]
+        key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is not None and (cell.values or not cell.loaded):
             cell.values, cell.stamps, cell.loaded = [], [], True
-            self._log(slot, cell, CLEAR, None, UNKNOWN)
+            self._log(key_index, cell, CLEAR, None, UNKNOWN)
 
-    def mark(self, slot: int) -> Any:
-        cell: ListCell | None = self.cells()[0][slot]
+    def mark(self, key_index: int) -> Any:
+        cell: ListCell | None = self.cells()[0][key_index]
         if cell is None:
-            return None, self.changed[slot]
+            return None, self.changed[key_index]
         # Lists are replaced or grow, so their lengths suffice to undo changes.
         lists = cell.values, cell.stamps, cell.ops
-        return cell, self.changed[slot], cell.loaded, lists, tuple(map(len, lists))
+        return cell, self.changed[key_index], cell.loaded, lists, tuple(map(len, lists))
 
-    def go_back(self, slot: int, mark: Any) -> None:
-        cell, self.changed[slot], *before = mark
-        self._cells[slot] = cell
+    def go_back(self, key_index: int, mark: Any) -> None:
+        cell, self.changed[key_index], *before = mark
+        self._cells[key_index] = cell
         if cell is not None:
             cell.loaded, lists, lengths = before
             cell.values, cell.stamps, cell.ops = lists
@@ -94,29 +94,29 @@ class ListCells(State, ListState[Any]):
             accepted.append(accept(value))
         return accepted
 
-    def _append(self, slot: int, values: list[Any]) -> None:
-        cell = self._cells[slot]
+    def _append(self, key_index: int, values: list[Any]) -> None:
+        cell = self._cells[key_index]
         if cell is None:
-            cell = self._cells[slot] = ListCell()
+            cell = self._cells[key_index] = ListCell()
         stamp = UNKNOWN if self._policy is None else self._policy.stamp()
         for value in values:
             cell.values.append(value)
             cell.stamps.append(stamp)
-            self._log(slot, cell, ADD, value, stamp)
+            self._log(key_index, cell, ADD, value, stamp)
 
-    def _log(self, slot: int, cell: ListCell, op: int, value: Any, stamp: int) -> None:
+    def _log(self, key_index: int, cell: ListCell, op: int, value: Any, stamp: int) -> None:
         cell.ops.append((op, value, stamp))
-        self.changed[slot] = 1
+        self.changed[key_index] = 1
 
-    def _loaded(self, slot: int) -> ListCell | None:
-        cell: ListCell | None = self._cells[slot]
+    def _loaded(self, key_index: int) -> ListCell | None:
+        cell: ListCell | None = self._cells[key_index]
         if cell is not None and not cell.loaded:
-            values, stamps = self.fetch(slot)
+            values, stamps = self.fetch(key_index)
             cell.values, cell.stamps = values + cell.values, stamps + cell.stamps
             cell.loaded = True
         return cell
 
-    def _alive(self, slot: int, cell: ListCell) -> list[Any]:
+    def _alive(self, key_index: int, cell: ListCell) -> list[Any]:
         """Return the visible elements, remove expired ones, and renew the others if TTL says so."""
         policy = self._policy
         assert policy is not None
@@ -128,15 +128,15 @@ class ListCells(State, ListState[Any]):
             kept = [index for index, gone in enumerate(expired) if not gone]
             cell.values = [before[index] for index in kept]
             cell.stamps = [cell.stamps[index] for index in kept]
-            self._log(slot, cell, DROP, None, policy.limit())
+            self._log(key_index, cell, DROP, None, policy.limit())
             for value, gone in zip(before, expired, strict=True):
                 if gone:
                     policy.tell(value)
             shown = before if policy.returns_expired else cell.values
-        self._renew(slot, cell)
+        self._renew(key_index, cell)
         return shown
 
-    def _renew(self, slot: int, cell: ListCell) -> None:
+    def _renew(self, key_index: int, cell: ListCell) -> None:
         assert self._policy is not None
         if not cell.stamps:
             return
@@ -146,7 +146,7 @@ class ListCells(State, ListState[Any]):
         if self._policy.renews:
             if min(cell.stamps) < stamp:
                 cell.stamps = [max(one, stamp) for one in cell.stamps]
-                self._log(slot, cell, RENEW, None, stamp)
+                self._log(key_index, cell, RENEW, None, stamp)
         elif UNKNOWN in cell.stamps:
             cell.stamps = [stamp if one == UNKNOWN else one for one in cell.stamps]
-            self._log(slot, cell, START, None, stamp)
+            self._log(key_index, cell, START, None, stamp)

@@ -66,11 +66,12 @@ def _undo(log: list[tuple[Recorded, Any, Any]]) -> None:
 class MapCells(State, MapState[Any, Any]):
     """The maps of a map state.
 
-    For a map that is too large for a frame, ``fetch(slot, key)`` returns one of its entries (key
-    None: all of them), ``some(slot)`` a few if there are any, as ``(key, value, stamp)``.
+    For a map that is too large for a frame, ``fetch(key_index, key)`` returns one of its
+    entries (key None: all of them), ``some(key_index)`` a few if there are any, as
+    ``(key, value, stamp)``.
 
-    ``get`` and ``put`` run once a row or more. They inline ``_key`` and ``_slot``, which makes them
-    take 0.4 us together instead of 0.6.
+    ``get`` and ``put`` run once a row or more. They inline ``_key`` and ``_key_index``, which makes
+    them take 0.4 us together instead of 0.6.
     """
 
     __slots__ = ("_accept", "_accept_key", "_copy", "_plain_class", "fetch", "some")
@@ -91,22 +92,22 @@ class MapCells(State, MapState[Any, Any]):
         if not plain:
             key = self._key(key)
         at, cells = self._at, self._cells
-        slot = at._slot
+        key_index = at._key_index
         if at._thread != get_ident() or cells is None:
-            slot = self._slot()
+            key_index = self._key_index()
             cells = self._cells
-        cell = cells[slot]
+        cell = cells[key_index]
         value = None if cell is None else cell.values.get(key)
         if value is None:
             if plain:
-                key = self._accept_key(key)  # what is no key is not found
+                key = self._accept_key(key)  # an invalid key is never found, and raises here
             if cell is None or cell.loaded or key in cell.missing:
                 return None
-            value = self._ask(slot, cell, key)
+            value = self._ask(key_index, cell, key)
             if value is None:
                 return None
         if self._policy is not None:
-            value = self._alive(slot, cell, key, value)
+            value = self._alive(key_index, cell, key, value)
         copy = self._copy
         return value if copy is None or value is None else copy(value)
 
@@ -118,17 +119,17 @@ class MapCells(State, MapState[Any, Any]):
             self._refuse_none("a map value")
         value = self._accept(value)
         at = self._at
-        slot = at._slot
+        key_index = at._key_index
         if at._thread != get_ident() or self._cells is None:
-            slot = self._slot()
-        cell = self._cells[slot]
+            key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is None:
-            cell = self._cells[slot] = MapCell()
+            cell = self._cells[key_index] = MapCell()
         if self._policy is not None:
-            self._stamp(slot, cell, key)
+            self._stamp(key_index, cell, key)
         cell.values[key] = value
         cell.dirty[key] = None
-        self.changed[slot] = 1
+        self.changed[key_index] = 1
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
         if not isinstance(entries, Mapping):
@@ -138,37 +139,37 @@ class MapCells(State, MapState[Any, Any]):
 
     def remove(self, key: Any) -> None:
         key = self._key(key)
-        slot = self._slot()
-        cell = self._cells[slot]
+        key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is not None and (key in cell.values or not cell.loaded):
-            self._drop(slot, cell, key)
+            self._drop(key_index, cell, key)
 
     def contains(self, key: Any) -> bool:
         return self.get(key) is not None
 
     def is_empty(self) -> bool:
-        slot = self._slot()
-        cell = self._cells[slot]
+        key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is None:
             return True
         if not cell.loaded and not self._has_living(cell):
-            for key, value, stamp in self.some(slot):
+            for key, value, stamp in self.some(key_index):
                 self._take(cell, key, value, stamp)
             if not self._has_living(cell):
-                self._complete(slot, cell)
+                self._complete(key_index, cell)
         return not self._has_living(cell)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        slot = self._slot()
-        cell = self._cells[slot]
+        key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is None:
             return iter(())
         if not cell.loaded:
-            self._complete(slot, cell)
+            self._complete(key_index, cell)
         if self._policy is None:
             pairs = list(cell.values.items())
         else:
-            pairs = list(self._living(slot, cell))
+            pairs = list(self._living(key_index, cell))
         copy = self._copy
         return iter(pairs if copy is None else [(key, copy(value)) for key, value in pairs])
 
@@ -179,17 +180,17 @@ class MapCells(State, MapState[Any, Any]):
         return (value for _, value in self.items())
 
     def clear(self) -> None:
-        slot = self._slot()
-        cell = self._cells[slot]
+        key_index = self._key_index()
+        cell = self._cells[key_index]
         if cell is not None and (cell.values or not cell.loaded):
-            fresh = self._cells[slot] = MapCell()
+            fresh = self._cells[key_index] = MapCell()
             fresh.cleared = True
-            self.changed[slot] = 1
+            self.changed[key_index] = 1
 
-    def mark(self, slot: int) -> Any:
-        cell: MapCell | None = self.cells()[0][slot]
+    def mark(self, key_index: int) -> Any:
+        cell: MapCell | None = self.cells()[0][key_index]
         if cell is None:
-            return None, self.changed[slot]
+            return None, self.changed[key_index]
         log: list[tuple[Recorded, Any, Any]] = []
         for name in ("values", "stamps", "missing", "dirty"):
             entries = getattr(cell, name)
@@ -197,11 +198,11 @@ class MapCells(State, MapState[Any, Any]):
                 entries = Recorded(entries)
                 setattr(cell, name, entries)
             entries.log = log
-        return cell, self.changed[slot], cell.loaded, log
+        return cell, self.changed[key_index], cell.loaded, log
 
-    def go_back(self, slot: int, mark: Any) -> None:
-        cell, self.changed[slot], *before = mark
-        self._cells[slot] = cell
+    def go_back(self, key_index: int, mark: Any) -> None:
+        cell, self.changed[key_index], *before = mark
+        self._cells[key_index] = cell
         if cell is not None:
             cell.loaded, log = before
             _undo(log)
@@ -217,24 +218,24 @@ class MapCells(State, MapState[Any, Any]):
             return bool(cell.values)
         return any(not policy.is_expired(cell.stamps[key]) for key in cell.values)
 
-    def _living(self, slot: int, cell: MapCell) -> Iterator[tuple[Any, Any]]:
+    def _living(self, key_index: int, cell: MapCell) -> Iterator[tuple[Any, Any]]:
         for key in list(cell.values):
             # on_expire may have removed or changed this entry when it was called for another one.
             value = cell.values.get(key)
             if value is not None:
-                value = self._alive(slot, cell, key, value)
+                value = self._alive(key_index, cell, key, value)
             if value is not None:
                 yield key, value
 
-    def _ask(self, slot: int, cell: MapCell, key: Any) -> Any:
-        for known, value, stamp in self.fetch(slot, key):
+    def _ask(self, key_index: int, cell: MapCell, key: Any) -> Any:
+        for known, value, stamp in self.fetch(key_index, key):
             self._take(cell, known, value, stamp)
         if key not in cell.values:
             cell.missing[key] = None
         return cell.values.get(key)
 
-    def _complete(self, slot: int, cell: MapCell) -> None:
-        for key, value, stamp in self.fetch(slot, None):
+    def _complete(self, key_index: int, cell: MapCell) -> None:
+        for key, value, stamp in self.fetch(key_index, None):
             self._take(cell, key, value, stamp)
         cell.loaded = True
         cell.missing.clear()
@@ -246,20 +247,20 @@ class MapCells(State, MapState[Any, Any]):
             cell.values[key] = value
             cell.stamps[key] = stamp
 
-    def _drop(self, slot: int, cell: MapCell, key: Any) -> None:
+    def _drop(self, key_index: int, cell: MapCell, key: Any) -> None:
         cell.values.pop(key, None)
         cell.stamps.pop(key, None)
         if not cell.loaded:
             cell.missing[key] = None
         cell.dirty[key] = None
-        self.changed[slot] = 1
+        self.changed[key_index] = 1
 
-    def _alive(self, slot: int, cell: MapCell, key: Any, value: Any) -> Any:
+    def _alive(self, key_index: int, cell: MapCell, key: Any, value: Any) -> Any:
         policy = self._policy
         assert policy is not None
         stamp = cell.stamps[key]
         if policy.is_expired(stamp):
-            self._drop(slot, cell, key)
+            self._drop(key_index, cell, key)
             policy.tell(value, key)
             return value if policy.returns_expired else None
         if policy.renews or stamp == UNKNOWN:
@@ -267,13 +268,13 @@ class MapCells(State, MapState[Any, Any]):
             if renewed != stamp:
                 cell.stamps[key] = renewed
                 cell.dirty[key] = None
-                self.changed[slot] = 1
+                self.changed[key_index] = 1
         return value
 
-    def _stamp(self, slot: int, cell: MapCell, key: Any) -> None:
+    def _stamp(self, key_index: int, cell: MapCell, key: Any) -> None:
         """Stamp an entry. In event time the stored timestamp counts, and is fetched if unknown."""
         assert self._policy is not None
         unknown = key not in cell.values and not cell.loaded and key not in cell.missing
         if unknown and self._policy.event:
-            self._ask(slot, cell, key)
+            self._ask(key_index, cell, key)
         cell.stamps[key] = self._policy.stamp(cell.stamps.get(key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from .._base.functions import JvmFunction, check_parameters
+from .._base.functions import JvmFunction, check_method
 from .._base.names import is_nearly
 from ..errors import PillarboxError, error, shown
 from .aggregate import AggregateFunction
@@ -27,7 +27,7 @@ def check_methods(
     """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
     The conditions are METHOD_MISSING (of ``process``), ASYNC_METHOD, NOT_ASYNC_METHOD,
-    TIMERS_OF_ASYNC_FUNCTION, and those of ``_check_method``.
+    TIMERS_OF_ASYNC_FUNCTION, and those of ``check_method``.
     """
     is_async = isinstance(fn, AsyncKeyedProcessFunction)
     methods = _ASYNC if is_async else _ARROW if isinstance(fn, ArrowKeyedProcessFunction) else _ROW
@@ -36,7 +36,7 @@ def check_methods(
     for name, parameters in methods.items():
         method: Any = getattr(fn, name, None)
         called = f"{type(fn).__qualname__}.{name}"
-        _check_method(method, parameters, called)
+        check_method(method, parameters, called)
         if is_async and name == "process":
             if not _is_async(inspect.unwrap(method)) and not _is_async(method):
                 raise error("NOT_ASYNC_METHOD", method=called)
@@ -47,16 +47,6 @@ def check_methods(
             raise error("GENERATOR_METHOD", method=called)
     if is_async and has_own(fn, "on_timer"):
         raise timers_refused(type(fn).__qualname__)
-
-
-def _check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:
-    """Raise METHOD_NOT_CALLABLE or WRONG_METHOD_PARAMETERS."""
-    if not callable(method):
-        definition = f"def {called.rpartition('.')[2]}({', '.join(('self', *parameters))})"
-        raise error(
-            "METHOD_NOT_CALLABLE", method=called, value=shown(method), definition=definition
-        )
-    check_parameters(method, parameters, called, "WRONG_METHOD_PARAMETERS")
 
 
 def _is_async(method: object) -> bool:
@@ -74,7 +64,7 @@ def check_aggregate(function: AggregateFunction) -> None:
         if not has_own(function, name):
             raise missing(function, name, f"({', '.join(('self', *parameters))})")
         called = f"{type(function).__qualname__}.{name}"
-        _check_method(getattr(function, name), parameters, called)
+        check_method(getattr(function, name), parameters, called)
 
 
 _ON_SPARK: dict[type, str] = {

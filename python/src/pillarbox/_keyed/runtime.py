@@ -28,13 +28,13 @@ def rows_of(answer: Any) -> Any:
 
 
 class KeyedRuntime:
-    """One function with its states and timers, over keys that are known by their slot.
+    """One function with its states and timers, over keys that are known by their index.
 
-    Its driver binds the states and the timers of the slots (a frame of a worker, or all
+    Its driver binds the states and the timers of these keys (a frame of a worker, or all
     keys of a test), sets the clocks, and hands over events in an order that is right for each key:
     ``run_rows``, ``run_events``, and in a batch ``finish_keys``. It places the timers that the
     function sets meanwhile. ``rows`` collects what the function emits, ``ends[i]`` is its length
-    after event i of ``event_slots``. What the function raises comes out as it is;
+    after event i of ``event_keys``. What the function raises comes out as it is;
     ``current_event`` tells where.
 
     ``sorted_input``: every key has its own time, and so has every key of a batch when it
@@ -61,7 +61,7 @@ class KeyedRuntime:
         self._reached: dict[int, int] = {}
         self.rows: list[Any] = []
         self.ends: list[int] = []
-        self.event_slots: list[int] = []
+        self.event_keys: list[int] = []
         self._events: list[Any] = []
 
     def _context(self, name: str, tags: dict[str, Accept]) -> KeyedContext:
@@ -82,17 +82,17 @@ class KeyedRuntime:
             self.registry.is_open = False
 
     def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
-        """How far time has come (``UNKNOWN``: no watermark yet); ``of_first``: for slot 0 only."""
+        """Set how far time has come: ``UNKNOWN`` for no watermark, ``of_first`` for key 0 only."""
         self.context._watermark = watermark
         self.context.processing_time = processing_time
         self._start = UNKNOWN if of_first else watermark
         self._reached = {0: watermark} if of_first else {}
 
     def begin(self, keys: Any) -> None:
-        """Starts a round of events of ``keys`` (anything that gives the key of a slot)."""
+        """Starts a round of events of ``keys`` (anything that gives the key of an index)."""
         self.context._keys = keys
         self.context.side_rows = []
-        self.rows, self.ends, self.event_slots, self._events = [], [], [], []
+        self.rows, self.ends, self.event_keys, self._events = [], [], [], []
 
     def end(self) -> None:
         """The round is over: state and timers are out of reach until the next event."""
@@ -100,19 +100,19 @@ class KeyedRuntime:
         self._events = []
 
     def run_rows(
-        self, slots: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
+        self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
         """Processes rows as they come; ``times`` are their timestamps in ms, None for none."""
         context, process = self.context, self.function.process
         collected, ended = self.rows, self.ends.append
         append, extend = collected.append, collected.extend
         context._event = ROW
-        self.event_slots.extend(slots)
+        self.event_keys.extend(key_indexes)
         self._events.extend(rows)
         context._thread = get_ident()
         count = len(collected)
-        for slot, time, row in zip(slots, times, rows, strict=True):
-            context._slot = slot
+        for key_index, time, row in zip(key_indexes, times, rows, strict=True):
+            context._key_index = key_index
             context.timestamp = time
             answer = process(row, context)
             if answer is not None:
@@ -134,7 +134,7 @@ class KeyedRuntime:
     def run_events(
         self,
         kinds: Sequence[int],
-        slots: Sequence[int],
+        key_indexes: Sequence[int],
         times: Sequence[int],
         rows: Sequence[Any],
         horizon: int,
@@ -144,38 +144,38 @@ class KeyedRuntime:
         A timer that was deleted meanwhile does not fire; one that is registered meanwhile fires at
         its place, after the last event only up to ``horizon``: no event of that time is to come.
         """
-        for kind, slot, time in zip(kinds, slots, times, strict=True):
+        for kind, key_index, time in zip(kinds, key_indexes, times, strict=True):
             if kind != ROW:
-                self.timers.hand_over(slot, kind, time)
+                self.timers.hand_over(key_index, kind, time)
         next_row = iter(rows)
-        for kind, slot, time in zip(kinds, slots, times, strict=True):
+        for kind, key_index, time in zip(kinds, key_indexes, times, strict=True):
             if kind == ROW:
-                self._row(slot, time, next(next_row))
+                self._row(key_index, time, next(next_row))
             else:
-                self._fire_due(slot, kind, time)
+                self._fire_due(key_index, kind, time)
         kind = PROCESSING_TIMER if PROCESSING_TIMER in kinds else EVENT_TIMER
-        for slot in dict.fromkeys(slots):
-            if not self._may_follow(slot, kind, horizon):
-                self._fire_due(slot, kind, horizon)
+        for key_index in dict.fromkeys(key_indexes):
+            if not self._may_follow(key_index, kind, horizon):
+                self._fire_due(key_index, kind, horizon)
 
-    def finish_keys(self, slots: Sequence[int]) -> None:
+    def finish_keys(self, key_indexes: Sequence[int]) -> None:
         """In a batch no more rows of these keys come: all timers fire, event-time timers first.
 
         Timers that are registered meanwhile are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
         """
-        for slot in slots:
+        for key_index in key_indexes:
             if self.sorted_input:  # the rows of the last time are through
-                self._fire_due(slot, EVENT_TIMER, self._time_of(slot))
+                self._fire_due(key_index, EVENT_TIMER, self._time_of(key_index))
             self.timers.frozen = True
             try:
-                self._fire_due(slot, EVENT_TIMER, FOREVER)
-                self._fire_due(slot, PROCESSING_TIMER, FOREVER)
+                self._fire_due(key_index, EVENT_TIMER, FOREVER)
+                self._fire_due(key_index, PROCESSING_TIMER, FOREVER)
             finally:
                 self.timers.frozen = False
 
     def current_event(self) -> dict[str, str]:
-        """What was being processed, for messages: the ``event``, and the ``row`` or ``timer``."""
+        """Return the current ``event`` and its ``row`` or ``timer``, for messages."""
         done = len(self.ends)
         event = self._events[done] if done < len(self._events) else None
         if isinstance(event, Timer):
@@ -192,47 +192,47 @@ class KeyedRuntime:
 
     def go_back_to(self, event: int) -> None:
         """Makes an earlier event of the round the current one, for messages."""
-        self.context.enter(self.event_slots[event])
+        self.context.enter(self.event_keys[event])
         del self.ends[event:]
 
-    def _row(self, slot: int, time: int, row: Any) -> None:
+    def _row(self, key_index: int, time: int, row: Any) -> None:
         context = self.context
-        if time > self._time_of(slot):
-            self._fire_due(slot, EVENT_TIMER, time - 1)
-            self._reached[slot] = time
+        if time > self._time_of(key_index):
+            self._fire_due(key_index, EVENT_TIMER, time - 1)
+            self._reached[key_index] = time
         context._watermark = time - 1
-        context.enter(slot)
+        context.enter(key_index)
         context._event, context.timestamp = ROW, time
         self._events.append(row)
-        self._collect(slot, self.function.process(row, context))
+        self._collect(key_index, self.function.process(row, context))
 
-    def _time_of(self, slot: int) -> int:
-        """How far time has come for a key."""
-        return self._reached.get(slot, self._start)
+    def _time_of(self, key_index: int) -> int:
+        """Return the current event time of a key."""
+        return self._reached.get(key_index, self._start)
 
-    def _may_follow(self, slot: int, kind: int, horizon: int) -> bool:
-        """Whether rows of the time that a key has come to may still follow."""
-        return self.sorted_input and kind == EVENT_TIMER and self._time_of(slot) > horizon
+    def _may_follow(self, key_index: int, kind: int, horizon: int) -> bool:
+        """Return True if more rows of the key's current event time may follow."""
+        return self.sorted_input and kind == EVENT_TIMER and self._time_of(key_index) > horizon
 
-    def _fire_due(self, slot: int, kind: int, limit: int) -> None:
+    def _fire_due(self, key_index: int, kind: int, limit: int) -> None:
         """In order of time; what the firing registers up to ``limit`` fires too."""
-        due = self.timers.next_due(slot, kind, limit)
+        due = self.timers.next_due(key_index, kind, limit)
         while due is not None:
-            self._fire(slot, kind, due)
-            due = self.timers.next_due(slot, kind, limit)
+            self._fire(key_index, kind, due)
+            due = self.timers.next_due(key_index, kind, limit)
 
-    def _fire(self, slot: int, kind: int, time: int) -> None:
-        self.timers.take(slot, kind, time)
-        context, reached = self.context, self._time_of(slot)
+    def _fire(self, key_index: int, kind: int, time: int) -> None:
+        self.timers.take(key_index, kind, time)
+        context, reached = self.context, self._time_of(key_index)
         if kind == EVENT_TIMER and time > reached:
-            self._reached[slot] = reached = time
+            self._reached[key_index] = reached = time
         context._watermark = reached
-        context.enter(slot)
+        context.enter(key_index)
         context._event, context.timestamp = kind, time
         self._events.append(Timer(time, "event_time" if kind == EVENT_TIMER else "processing_time"))
-        self._collect(slot, self.function.on_timer(time, context))
+        self._collect(key_index, self.function.on_timer(time, context))
 
-    def _collect(self, slot: int, answer: Any) -> None:
+    def _collect(self, key_index: int, answer: Any) -> None:
         self.rows.extend(rows_of(answer))
-        self.event_slots.append(slot)
+        self.event_keys.append(key_index)
         self.ends.append(len(self.rows))

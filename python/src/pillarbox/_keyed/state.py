@@ -32,7 +32,7 @@ class Declaration:
             "plain": self.type.is_plain,
             "key_type": None if self.key_type is None else self.key_type.wire_type.json(),
             "key_plain": self.key_type is not None and self.key_type.is_plain,
-            "ttl": None if self.ttl is None else self.ttl.to_spec(),
+            "ttl": None if self.ttl is None else self.ttl._to_spec(),
             "on_expire": self.ttl is not None and self.ttl.on_expire is not None,
         }
 
@@ -46,7 +46,7 @@ class State:
 
     A runtime binds it to the cells of some keys: with ``bind`` for a frame and ``extend`` for a
     frame that continues it (cells are loaded when first touched), or with one ``bind`` and a
-    ``grow`` for every new key. ``changed[slot]`` marks cells to write back.
+    ``grow`` for every new key. ``changed[key_index]`` marks cells to write back.
     """
 
     __slots__ = ("_at", "_cells", "_loads", "_policy", "_stamps", "changed", "declaration")
@@ -91,29 +91,29 @@ class State:
             self._load()
         return self._cells, self._stamps
 
-    def drop(self, slot: int) -> None:
+    def drop(self, key_index: int) -> None:
         """Drop the state of a key without recording a change."""
         cells, stamps = self.cells()
-        cells[slot], stamps[slot] = None, UNKNOWN
+        cells[key_index], stamps[key_index] = None, UNKNOWN
 
-    def mark(self, slot: int) -> Any:
+    def mark(self, key_index: int) -> Any:
         """Return a mark, with which ``go_back`` undoes all later writes for a key.
 
         The cost does not depend on the size of the state. A mark is valid until the key's next one.
         """
         cells, stamps = self.cells()
-        return cells[slot], stamps[slot], self.changed[slot]
+        return cells[key_index], stamps[key_index], self.changed[key_index]
 
-    def go_back(self, slot: int, mark: Any) -> None:
+    def go_back(self, key_index: int, mark: Any) -> None:
         """Restore the key's state as it was at ``mark``."""
-        self._cells[slot], self._stamps[slot], self.changed[slot] = mark
+        self._cells[key_index], self._stamps[key_index], self.changed[key_index] = mark
 
-    def _slot(self) -> int:
-        """Return the current slot, with the cells loaded. Raises StateError (NO_CURRENT_KEY)."""
-        slot = self._at.slot()
+    def _key_index(self) -> int:
+        """Return the current key's index; the cells are loaded. Raises NO_CURRENT_KEY."""
+        key_index = self._at.key_index()
         if self._cells is None:
             self._load()
-        return slot
+        return key_index
 
     def _load(self) -> None:
         for load in self._loads:

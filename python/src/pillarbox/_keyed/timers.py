@@ -1,4 +1,4 @@
-"""The timers of some keys: registered, deleted, listed by key; taken when they are due."""
+"""The timers of some keys, which are registered, deleted, listed by key, and taken when due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _LIMIT = 1 << 63
 
-_FEW = 8  # of so many times the least is found faster than a heap is made
+_FEW = 8  # for up to so many times finding the least is faster than making a heap
 
 REGISTER, DELETE = 0, 1
 
@@ -25,21 +25,21 @@ Load = Callable[[int], Iterable[tuple[int, int]]]
 
 
 class TimerChange(NamedTuple):
-    """What became of one timer of a key: ``op`` is REGISTER or DELETE (also when it fired)."""
+    """The change of one timer of a key; ``op`` is REGISTER, or DELETE (also if it has fired)."""
 
-    slot: int
+    key_index: int
     kind: int
     op: int
     timestamp: int
 
 
 class KeyTimers(Timers):
-    """The timers of all keys of a runtime; those of the current one are what a function sees.
+    """The timers of all keys of a runtime; a function sees those of the current key.
 
-    ``refusal`` gives the error for a timer that nobody would handle.
+    ``refusal`` returns the error for a timer of a function without ``on_timer``.
 
-    A key with many timers has a heap of them once its earliest one is asked for. What is taken out
-    stays in the heap until it comes up, and times that are not pending are passed over there.
+    A key with many timers gets a heap of them when its earliest one is needed. Times that are taken
+    out stay in the heap until they are the least; those that are not pending are skipped then.
     """
 
     __slots__ = (
@@ -79,65 +79,65 @@ class KeyTimers(Timers):
         self._delete(PROCESSING_TIMER, time)
 
     def delete_all(self) -> None:
-        slot = self._at.slot()
-        self._ask(slot)
-        for by_slot in self._pending.values():
-            by_slot.pop(slot, None)
+        key_index = self._at.key_index()
+        self._ask(key_index)
+        for by_key in self._pending.values():
+            by_key.pop(key_index, None)
 
     def list(self) -> Sequence[Timer]:
-        slot = self._at.slot()
-        return self.of(slot)
+        key_index = self._at.key_index()
+        return self.of(key_index)
 
-    def of(self, slot: int) -> Sequence[Timer]:
+    def of(self, key_index: int) -> Sequence[Timer]:
         """The timers of one key, the earliest first."""
-        self._ask(slot)
-        event = self._pending[EVENT_TIMER].get(slot, ())
-        processing = self._pending[PROCESSING_TIMER].get(slot, ())
+        self._ask(key_index)
+        event = self._pending[EVENT_TIMER].get(key_index, ())
+        processing = self._pending[PROCESSING_TIMER].get(key_index, ())
         return sorted(
             [Timer(time, "event_time") for time in event]
             + [Timer(time, "processing_time") for time in processing]
         )
 
     def start(self, existing: Iterable[tuple[int, int, int]], load: Load | None = None) -> None:
-        """From now on there are the timers ``(slot, kind, time)``, and nothing has changed.
+        """Set the timers to ``(key_index, kind, time)``, without a change.
 
-        With ``load`` there may be others, which nobody needs to know before they are listed: it
-        gives the ``(kind, time)`` of all timers that their owner has of a slot.
+        With ``load`` there may be others, which are loaded only when timers are listed: it returns
+        the ``(kind, time)`` of all timers of a key that their owner has.
         """
         event: dict[int, set[int]] = {}
         processing: dict[int, set[int]] = {}
-        for slot, kind, time in existing:
+        for key_index, kind, time in existing:
             times = event if kind == EVENT_TIMER else processing
-            times.setdefault(slot, set()).add(time)
+            times.setdefault(key_index, set()).add(time)
         self._pending = {EVENT_TIMER: event, PROCESSING_TIMER: processing}
         self._heaps: dict[int, dict[int, list[int]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._load = load
         self._loaded = set()
         self.committed()
 
-    def hand_over(self, slot: int, kind: int, time: int) -> None:
-        """A timer that is due, and that its owner has let go of."""
-        self._add(slot, kind, time)
+    def hand_over(self, key_index: int, kind: int, time: int) -> None:
+        """Add a timer that is due, and that its owner no longer has."""
+        self._add(key_index, kind, time)
 
     def committed(self) -> None:
-        """What changed is written down."""
+        """Begin anew to record changes, after the recorded ones were stored."""
         self._fired = {EVENT_TIMER: 0, PROCESSING_TIMER: 0}
         self._deleted = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         self._before = {
-            kind: {slot: frozenset(times) for slot, times in by_slot.items()}
-            for kind, by_slot in self._pending.items()
+            kind: {key_index: frozenset(times) for key_index, times in by_key.items()}
+            for kind, by_key in self._pending.items()
         }
 
     def changes(self) -> Sequence[TimerChange]:
-        """What differs from ``start``, each timer at most once."""
+        """Return the differences from ``start``, each timer at most once."""
         return [
             change
             for kind in (EVENT_TIMER, PROCESSING_TIMER)
             for change in self._changes(kind, self._pending[kind], self._before[kind])
         ] + [
-            TimerChange(slot, kind, DELETE, time)
-            for kind, by_slot in self._deleted.items()
-            for slot, times in by_slot.items()
+            TimerChange(key_index, kind, DELETE, time)
+            for kind, by_key in self._deleted.items()
+            for key_index, times in by_key.items()
             for time in times
         ]
 
@@ -146,51 +146,51 @@ class KeyTimers(Timers):
         kind: int, pending: dict[int, set[int]], before: dict[int, frozenset[int]]
     ) -> Sequence[TimerChange]:
         changes = []
-        for slot, times in pending.items():
-            old = before.get(slot)
+        for key_index, times in pending.items():
+            old = before.get(key_index)
             if old is None:
-                changes += [TimerChange(slot, kind, REGISTER, time) for time in times]
+                changes += [TimerChange(key_index, kind, REGISTER, time) for time in times]
             elif old != times:
-                changes += [TimerChange(slot, kind, DELETE, time) for time in old - times]
-                changes += [TimerChange(slot, kind, REGISTER, time) for time in times - old]
-        for slot, old in before.items():
-            if slot not in pending:
-                changes += [TimerChange(slot, kind, DELETE, time) for time in old]
+                changes += [TimerChange(key_index, kind, DELETE, time) for time in old - times]
+                changes += [TimerChange(key_index, kind, REGISTER, time) for time in times - old]
+        for key_index, old in before.items():
+            if key_index not in pending:
+                changes += [TimerChange(key_index, kind, DELETE, time) for time in old]
         return changes
 
     def due(self, kind: int, limit: int) -> Sequence[tuple[int, int]]:
-        """``(time, slot)`` of all timers of a kind at or before ``limit``, in order of time."""
+        """Return ``(time, key_index)`` of the timers of a kind up to ``limit``, in time order."""
         return sorted(
-            (time, slot)
-            for slot, times in self._pending[kind].items()
+            (time, key_index)
+            for key_index, times in self._pending[kind].items()
             for time in times
             if time <= limit
         )
 
-    def next_due(self, slot: int, kind: int, limit: int) -> int | None:
-        """The earliest timer of a key at or before ``limit``."""
-        times = self._pending[kind].get(slot)
+    def next_due(self, key_index: int, kind: int, limit: int) -> int | None:
+        """Return the earliest timer of a key up to ``limit``, if there is one."""
+        times = self._pending[kind].get(key_index)
         if not times:
             return None
-        earliest = min(times) if len(times) < _FEW else self._earliest(slot, kind, times)
+        earliest = min(times) if len(times) < _FEW else self._earliest(key_index, kind, times)
         return earliest if earliest <= limit else None
 
-    def _earliest(self, slot: int, kind: int, times: set[int]) -> int:
-        heap = self._heaps[kind].get(slot, ())
+    def _earliest(self, key_index: int, kind: int, times: set[int]) -> int:
+        heap = self._heaps[kind].get(key_index, ())
         while heap and heap[0] not in times:
             heapq.heappop(heap)
         if not heap or len(heap) > 2 * len(times):
-            heap = self._heaps[kind][slot] = sorted(times)
+            heap = self._heaps[kind][key_index] = sorted(times)
         return heap[0]
 
-    def take(self, slot: int, kind: int, time: int) -> None:
-        """Takes a timer out, as one that fires."""
-        self._discard(slot, kind, self._pending[kind][slot], time)
+    def take(self, key_index: int, kind: int, time: int) -> None:
+        """Remove a timer that fires."""
+        self._discard(key_index, kind, self._pending[kind][key_index], time)
         self._fired[kind] += 1
 
     @property
     def fired(self) -> tuple[int, int]:
-        """How many event-time and processing-time timers have fired since ``committed``."""
+        """The numbers of event-time and processing-time timers fired since ``committed``."""
         return self._fired[EVENT_TIMER], self._fired[PROCESSING_TIMER]
 
     def _register(self, kind: int, time: Any) -> None:
@@ -201,56 +201,54 @@ class KeyTimers(Timers):
                 raise error("TIMER_WITHOUT_TIME", operator=self._at._name)
             time = epoch_ms(time)
         at = self._at
-        slot = at._slot
-        if at._thread != get_ident() or slot is None:
-            slot = at.slot()
+        key_index = at._key_index
+        if at._thread != get_ident() or key_index is None:
+            key_index = at.key_index()
         if self.frozen:
             return
-        self._add(slot, kind, time)
-        if slot in self._deleted[kind]:
-            self._deleted[kind][slot].discard(time)
+        self._add(key_index, kind, time)
+        if key_index in self._deleted[kind]:
+            self._deleted[kind][key_index].discard(time)
 
-    def _add(self, slot: int, kind: int, time: int) -> None:
-        times = self._pending[kind].get(slot)
+    def _add(self, key_index: int, kind: int, time: int) -> None:
+        times = self._pending[kind].get(key_index)
         if times is None:
-            times = self._pending[kind][slot] = set()
-        if slot in self._heaps[kind] and time not in times:
-            heapq.heappush(self._heaps[kind][slot], time)
+            times = self._pending[kind][key_index] = set()
+        if key_index in self._heaps[kind] and time not in times:
+            heapq.heappush(self._heaps[kind][key_index], time)
         times.add(time)
 
     def _delete(self, kind: int, time: Any) -> None:
-        time, slot = epoch_ms(time), self._at.slot()
-        if self._load is not None and slot not in self._loaded:
-            self._deleted[kind].setdefault(slot, set()).add(time)
-        times = self._pending[kind].get(slot)
+        time, key_index = epoch_ms(time), self._at.key_index()
+        if self._load is not None and key_index not in self._loaded:
+            self._deleted[kind].setdefault(key_index, set()).add(time)
+        times = self._pending[kind].get(key_index)
         if times is not None and time in times:
-            self._discard(slot, kind, times, time)
+            self._discard(key_index, kind, times, time)
 
-    def _ask(self, slot: int) -> None:
-        """Gets the timers of ``slot`` that only their owner knows, once."""
-        if self._load is None or slot in self._loaded:
+    def _ask(self, key_index: int) -> None:
+        """Load the timers of ``key_index`` that only their owner knows, once."""
+        if self._load is None or key_index in self._loaded:
             return
-        self._loaded.add(slot)
-        for kind, time in self._load(slot):
+        self._loaded.add(key_index)
+        for kind, time in self._load(key_index):
             before = self._before[kind]
-            before[slot] = before.get(slot, frozenset()) | {time}
-            if time not in self._deleted[kind].get(slot, ()):
-                self._add(slot, kind, time)
-        for by_slot in self._deleted.values():
-            by_slot.pop(slot, None)  # what was there of them differs from before by now
+            before[key_index] = before.get(key_index, frozenset()) | {time}
+            if time not in self._deleted[kind].get(key_index, ()):
+                self._add(key_index, kind, time)
+        for by_key in self._deleted.values():
+            by_key.pop(key_index, None)  # those that existed differ from before by now
 
-    def _discard(self, slot: int, kind: int, times: set[int], time: int) -> None:
+    def _discard(self, key_index: int, kind: int, times: set[int], time: int) -> None:
         times.discard(time)
         if not times:
-            del self._pending[kind][slot]
+            del self._pending[kind][key_index]
 
 
 def epoch_ms(time: Any) -> int:
-    """``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption`` for anything else."""
+    """Return ``time`` in epoch ms, a datetime rounded down. Raises ``InvalidOption``."""
     if isinstance(time, datetime):
-        as_python = getattr(
-            time, "to_pydatetime", None
-        )  # of pandas, whose naive times have no zone
+        as_python = getattr(time, "to_pydatetime", None)  # naive ones of pandas have no zone
         try:
             known = time if as_python is None else as_python(warn=False)
             return int((known.astimezone(timezone.utc) - _EPOCH) // _MS)

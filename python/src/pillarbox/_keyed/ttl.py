@@ -57,14 +57,14 @@ class StateTtl:
         check(fits, "on_expire", "a function of key, map_key and value", self.on_expire, "print")
 
     @property
-    def ms(self) -> int:
+    def _ms(self) -> int:
         """The duration in whole ms, at least 1."""
         return milliseconds(self.duration, "duration")
 
-    def to_spec(self) -> dict[str, Any]:
+    def _to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator in the JVM."""
         return {
-            "ms": self.ms,
+            "ms": self._ms,
             "update": self.update,
             "visibility": self.visibility,
             "time_domain": self.time_domain,
@@ -93,7 +93,7 @@ class TtlPolicy:
 
     def __init__(self, ttl: StateTtl, at: Clock) -> None:
         self._at: Any = at
-        self.ttl = ttl.ms
+        self.ttl = ttl._ms
         self.event = ttl.time_domain == "event_time"
         self._on_expire = ttl.on_expire
         self.renews = ttl.update == "on_read_and_write"

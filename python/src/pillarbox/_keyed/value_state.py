@@ -21,22 +21,22 @@ class CellState(State):
         self._copy = declaration.type.copy
 
     def clear(self) -> None:
-        slot = self._slot()
-        if self._cells[slot] is not None:
-            self._cells[slot] = None
-            self.changed[slot] = 1
+        key_index = self._key_index()
+        if self._cells[key_index] is not None:
+            self._cells[key_index] = None
+            self.changed[key_index] = 1
 
     def _read(self) -> Any:
         at, cells = self._at, self._cells
-        slot = at._slot
+        key_index = at._key_index
         if at._thread != get_ident() or cells is None:
-            slot = self._slot()
+            key_index = self._key_index()
             cells = self._cells
-        value = cells[slot]
+        value = cells[key_index]
         if value is None:
             return None
         if self._policy is not None:
-            value = self._alive(slot, value)
+            value = self._alive(key_index, value)
         copy = self._copy
         return value if copy is None or value is None else copy(value)
 
@@ -47,47 +47,47 @@ class CellState(State):
             return
         value = self._accept(value)
         at = self._at
-        slot = at._slot
+        key_index = at._key_index
         if at._thread != get_ident() or self._cells is None:
-            slot = self._slot()
+            key_index = self._key_index()
         if self._policy is not None:
-            self._stamp(slot)
-        self._cells[slot] = value
-        self.changed[slot] = 1
+            self._stamp(key_index)
+        self._cells[key_index] = value
+        self.changed[key_index] = 1
 
     def _write(self, value: Any) -> None:
-        """As ``_update`` with what a fold gives, which can't be None."""
+        """Update with the result of a fold, which can't be None."""
         self._update(self._accept(value) if value is None else value)
 
-    def _alive(self, slot: int, value: Any) -> Any:
-        policy, stamp = self._policy, self._stamps[slot]
+    def _alive(self, key_index: int, value: Any) -> Any:
+        policy, stamp = self._policy, self._stamps[key_index]
         assert policy is not None
         if stamp == UNKNOWN or policy.renews:
             if not policy.is_expired(stamp):
-                self._restamp(slot, policy.after_read(stamp))
+                self._restamp(key_index, policy.after_read(stamp))
                 return value
         elif stamp + policy.ttl > (
             self._at._watermark if policy.event else self._at.processing_time
         ):
             return value  # the hot path, without a call
-        self._cells[slot] = None
-        self.changed[slot] = 1
+        self._cells[key_index] = None
+        self.changed[key_index] = 1
         policy.tell(value)
         return value if policy.returns_expired else None
 
-    def _stamp(self, slot: int) -> None:
+    def _stamp(self, key_index: int) -> None:
         policy = self._policy
         assert policy is not None
         if policy.event:
-            stored = self._stamps[slot] if self._cells[slot] is not None else None
-            self._stamps[slot] = policy.stamp(stored)
+            stored = self._stamps[key_index] if self._cells[key_index] is not None else None
+            self._stamps[key_index] = policy.stamp(stored)
         else:
-            self._stamps[slot] = self._at.processing_time
+            self._stamps[key_index] = self._at.processing_time
 
-    def _restamp(self, slot: int, stamp: int) -> None:
-        if stamp != self._stamps[slot]:
-            self._stamps[slot] = stamp
-            self.changed[slot] = 1
+    def _restamp(self, key_index: int, stamp: int) -> None:
+        if stamp != self._stamps[key_index]:
+            self._stamps[key_index] = stamp
+            self.changed[key_index] = 1
 
 
 class ValueCells(CellState, ValueState[Any]):

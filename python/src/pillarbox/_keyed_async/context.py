@@ -19,24 +19,32 @@ class Attempt:
     of their earlier contents.
     """
 
-    __slots__ = ("_marks", "context", "is_open", "key", "side_rows", "slot", "timestamp",
-                 "watermark")  # fmt: skip
+    __slots__ = (
+        "_marks",
+        "context",
+        "is_open",
+        "key",
+        "key_index",
+        "side_rows",
+        "timestamp",
+        "watermark",
+    )  # fmt: skip
 
     def __init__(
         self,
         context: AsyncKeyedContext,
-        slot: int,
+        key_index: int,
         timestamp: int | None,
         watermark: int,
         states: Iterable[State],
     ) -> None:
         self.context = context
-        self.slot = slot
-        self.key = context._keys[slot]
+        self.key_index = key_index
+        self.key = context._keys[key_index]
         self.timestamp = timestamp
         self.watermark = watermark
         self.side_rows: list[tuple[str, int, Any]] = []
-        self._marks = [(state, state.mark(slot)) for state in states]
+        self._marks = [(state, state.mark(key_index)) for state in states]
         self.is_open = True
 
     def enter(self) -> None:
@@ -52,7 +60,7 @@ class Attempt:
         """End the attempt and undo its writes; it can write nothing more."""
         self.is_open = False
         for state, mark in self._marks:
-            state.go_back(self.slot, mark)
+            state.go_back(self.key_index, mark)
 
 
 _CURRENT: ContextVar[Attempt] = ContextVar("pillarbox_keyed_attempt")
@@ -61,7 +69,8 @@ _CURRENT: ContextVar[Attempt] = ContextVar("pillarbox_keyed_attempt")
 class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
     """The one context of all coroutines, each of which sees its own row.
 
-    ``_slot``, ``_row_time`` and ``_reached`` are the values outside of coroutines, for messages.
+    ``_key_index``, ``_row_time`` and ``_reached`` are the values outside of coroutines, for
+    messages.
     """
 
     __slots__ = ("_loop_thread", "_reached", "_row_time", "resource")
@@ -78,16 +87,16 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
     @property
     def key(self) -> Any:
         attempt = self._started_by()
-        return self._keys[self.slot()] if attempt is None else attempt.key
+        return self._keys[self.key_index()] if attempt is None else attempt.key
 
-    def slot(self) -> int:
+    def key_index(self) -> int:
         attempt = self._attempt()
-        return super().slot() if attempt is None else attempt.slot
+        return super().key_index() if attempt is None else attempt.key_index
 
     def output(self, tag: str, row: Any) -> None:
-        accept, slot, attempt = self._acceptor(tag), self.slot(), self._attempt()
+        accept, key_index, attempt = self._acceptor(tag), self.key_index(), self._attempt()
         assert attempt is not None
-        attempt.side_rows.append((tag, slot, accept(row)))
+        attempt.side_rows.append((tag, key_index, accept(row)))
 
     @property
     def timestamp(self) -> int | None:

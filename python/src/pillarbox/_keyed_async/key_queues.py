@@ -32,14 +32,14 @@ class RowCall(AttemptedCall):
     ``problem`` is the function's last exception.
     """
 
-    __slots__ = ("current", "index", "problem", "slot", "timestamp", "watermark")
+    __slots__ = ("current", "index", "key_index", "problem", "timestamp", "watermark")
 
     def __init__(
-        self, index: int, slot: int, timestamp: int | None, watermark: int, row: Any
+        self, index: int, key_index: int, timestamp: int | None, watermark: int, row: Any
     ) -> None:
         super().__init__(0, row)
         self.index = index
-        self.slot = slot
+        self.key_index = key_index
         self.timestamp = timestamp
         self.watermark = watermark
         self.current: Attempt | None = None
@@ -118,9 +118,9 @@ class KeyQueues(Attempts[RowCall]):
         self._over = self._loop.create_future()
         for call in calls:
             call.id = next(self._ids)
-            queue = self._queues.get(call.slot)
+            queue = self._queues.get(call.key_index)
             if queue is None:
-                self._queues[call.slot] = deque()
+                self._queues[call.key_index] = deque()
                 self._ready.append(call)
             else:
                 queue.append(call)
@@ -185,12 +185,12 @@ class KeyQueues(Attempts[RowCall]):
         super().completed(element_id, attempt, rows)
 
     def _ended(self, call: RowCall) -> None:
-        queue = self._queues.get(call.slot)
+        queue = self._queues.get(call.key_index)
         if queue:
             # It comes before other keys, since the key with most rows determines the end.
             self._ready.appendleft(queue.popleft())
         elif queue is not None:
-            del self._queues[call.slot]
+            del self._queues[call.key_index]
         if call.failure is not None and self._raises and not self._over.done():
             self._queues.clear()
             self._ready.clear()

@@ -75,16 +75,18 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._failed = None
 
     def run_rows(
-        self, slots: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
+        self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
         watermark = self.context._watermark
-        events = enumerate(zip(slots, times, rows, strict=True))
-        self._run([RowCall(at, slot, time, watermark, row) for at, (slot, time, row) in events])
+        events = enumerate(zip(key_indexes, times, rows, strict=True))
+        self._run(
+            [RowCall(at, key_index, time, watermark, row) for at, (key_index, time, row) in events]
+        )
 
     def run_events(
         self,
         kinds: Sequence[int],
-        slots: Sequence[int],
+        key_indexes: Sequence[int],
         times: Sequence[int],
         rows: Sequence[Any],
         horizon: int,
@@ -92,11 +94,13 @@ class AsyncKeyedRuntime(KeyedRuntime):
         """Run rows. Raises ``InvalidFunction`` (TIMERS_OF_ASYNC_FUNCTION) for a timer."""
         if any(kind != ROW for kind in kinds):
             raise self._no_timers()
-        events = enumerate(zip(slots, times, rows, strict=True))
-        self._run([RowCall(at, slot, time, time - 1, row) for at, (slot, time, row) in events])
+        events = enumerate(zip(key_indexes, times, rows, strict=True))
+        self._run(
+            [RowCall(at, key_index, time, time - 1, row) for at, (key_index, time, row) in events]
+        )
 
     def current_event(self) -> dict[str, Any]:
-        if self.context._slot is None:  # there are many current rows, or none
+        if self.context._key_index is None:  # there are many current rows, or none
             return {"event": f"process of {len(self._events)} rows"}
         told: dict[str, Any] = super().current_event()
         failed = self._failed
@@ -104,14 +108,17 @@ class AsyncKeyedRuntime(KeyedRuntime):
             told |= {"attempts": failed.attempt, "elapsed_ms": failed.elapsed_ms}
         return told
 
-    def _fire(self, slot: int, kind: int, time: int) -> None:
+    def _fire(self, key_index: int, kind: int, time: int) -> None:
         raise self._no_timers()
 
     def _run(self, calls: list[RowCall]) -> None:
         if not calls:
             return
+        _ = self.context._keys[
+            calls[0].key_index
+        ]  # a key that can't be read fails here, not on the loop
         first = len(self.ends)
-        self.event_slots.extend(call.slot for call in calls)
+        self.event_keys.extend(call.key_index for call in calls)
         self._events.extend(call.row for call in calls)
         failed = self._run_on_loop(self._process(calls))
         if failed is not None:
@@ -136,7 +143,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _attempt(self, call: RowCall) -> Attempt:
         states = self.registry.states.values()
-        return Attempt(self.context, call.slot, call.timestamp, call.watermark, states)
+        return Attempt(self.context, call.key_index, call.timestamp, call.watermark, states)
 
     async def _call(self, call: RowCall) -> Any:
         attempt = call.current
@@ -169,7 +176,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def _blame(self, call: RowCall, first: int) -> None:
         self._failed = call
         self.context.timestamp = call.timestamp
-        self.ends.extend([len(self.rows)] * (len(self.event_slots) - first))
+        self.ends.extend([len(self.rows)] * (len(self.event_keys) - first))
         self.go_back_to(first + call.index)
 
 

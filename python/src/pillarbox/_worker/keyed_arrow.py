@@ -57,7 +57,7 @@ class ArrowRunner:
     def _process(
         self, frame: KeyedFrame
     ) -> tuple[list[pa.RecordBatch], list[list[pa.RecordBatch]]]:
-        index = np.array(frame.slots, np.int32)
+        index = np.array(frame.key_indexes, np.int32)
         index.flags.writeable = False
         times = np.array(frame.times, np.int64)
         timestamps = pa.array(times, mask=times == UNKNOWN)

@@ -139,7 +139,7 @@ class KeyedFrame:
     new_keys: int
     ended: int
     kinds: bytes
-    slots: array[int]
+    key_indexes: array[int]
     times: array[int]
     keys: memoryview
     rows: memoryview
@@ -219,17 +219,17 @@ def decode_frame(body: memoryview, parts: Parts) -> KeyedFrame:
     *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
     frame_id, watermark, horizon, processing = clocks
     kinds = bytes(reader.take(events))
-    slots = reader.numbers("I", 4, events)
+    key_indexes = reader.numbers("I", 4, events)
     times = reader.numbers("q", 8, events)
     key_blob, row_blob = reader.blob(), reader.blob()
     states = [reader.blob() for _ in range(reader.u32())]
     count = reader.u32()
-    timer_slots = reader.numbers("I", 4, count)
+    timer_keys = reader.numbers("I", 4, count)
     timer_kinds = reader.take(count)
-    timers = list(zip(timer_slots, timer_kinds, reader.numbers("q", 8, count), strict=True))
+    timers = list(zip(timer_keys, timer_kinds, reader.numbers("q", 8, count), strict=True))
     return KeyedFrame(
-        frame_id, watermark, horizon, processing, flags, held, keys, ended, kinds, slots, times,
-        key_blob, row_blob, states, timers, parts,
+        frame_id, watermark, horizon, processing, flags, held, keys, ended, kinds, key_indexes,
+        times, key_blob, row_blob, states, timers, parts,
     )  # fmt: skip
 
 
@@ -261,10 +261,10 @@ def decode_timers(blob: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def encode_query(
-    frame_id: int, state: int, slot: int, op: int, key: pa.RecordBatch | None
+    frame_id: int, state: int, key_index: int, op: int, key: pa.RecordBatch | None
 ) -> bytes:
     """Encode QUERY; ``key`` is for one entry only."""
-    return encode(QUERY, _QUERY.pack(frame_id, state, slot, op), arrow_blob(key))
+    return encode(QUERY, _QUERY.pack(frame_id, state, key_index, op), arrow_blob(key))
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
         for batch in batches[:-1]:
             yield encode(PART, _u32(what), memoryview(batch.serialize()))
     timers = update.timers
-    slots, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
+    key_indexes, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
     yield encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
@@ -292,7 +292,7 @@ def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
         _u32(len(update.states)),
         *(arrow_blob(_last(batches)) for batches in update.states),
         _u32(len(timers)),
-        packed("I", slots),
+        packed("I", key_indexes),
         bytes(kinds),
         bytes(ops),
         packed("q", times),

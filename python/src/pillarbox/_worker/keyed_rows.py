@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from .._arrow.pieces import FrameSize, TooLarge
-from .._arrow.readers import struct_reader
 from .._arrow.results import too_large
+from .._arrow.rows import RowReader
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
@@ -40,7 +40,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
-        self._read_rows = struct_reader(command.input_schema)
+        self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
@@ -58,6 +58,8 @@ class RowRunner:
         except EXITS:
             raise
         except BaseException as problem:
+            if isinstance(problem, PillarboxError) and problem.condition == "INPUT_NOT_READABLE":
+                raise  # no function has been called
             raise self._failed(problem) from problem
         finally:
             runtime.end()
@@ -83,11 +85,11 @@ class RowRunner:
             wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
 
     def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], list[memoryview]]:
-        return lambda slot, op, key: self._query(frame_id, state, slot, op, key)
+        return lambda key_index, op, key: self._query(frame_id, state, key_index, op, key)
 
     def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
-        return lambda slot: keyed_frames.decode_timers(
-            self._query(frame_id, keyed_frames.TIMERS, slot, keyed_frames.ALL, None)[-1]
+        return lambda key_index: keyed_frames.decode_timers(
+            self._query(frame_id, keyed_frames.TIMERS, key_index, keyed_frames.ALL, None)[-1]
         )
 
     def _load_keys(self, blob: bytes | memoryview) -> list[Any]:
@@ -97,18 +99,16 @@ class RowRunner:
         runtime, rows = self._runtime, self._rows(frame)
         if any(frame.kinds) or runtime.sorted_input:
             horizon = UNKNOWN if frame.flags & keyed_frames.BATCH else frame.horizon
-            runtime.run_events(frame.kinds, frame.slots, frame.times, rows, horizon)
+            runtime.run_events(frame.kinds, frame.key_indexes, frame.times, rows, horizon)
         else:
-            runtime.run_rows(frame.slots, _timestamps(frame.times), rows)
+            runtime.run_rows(frame.key_indexes, _timestamps(frame.times), rows)
         runtime.finish_keys(range(frame.ended))
 
     def _rows(self, frame: KeyedFrame) -> list[Any]:
         rows: list[Any] = []
         for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
             if batch.num_rows:
-                read = self._read_rows(
-                    pa.StructArray.from_arrays(batch.columns, batch.schema.names)
-                )
+                read = self._read_rows(batch)
                 rows = rows + read if rows else read
         return rows or [()] * frame.kinds.count(0)
 
@@ -128,7 +128,7 @@ class RowRunner:
             for state in runtime.registry.states.values():
                 state.changed[: frame.ended] = bytes(frame.ended)
         states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
-        timers = [change for change in runtime.timers.changes() if change.slot >= frame.ended]
+        timers = [change for change in runtime.timers.changes() if change.key_index >= frame.ended]
         return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
 
     def _release(self) -> None:
@@ -143,7 +143,7 @@ class RowRunner:
 
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
-        key = "none" if context._slot is None else shown(context.key)
+        key = "none" if context._key_index is None else shown(context.key)
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,
@@ -184,12 +184,12 @@ class _HeldKeys:
         """Drop all keys."""
         self._keys, self._blobs = [], []
 
-    def __getitem__(self, slot: int) -> Any:
+    def __getitem__(self, key_index: int) -> Any:
         if self._blobs:
             for blob in self._blobs:
                 self._keys.extend(self._load(blob))
             self._blobs.clear()
-        return self._keys[slot]
+        return self._keys[key_index]
 
 
 def _timestamps(times: Any) -> list[int | None]:

@@ -99,8 +99,10 @@ class KeyedSession:
         runner = self._opened.runner(self._init, schemas, self._query)
         self._run_frame = runner.run
 
-    def _query(self, frame_id: int, state: int, slot: int, op: int, key: Any) -> list[memoryview]:
-        self._channel.send(keyed_frames.encode_query(frame_id, state, slot, op, key))
+    def _query(
+        self, frame_id: int, state: int, key_index: int, op: int, key: Any
+    ) -> list[memoryview]:
+        self._channel.send(keyed_frames.encode_query(frame_id, state, key_index, op, key))
         last = self._channel.answer(frame_id)
         return [*self._channel.parts().of(1 + state), last]
 

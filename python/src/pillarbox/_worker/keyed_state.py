@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._arrow.pieces import FrameSize, TooLarge, cut
-from .._arrow.readers import column_reader, struct_reader
+from .._arrow.readers import column_reader
+from .._arrow.rows import RowReader
 from .._arrow.writers import list_writer
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
@@ -83,19 +84,19 @@ class StateWire:
 
     def _changes(self) -> tuple[int, Build]:
         """The number of rows of changes, and a function that lays out a range of them."""
-        slots = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
+        key_indexes = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
-        positions = slots.tolist()
-        values = [cells[slot] for slot in positions]
+        positions = key_indexes.tolist()
+        values = [cells[key_index] for key_index in positions]
         if self._has_ttl:
             times: Any = [
-                0 if value is None else stamps[slot]
-                for slot, value in zip(positions, values, strict=True)
+                0 if value is None else stamps[key_index]
+                for key_index, value in zip(positions, values, strict=True)
             ]
         else:
             times = np.zeros(len(positions), np.int64)
         return len(positions), lambda start, stop: _batch(
-            key=pa.array(slots[start:stop].astype(np.int32)),
+            key=pa.array(key_indexes[start:stop].astype(np.int32)),
             value=self._values.write(values[start:stop]),
             ts=pa.array(times[start:stop], pa.int64()),
         )
@@ -118,19 +119,19 @@ class ListWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.fetch = lambda slot: self._fetched(ask(slot, ALL, None))
+        self.state.fetch = lambda key_index: self._fetched(ask(key_index, ALL, None))
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
-        slots, ops, values, stamps = [], [], [], []
-        for slot in _positions(self.state.changed):
-            for op, value, stamp in cells[slot].ops:
-                slots.append(slot)
+        key_indexes, ops, values, stamps = [], [], [], []
+        for key_index in _positions(self.state.changed):
+            for op, value, stamp in cells[key_index].ops:
+                key_indexes.append(key_index)
                 ops.append(op)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return len(slots), lambda start, stop: _batch(
-            key=pa.array(slots[start:stop], pa.int32()),
+        return len(key_indexes), lambda start, stop: _batch(
+            key=pa.array(key_indexes[start:stop], pa.int32()),
             op=pa.array(ops[start:stop], pa.int8()),
             value=self._values.write(values[start:stop]),
             ts=pa.array(stamps[start:stop], pa.int64()),
@@ -140,10 +141,12 @@ class ListWire(StateWire):
         cells = _cells(ListCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
             values, stamps = self._entries(batch)
-            for slot, value, stamp in zip(_longs(batch.column(0)), values, stamps, strict=True):
-                cell = cells[slot]
+            for key_index, value, stamp in zip(
+                _longs(batch.column(0)), values, stamps, strict=True
+            ):
+                cell = cells[key_index]
                 if cell is None:
-                    cell = cells[slot] = ListCell()
+                    cell = cells[key_index] = ListCell()
                 cell.values.append(value)
                 cell.stamps.append(stamp)
         return cells, []
@@ -174,23 +177,23 @@ class MapWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.fetch = lambda slot, key: self._fetched(
-            ask(slot, ALL, None) if key is None else ask(slot, ONE, self._key_batch(key))
+        self.state.fetch = lambda key_index, key: self._fetched(
+            ask(key_index, ALL, None) if key is None else ask(key_index, ONE, self._key_batch(key))
         )
-        self.state.some = lambda slot: self._fetched(ask(slot, SOME, None))
+        self.state.some = lambda key_index: self._fetched(ask(key_index, SOME, None))
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
-        slots, ops, keys, values, stamps = [], [], [], [], []
-        for slot in _positions(self.state.changed):
-            for op, key, value, stamp in _map_ops(cells[slot]):
-                slots.append(slot)
+        key_indexes, ops, keys, values, stamps = [], [], [], [], []
+        for key_index in _positions(self.state.changed):
+            for op, key, value, stamp in _map_ops(cells[key_index]):
+                key_indexes.append(key_index)
                 ops.append(op)
                 keys.append(key)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return len(slots), lambda start, stop: _batch(
-            key=pa.array(slots[start:stop], pa.int32()),
+        return len(key_indexes), lambda start, stop: _batch(
+            key=pa.array(key_indexes[start:stop], pa.int32()),
             op=pa.array(ops[start:stop], pa.int8()),
             map_key=self._keys.write(keys[start:stop]),
             value=self._values.write(values[start:stop]),
@@ -201,10 +204,12 @@ class MapWire(StateWire):
         cells = _cells(MapCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
             entries = self._entries(batch)
-            for slot, (key, value, stamp) in zip(_longs(batch.column(0)), entries, strict=True):
-                cell = cells[slot]
+            for key_index, (key, value, stamp) in zip(
+                _longs(batch.column(0)), entries, strict=True
+            ):
+                cell = cells[key_index]
                 if cell is None:
-                    cell = cells[slot] = MapCell()
+                    cell = cells[key_index] = MapCell()
                 cell.values[key] = value
                 cell.stamps[key] = stamp
         return cells, []
@@ -241,11 +246,18 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
     """A function from a batch's key columns to keys: bare values for one column, Rows for more."""
-    if len(keys.fields) == 1:
-        read = column_reader(keys.fields[0].dataType)
-        return lambda batch: read(batch.column(0))
-    read_rows = struct_reader(keys)
-    return lambda batch: read_rows(pa.StructArray.from_arrays(batch.columns, batch.schema.names))
+    rows = RowReader(keys)
+    if len(keys.fields) > 1:
+        return rows.read_strictly
+    read = column_reader(keys.fields[0].dataType)
+
+    def read_one(batch: pa.RecordBatch) -> list[Any]:
+        try:
+            return read(batch.column(0))
+        except (ValueError, OverflowError):
+            return [key for (key,) in rows.read_strictly(batch)]  # raises what names the key
+
+    return read_one
 
 
 def _map_ops(cell: MapCell) -> Iterable[tuple[int, Any, Any, int]]:
@@ -263,8 +275,8 @@ def _cells(make: Any, blob: Blob, count: int) -> list[Any]:
     flags = bytes(blob[:count])
     cells: list[Any] = [None] * count
     if 1 in flags:
-        for slot in _positions(flags):
-            cells[slot] = make(loaded=False)
+        for key_index in _positions(flags):
+            cells[key_index] = make(loaded=False)
     return cells
 
 

@@ -53,7 +53,8 @@ class StderrFile:
         self._pass_on()
         os.close(self._file)
         os.close(self._original)
-        remove(self._path)
+        with contextlib.suppress(OSError):  # the file may be gone already
+            os.unlink(self._path)
 
     def _relay(self) -> None:
         while not self._stopped.wait(_RELAY_INTERVAL_S):
@@ -72,12 +73,6 @@ class StderrFile:
         with contextlib.suppress(OSError):
             while chunk:
                 chunk = chunk[os.write(self._original, chunk) :]
-
-
-def remove(path: str) -> None:
-    """Remove a file that may be gone already."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)
 
 
 _capture: StderrFile | None = None

@@ -111,7 +111,9 @@ def is_running() -> bool:
 def running_jar() -> str | None:
     """Return the path of the running JVM's jar of Pillarbox; None if it has none."""
     loaded = _bridge_class(_running())
-    return None if loaded is None else str(_location(loaded).getPath())
+    if loaded is None:
+        return None
+    return str(loaded.getProtectionDomain().getCodeSource().getLocation().getPath())
 
 
 def running_master() -> str | None:
@@ -126,10 +128,6 @@ def _running() -> Any:
 
     SparkContext._ensure_initialized()
     return SparkContext._jvm
-
-
-def _location(loaded: Any) -> Any:
-    return loaded.getProtectionDomain().getCodeSource().getLocation()
 
 
 def _bridge_class(jvm: Any) -> Any:

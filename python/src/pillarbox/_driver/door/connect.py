@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _MESSAGE_SETTING = "spark.connect.grpc.maxInboundMessageSize"
 _MESSAGE_LIMIT = 128 << 20
-# Bytes that are left for the rest of the plan.
-_MESSAGE_REST = 64 << 10
+_MESSAGE_REST = 64 << 10  # bytes for the rest of the plan
 
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
 
@@ -63,7 +62,7 @@ class ConnectDoor(Door):
         return self._analysed(Operator("process_keyed", spec, _plan(df), start, command))
 
     def _check_size(self, command: bytes | None, spec: dict[str, Any]) -> None:
-        """A plan is one message of gRPC, whose size the server limits."""
+        """Check the size of the plan, one message of gRPC, against the server's limit."""
         size = 0 if command is None else len(command)
         if size <= _MESSAGE_LIMIT - _MESSAGE_REST:
             return
@@ -115,7 +114,7 @@ class ConnectDoor(Door):
 
 
 def _bytes(text: str) -> int:
-    """A size as Spark's settings have it: ``1024``, ``128m``, ``128mb``."""
+    """Parse a size of Spark's settings: ``1024``, ``128m``, ``128mb``."""
     number, unit = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower()).groups()  # type: ignore[union-attr]
     return int(number) << 10 * " kmgt".index(unit or " ")
 

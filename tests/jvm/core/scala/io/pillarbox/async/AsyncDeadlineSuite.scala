@@ -100,6 +100,7 @@ class AsyncDeadlineSuite extends AnyFunSuite {
     h.advanceTo(70)
     val error = intercept[AsyncCallException](h.advanceTo(120)).getCause.asInstanceOf[AsyncTimeoutException]
     assert(!error.isTotal && error.attempt == 2 && error.elapsedMs == 50)
+    assert(error.getMessage.contains("50 ms. Raise attempt of pb.Timeout, or"))
   }
 
   test("an attempt's timeout is retried, and a late answer to the abandoned attempt does not count") {

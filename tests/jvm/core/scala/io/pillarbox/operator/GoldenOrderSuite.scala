@@ -152,7 +152,7 @@ private object GoldenOrderSuite {
     private val backend = makeBackend(clock)
     private val function = new GoldenFunction(cases)
     private val told_ = mutable.LinkedHashMap.empty[String, mutable.ArrayBuffer[String]]
-    private var timers: DueTimers[String] = _
+    private var timers: PolledTimerService[String] = _
     private val random = new Random(cases.size.toLong)
 
     def told: Seq[(String, Seq[String])] =

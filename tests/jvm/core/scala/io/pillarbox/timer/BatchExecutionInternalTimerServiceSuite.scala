@@ -16,7 +16,10 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     new BatchExecutionInternalTimerService[String](Serializers.ofString, this)
   }
 
-  private def polled(service: DueTimers[String], upTo: Long = Long.MaxValue): Seq[(TimeDomain, Long)] =
+  private def polled(
+      service: PolledTimerService[String],
+      upTo: Long = Long.MaxValue
+  ): Seq[(TimeDomain, Long)] =
     kinds.flatMap { kind =>
       Iterator.continually(service.pollDue(kind, upTo)).takeWhile(_ != null).map(t => (kind, t.timestamp))
     }

@@ -11,7 +11,7 @@ public final class AsyncTimeoutException extends TimeoutException {
   private final long elapsedMs;
 
   private AsyncTimeoutException(boolean isTotal, int attempt, long elapsedMs, String message) {
-    super(message + " Raise the timeout, or look at why the service is slow.");
+    super(message + ", or look at why the service is slow.");
     this.isTotal = isTotal;
     this.attempt = attempt;
     this.elapsedMs = elapsedMs;
@@ -20,14 +20,14 @@ public final class AsyncTimeoutException extends TimeoutException {
   /** The deadline over all attempts has passed, {@code elapsedMs} after the first one started. */
   public static AsyncTimeoutException total(int attempt, long elapsedMs) {
     String message = "The call was not answered within its total timeout: " + elapsedMs
-        + " ms since the first attempt, in attempt " + attempt + ".";
+        + " ms since the first attempt, in attempt " + attempt + ". Raise the timeout";
     return new AsyncTimeoutException(true, attempt, elapsedMs, message);
   }
 
   /** The deadline of one attempt has passed, {@code elapsedMs} after it started. */
   public static AsyncTimeoutException attempt(int attempt, long elapsedMs) {
     String message = "Attempt " + attempt + " of the call was not answered within its attempt timeout: "
-        + elapsedMs + " ms.";
+        + elapsedMs + " ms. Raise attempt of pb.Timeout";
     return new AsyncTimeoutException(false, attempt, elapsedMs, message);
   }
 

@@ -2,7 +2,7 @@ package io.pillarbox.operator
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer}
+import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
  * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one.
@@ -10,7 +10,7 @@ import io.pillarbox.timer.{DueTimers, Timer}
  */
 private[pillarbox] final class ArrivalOrder[K, R](
     rows: Rows[R],
-    timers: DueTimers[K],
+    timers: PolledTimerService[K],
     clock: EventClock,
     target: KeyedTarget[K, R]
 ) extends StreamOrder[K, R](timers, clock, target) {

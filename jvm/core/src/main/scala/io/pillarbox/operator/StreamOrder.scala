@@ -2,14 +2,14 @@ package io.pillarbox.operator
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer}
+import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
  * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they
  * are all done with, the watermark moves, and the timers that are due fire, until none is.
  */
 private[pillarbox] abstract class StreamOrder[K, R](
-    protected val timers: DueTimers[K],
+    protected val timers: PolledTimerService[K],
     protected val clock: EventClock,
     protected val target: KeyedTarget[K, R]
 ) extends KeyedSchedule {

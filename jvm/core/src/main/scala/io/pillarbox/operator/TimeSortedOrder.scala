@@ -4,7 +4,7 @@ import java.util.ArrayList
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedSchedule._
-import io.pillarbox.timer.{DueTimers, Timer}
+import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
  * A stream's rows wait until the watermark has reached them. Then they and the event-time timers run in the
@@ -18,7 +18,7 @@ private[pillarbox] final class TimeSortedOrder[K, R](
     rows: Rows[R],
     keyOf: R => K,
     waiting: WaitingRows[K, R],
-    timers: DueTimers[K],
+    timers: PolledTimerService[K],
     clock: EventClock,
     target: KeyedTarget[K, R]
 ) extends StreamOrder[K, R](timers, clock, target) {

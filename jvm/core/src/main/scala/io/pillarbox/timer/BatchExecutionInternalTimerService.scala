@@ -13,7 +13,7 @@ import io.pillarbox.state.Namespace
 private[pillarbox] final class BatchExecutionInternalTimerService[K](
     keySerializer: TypeSerializer[K],
     keyContext: KeyContext[K]
-) extends DueTimers[K] {
+) extends PolledTimerService[K] {
 
   private val eventTime = new Timers(TimeDomain.EVENT_TIME)
   private val processingTime = new Timers(TimeDomain.PROCESSING_TIME)

@@ -22,7 +22,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     keyContext: KeyContext[K],
     queues: TimerQueues = TimerQueues.Heap,
     trackChanges: Boolean = false
-) extends DueTimers[K]
+) extends PolledTimerService[K]
     with AutoCloseable {
 
   private val eventTime = newStore(TimeDomain.EVENT_TIME)

@@ -84,6 +84,7 @@ private[pillarbox] object PythonBridge {
    * is no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a version.
    *
    * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
+   * @throws java.lang.IllegalArgumentException (CHECKPOINT_UNREACHABLE)
    */
   def lookUp(session: SparkSession, kind: String, addressJson: String): String = {
     val address = SpecJson.read[StateAddress](addressJson)

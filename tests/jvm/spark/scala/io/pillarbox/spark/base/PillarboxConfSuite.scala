@@ -27,10 +27,25 @@ class PillarboxConfSuite extends AnyFunSuite {
   test("a value without a meaning, or too large to keep, is refused with the key and the default") {
     val more = PillarboxConf.SnapshotEvery -> "4294967297"
     val nonsense = PillarboxConf.all.flatMap(setting => Seq("", "often", "0", "-1").map(setting -> _))
-    (more +: nonsense).foreach { case (setting, text) =>
+    val little = PillarboxConf.RocksDBMemory -> "1k"
+    (more +: little +: nonsense).foreach { case (setting, text) =>
       val refused = intercept[IllegalArgumentException](read(setting, text))
       val told = s"""${setting.key} can't be "$text" (default: ${setting.default})"""
       assert(refused.getMessage.startsWith(told), refused)
     }
+  }
+
+  test("a key that is none of ours is refused with those that are") {
+    def checked(key: String, text: String): Unit = {
+      val conf = new SQLConf
+      conf.setConfString(key, text)
+      PillarboxConf.check(conf)
+    }
+    val refused = intercept[IllegalArgumentException](checked("spark.pillarbox.state.snapshotEvry", "2"))
+    assert(refused.getMessage.startsWith("There is no setting spark.pillarbox.state.snapshotEvry."))
+    assert(refused.getMessage.contains(PillarboxConf.SnapshotEvery.key))
+    intercept[IllegalArgumentException](checked(PillarboxConf.SnapshotEvery.key, "0"))
+    checked("spark.pillarbox.internal.frame.rows", "2")
+    checked(PillarboxConf.SnapshotEvery.key, "2")
   }
 }

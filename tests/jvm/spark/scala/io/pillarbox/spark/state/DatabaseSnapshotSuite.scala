@@ -10,10 +10,11 @@ import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
 import io.pillarbox.state.{Namespace, StateException}
 import io.pillarbox.tags.Soak
+import io.pillarbox.testing.FewAndMany
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Snapshots of RocksDB that share their tables. */
-class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
+class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark with FewAndMany {
   // Local folders are Spark's.
   assert(spark != null)
 
@@ -147,10 +148,14 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark {
       }
     }
 
-    test(
-      s"format $names: random batches, crashes and backends: every retained version is what a model says"
-    ) {
-      (1 to 2).foreach(seed => CheckpointPartition.use(names, RocksDB)(new RandomRun(_, seed, 25).run()))
+    random(
+      s"format $names: random batches, crashes and backends: every retained version is what a model says",
+      few = 1,
+      many = 4
+    ) { most =>
+      (1 to most.value).foreach(seed =>
+        CheckpointPartition.use(names, RocksDB)(new RandomRun(_, seed, 25).run())
+      )
     }
   }
 

@@ -72,15 +72,15 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
 private[async] final class DriverLedgers(nanoTime: () => Long) {
   import DriverLedgers._
 
-  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Kept]
+  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Lent]
 
   /** The answer to a report; null if a later one has overtaken it. */
   def lend(key: String, terms: LeaseTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
     val now = nanoTime()
-    ledgers.filterInPlace((_, kept) => now - kept.usedNanos < KeepNanos || !kept.ledger.isLikeNew(now))
-    val kept = ledgers.getOrElseUpdate((key, terms), new Kept(new LeaseLedger(terms)))
-    kept.usedNanos = now
-    kept.ledger.report(process, report, now)
+    ledgers.filterInPlace((_, lent) => now - lent.usedNanos < KeepNanos || !lent.ledger.isLikeNew(now))
+    val lent = ledgers.getOrElseUpdate((key, terms), new Lent(new LeaseLedger(terms)))
+    lent.usedNanos = now
+    lent.ledger.report(process, report, now)
   }
 
   def size: Int = synchronized(ledgers.size)
@@ -89,7 +89,7 @@ private[async] final class DriverLedgers(nanoTime: () => Long) {
 private object DriverLedgers {
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
-  private final class Kept(val ledger: LeaseLedger) {
+  private final class Lent(val ledger: LeaseLedger) {
     var usedNanos = 0L
   }
 }

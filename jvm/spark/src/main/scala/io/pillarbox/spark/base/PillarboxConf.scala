@@ -44,8 +44,8 @@ private[pillarbox] object PillarboxConf {
   val RocksDBMemory: PillarboxConf[Long] = new PillarboxConf(
     "spark.pillarbox.state.rocksdb.memory",
     "256m",
-    "The memory for block cache and write buffers of all RocksDB databases of an executor together.",
-    text => positive(JavaUtils.byteStringAsBytes(text))
+    "The memory for block cache and write buffers of all RocksDB databases of an executor together, 1m at least.",
+    text => atLeast(1L << 20, JavaUtils.byteStringAsBytes(text))
   )
 
   val MaintenanceInterval: PillarboxConf[Long] = new PillarboxConf(
@@ -58,6 +58,26 @@ private[pillarbox] object PillarboxConf {
 
   val all: Seq[PillarboxConf[_]] = Seq(SnapshotEvery, RocksDBMemory, MaintenanceInterval)
 
-  private def positive(number: Long): Long =
-    if (number > 0) number else throw new IllegalArgumentException("It must be more than 0")
+  /**
+   * @throws IllegalArgumentException
+   *   if a setting `spark.pillarbox.*` has a value without a meaning, or is none of ours
+   */
+  def check(conf: SQLConf): Unit = {
+    all.foreach(_.read(conf))
+    val named = conf.getAllConfs.keys.filter(key => key.startsWith(Prefix) && !key.startsWith(Internal))
+    named.find(key => !all.exists(_.key == key)).foreach { key =>
+      val known = all.map(_.key).mkString(", ")
+      throw new IllegalArgumentException(s"There is no setting $key. Those of Pillarbox are $known.")
+    }
+  }
+
+  private final val Prefix = "spark.pillarbox."
+
+  /** What tests set. */
+  private final val Internal = "spark.pillarbox.internal."
+
+  private def positive(number: Long): Long = atLeast(1, number)
+
+  private def atLeast(least: Long, number: Long): Long =
+    if (number >= least) number else throw new IllegalArgumentException(s"It must be $least or more")
 }

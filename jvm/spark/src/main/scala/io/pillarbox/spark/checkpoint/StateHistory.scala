@@ -100,16 +100,16 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     idsOf(number, there).maxOption(Attempt.oldestFirst).flatten
 
   /**
-   * None where nobody has tried the next version, or nothing can be learnt from it. A try of a run before the
+   * None where nobody has tried the next version, or nothing can be learnt from it. An attempt of a run before the
    * one that wrote `number` last went on from a state behind which the query was taken back since.
    */
   private def baseOfNext(number: Long, there: Files): Option[String] = {
     val run = Attempt.runOf(newest(number, there))
-    val tries = there.filter { file =>
+    val attempts = there.filter { file =>
       file.version == number + 1 && file.kind.hasBase && Attempt.runOf(file.id) >= run
     }
     for {
-      file <- tries.maxByOption(_.id)(Attempt.oldestFirst)
+      file <- attempts.maxByOption(_.id)(Attempt.oldestFirst)
       base <- baseOf(file)
       if idsOf(number, there).contains(Some(base))
     } yield base

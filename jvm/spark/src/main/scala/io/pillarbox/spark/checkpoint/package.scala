@@ -6,8 +6,7 @@ package io.pillarbox.spark
  *
  * A partition has a folder `<checkpoint>/state/<operator>/<partition>`. Every commit adds one delta,
  * atomically; now and then a snapshot follows in the background. A version is loaded from the newest snapshot
- * up to it and the deltas after that. Under Spark's state-store checkpoint format 2 the names carry the id of
- * the attempt that wrote them.
+ * up to it and the deltas after that. The names carry the id of the attempt that wrote them.
  *
  * Knows neither operators nor what keeps state in an executor, which is in `state`.
  */

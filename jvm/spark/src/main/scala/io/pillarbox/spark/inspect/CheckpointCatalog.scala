@@ -1,5 +1,8 @@
 package io.pillarbox.spark.inspect
 
+import scala.util.control.NonFatal
+
+import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.StateRestoreException
 import io.pillarbox.state.changelog.{StateEntries, StoredState}
@@ -7,10 +10,15 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
-/** What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver. */
+/**
+ * What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver.
+ *
+ * @throws IllegalArgumentException
+ *   (CHECKPOINT_UNREACHABLE) if the driver has no file system for the path
+ */
 private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
   private val conf = SparkAdapter.hadoopConf(session)
-  private val root = new Path(checkpoint, "state")
+  private val root = reached()
   private val batches = new CommittedBatches(session, checkpoint)
 
   /** The keyed operators by their ids; empty if there is no checkpoint. */
@@ -45,6 +53,17 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   def folderOf(operator: Long, partition: Int): StateFolder =
     new StateFolder(new Path(root, s"$operator/$partition"), conf)
+
+  private def reached(): Path =
+    try {
+      val path = new Path(checkpoint, "state")
+      path.getFileSystem(conf): Unit
+      path
+    } catch {
+      case NonFatal(e) =>
+        val told = Seq("path" -> checkpoint, "reason" -> e.getMessage)
+        throw new IllegalArgumentException(FailureReport.of("CHECKPOINT_UNREACHABLE", "", told: _*).layout, e)
+    }
 
   private def isThere(operator: Long, number: Long): Boolean =
     try new StateHistory(folderOf(operator, 0)).pathTo(version(operator, 0, number)).nonEmpty

@@ -4,7 +4,7 @@ import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
 import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, DueTimers, KeyContext}
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext, PolledTimerService}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -27,7 +27,7 @@ private final class KeyedDriver(
 ) extends LaneResource {
   private val action = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act())
   import action.processor
-  private val timers: DueTimers[UnsafeRow] =
+  private val timers: PolledTimerService[UnsafeRow] =
     if (task.isBatch) batchTimers else state.timers
   private val context = new DriverContext(
     task,

@@ -63,8 +63,7 @@ private[pillarbox] final case class KeyedSpec(
     className,
     Some(s"by=${by.mkString("[", ", ", "]")}"),
     timestamp.map(column => s"timestamp=$column"),
-    Some(s"backend=${backend.name}"),
-    Some(s"timers=${storage.timers.name}"),
+    Some(s"backend=${backend.name}${timers.filter(_ != backend).fold("")(t => s" timers=${t.name}")}"),
     Option.when(orderBy.nonEmpty)(s"order_by=${orderBy.mkString("[", ", ", "]")}"),
     Option.when(timeSorted)("time_sorted=true")
   ).flatten

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -28,8 +29,12 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   /**
    * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and
    * watches its streaming queries if `node` is of such.
+   *
+   * @throws IllegalArgumentException
+   *   for a setting `spark.pillarbox.*` that has no meaning
    */
   def register(session: SparkSession, node: LogicalPlan): Unit = {
+    PillarboxConf.check(SparkAdapter.sqlConf(session))
     session.synchronized {
       val experimental = SparkAdapter.experimental(session)
       if (!experimental.extraStrategies.contains(this: SparkStrategy))

@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.async.queue.StreamElement
 import io.pillarbox.spark.checkpoint.{Attempt, StateFolder, StateVersion}
 import io.pillarbox.state.StateException
+import io.pillarbox.testing.FewAndMany
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -17,7 +18,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
-class SlotStoreSuite extends AnyFunSuite {
+class SlotStoreSuite extends AnyFunSuite with FewAndMany {
   private val input = new StructType().add("id", LongType).add("name", StringType)
   private val answer = new StructType().add("x", IntegerType)
   private val output = StructType(input ++ answer)
@@ -115,7 +116,7 @@ class SlotStoreSuite extends AnyFunSuite {
     }
   }
 
-  test("a file that is cut or changed anywhere is never taken for whole") {
+  random("a file that is cut or changed anywhere is never taken for whole", few = 60, many = 2000) { most =>
     withStore { (store, folder) =>
       write(store, "a", "run", 1, 2)
       val file = Files.list(folder).iterator.asScala.find(_.toString.endsWith(".carried")).get
@@ -131,9 +132,10 @@ class SlotStoreSuite extends AnyFunSuite {
             } catch { case _: StateException | _: RuntimeException => true }
           }
       }
-      whole.indices.foreach(length => assert(isRefused(whole.take(length)), s"cut at $length"))
+      val step = math.max(1, whole.length / most.value)
+      whole.indices.by(step).foreach(length => assert(isRefused(whole.take(length)), s"cut at $length"))
       val header = 10
-      (header until whole.length).foreach { at =>
+      (header until whole.length by step).foreach { at =>
         val changed = whole.clone()
         changed(at) = (changed(at) ^ 0x20).toByte
         assert(isRefused(changed), s"changed at $at")

@@ -18,12 +18,12 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
 
   private def agrees(keys: FrameKeys, wanted: Seq[Option[Long]]): Boolean = {
     val model = mutable.LinkedHashMap.empty[Option[Long], Int]
-    val numbers = wanted.forall(key => keys.slotOf(row(key)) == model.getOrElseUpdate(key, model.size))
+    val numbers = wanted.forall(key => keys.indexOf(row(key)) == model.getOrElseUpdate(key, model.size))
     val found = mutable.ArrayBuffer.empty[UnsafeRow]
     keys.foreachFrom(0)(found += _)
     numbers && found == model.keys.map(row(_).copy()).toSeq && keys.size == model.size &&
-    model.forall { case (key, slot) =>
-      keys.key(slot) == row(key) && keys.hash(slot) == row(key).hashCode
+    model.forall { case (key, index) =>
+      keys.key(index) == row(key) && keys.hash(index) == row(key).hashCode
     }
   }
 
@@ -48,7 +48,7 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
       val model = mutable.LinkedHashMap.empty[(Option[Long], Option[String]), Int]
       wanted.forall { case pair @ (number, text) =>
         val key = toPair(InternalRow(number.getOrElse(null), text.map(UTF8String.fromString).orNull))
-        keys.slotOf(key) == model.getOrElseUpdate(pair, model.size)
+        keys.indexOf(key) == model.getOrElseUpdate(pair, model.size)
       }
     })
   }
@@ -58,12 +58,12 @@ class FrameKeysSuite extends AnyFunSuite with Checkers {
     check(Prop.forAll(Gen.listOf(Gen.zip(words, Gen.option(Gen.chooseNum(-3L, 3L))))) { parts =>
       val (together, single) = (new FrameKeys, new FrameKeys)
       parts.forall { case (wanted, alone) =>
-        val slots = new Array[Int](wanted.size + 1)
-        together.slotsOf(wanted.toArray, wanted.size, slots, 1)
-        val expected = wanted.map(word => single.slotOf(row(Some(word))))
-        slots.tail.toSeq == expected && together.slotOf(row(alone)) == single.slotOf(row(alone)) &&
-        (0 until single.size).forall { slot =>
-          together.key(slot) == single.key(slot) && together.hash(slot) == single.key(slot).hashCode
+        val indexes = new Array[Int](wanted.size + 1)
+        together.indexesOf(wanted.toArray, wanted.size, indexes, 1)
+        val expected = wanted.map(word => single.indexOf(row(Some(word))))
+        indexes.tail.toSeq == expected && together.indexOf(row(alone)) == single.indexOf(row(alone)) &&
+        (0 until single.size).forall { index =>
+          together.key(index) == single.key(index) && together.hash(index) == single.key(index).hashCode
         }
       }
     })

@@ -75,20 +75,20 @@ private final class FrameEvents(
   /** The number of the frame's first new key. */
   def firstKey: Int = sentKeys
 
-  def key(slot: Int): UnsafeRow = frameKeys.key(slot)
+  def key(keyIndex: Int): UnsafeRow = frameKeys.key(keyIndex)
 
   /** The hash of a key, as its serializer has it. */
-  def keyHash(slot: Int): Int = frameKeys.hash(slot)
+  def keyHash(keyIndex: Int): Int = frameKeys.hash(keyIndex)
 
   /** The number of a key in the frame; a new one is copied. */
-  def slotOf(key: UnsafeRow): Int = {
+  def indexOf(key: UnsafeRow): Int = {
     settle()
-    frameKeys.slotOf(key)
+    frameKeys.indexOf(key)
   }
 
   /** Adds a row of the key that has this number. */
-  def addRow(slot: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
-    add(FrameEvents.Row, slot, timestamp)
+  def addRow(keyIndex: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
+    add(FrameEvents.Row, keyIndex, timestamp)
     rowWriter.writeBounded(row, size.toLong, ahead)(tooLarge)
     bytes += size
   }
@@ -113,24 +113,24 @@ private final class FrameEvents(
 
   /** Finds the numbers of the keys of all rows. */
   def settle(): Unit = if (unsettled > 0) {
-    frameKeys.slotsOf(unsettledKeys, unsettled, keyIndexes, count - unsettled)
+    frameKeys.indexesOf(unsettledKeys, unsettled, keyIndexes, count - unsettled)
     unsettled = 0
   }
 
   /** Counts what else the worker has to hold. */
   def addBytes(size: Long): Unit = bytes += size
 
-  def addTimer(slot: Int, kind: TimeDomain, timestamp: Long): Unit =
-    add(FrameEvents.codeOf(kind), slot, timestamp)
+  def addTimer(keyIndex: Int, kind: TimeDomain, timestamp: Long): Unit =
+    add(FrameEvents.codeOf(kind), keyIndex, timestamp)
 
   /** Adds a timer that a key has, and that is not due. */
-  def listTimer(slot: Int, kind: TimeDomain, timestamp: Long): Unit =
-    listedTimers ::= ((slot, FrameEvents.codeOf(kind), timestamp))
+  def listTimer(keyIndex: Int, kind: TimeDomain, timestamp: Long): Unit =
+    listedTimers ::= ((keyIndex, FrameEvents.codeOf(kind), timestamp))
 
-  private def add(kind: Byte, slot: Int, time: Long): Unit = {
+  private def add(kind: Byte, keyIndex: Int, time: Long): Unit = {
     if (count == kinds.length) grow()
     kinds(count) = kind
-    keyIndexes(count) = slot
+    keyIndexes(count) = keyIndex
     times(count) = time
     count += 1
   }
@@ -169,7 +169,7 @@ private final class FrameEvents(
   /** The timers that the keys have. */
   def listed: Seq[ByteBuffer] = {
     val bytes = Frame.buffer(4 + 13 * listedTimers.size).putInt(listedTimers.size)
-    listedTimers.foreach { case (slot, _, _) => bytes.putInt(slot) }
+    listedTimers.foreach { case (keyIndex, _, _) => bytes.putInt(keyIndex) }
     listedTimers.foreach { case (_, kind, _) => bytes.put(kind) }
     listedTimers.foreach { case (_, _, time) => bytes.putLong(time) }
     Seq(bytes.flip())

@@ -26,16 +26,16 @@ private final class FrameKeys {
 
   def size: Int = count
 
-  def key(slot: Int): UnsafeRow = keys(slot)
+  def key(index: Int): UnsafeRow = keys(index)
 
   /** As [[io.pillarbox.spark.state.UnsafeRowSerializer]] has it. */
-  def hash(slot: Int): Int = hashes(slot)
+  def hash(index: Int): Int = hashes(index)
 
   /** The number of a key; a new one is copied. */
-  def slotOf(key: UnsafeRow): Int = {
+  def indexOf(key: UnsafeRow): Int = {
     makeRoom(1)
     val hash = key.hashCode
-    if (FrameKeys.isWord(key)) slotOf(FrameKeys.wordOf(key), hash)
+    if (FrameKeys.isWord(key)) indexOf(FrameKeys.wordOf(key), hash)
     else {
       var at = hash & (table.length - 1)
       while (table(at) != 0 && !isAt(table(at) - 1, key, hash)) at = next(at)
@@ -43,29 +43,29 @@ private final class FrameKeys {
     }
   }
 
-  /** Puts the numbers of keys that are words, the first `n` of `wanted`, into `slots` from `start` on. */
-  def slotsOf(wanted: Array[Long], n: Int, slots: Array[Int], start: Int): Unit = {
+  /** Puts the numbers of keys that are words, the first `n` of `wanted`, into `indexes` from `start` on. */
+  def indexesOf(wanted: Array[Long], n: Int, indexes: Array[Int], start: Int): Unit = {
     makeRoom(n)
     val mask = table.length - 1
     var i = 0
     while (i < n) {
-      slots(start + i) = table(hashOf(wanted(i)) & mask) - 1
+      indexes(start + i) = table(hashOf(wanted(i)) & mask) - 1
       i += 1
     }
     i = 0
     while (i < n) {
-      val found = slots(start + i)
+      val found = indexes(start + i)
       if (found < 0 || words(found) != wanted(i) || !isWord(found))
-        slots(start + i) = slotOf(wanted(i), hashOf(wanted(i)))
+        indexes(start + i) = indexOf(wanted(i), hashOf(wanted(i)))
       i += 1
     }
   }
 
   def foreachFrom(first: Int)(action: UnsafeRow => Unit): Unit = {
-    var slot = first
-    while (slot < count) {
-      action(keys(slot))
-      slot += 1
+    var index = first
+    while (index < count) {
+      action(keys(index))
+      index += 1
     }
   }
 
@@ -81,7 +81,7 @@ private final class FrameKeys {
     Murmur3_x86_32.hashUnsafeWords(scratch, Platform.LONG_ARRAY_OFFSET.toLong, 16, FrameKeys.HashSeed)
   }
 
-  private def slotOf(word: Long, hash: Int): Int = {
+  private def indexOf(word: Long, hash: Int): Int = {
     var at = hash & (table.length - 1)
     while (table(at) != 0 && !(words(table(at) - 1) == word && isWord(table(at) - 1))) at = next(at)
     if (table(at) != 0) table(at) - 1 else add(FrameKeys.rowOf(word), hash, word, at)
@@ -90,9 +90,10 @@ private final class FrameKeys {
   private def next(at: Int): Int = (at + 1) & (table.length - 1)
 
   /** Other keys have the word 0, which is rare enough to look at the key. */
-  private def isWord(slot: Int): Boolean = words(slot) != 0L || FrameKeys.isWord(keys(slot))
+  private def isWord(index: Int): Boolean = words(index) != 0L || FrameKeys.isWord(keys(index))
 
-  private def isAt(slot: Int, key: UnsafeRow, hash: Int): Boolean = hashes(slot) == hash && keys(slot) == key
+  private def isAt(index: Int, key: UnsafeRow, hash: Int): Boolean =
+    hashes(index) == hash && keys(index) == key
 
   private def add(key: UnsafeRow, hash: Int, word: Long, at: Int): Int = {
     keys(count) = key
@@ -116,12 +117,12 @@ private final class FrameKeys {
 
   private def enlarge(length: Int): Unit = {
     table = new Array[Int](length)
-    var slot = 0
-    while (slot < count) {
-      var at = hashes(slot) & (length - 1)
+    var index = 0
+    while (index < count) {
+      var at = hashes(index) & (length - 1)
       while (table(at) != 0) at = next(at)
-      table(at) = slot + 1
-      slot += 1
+      table(at) = index + 1
+      index += 1
     }
   }
 }

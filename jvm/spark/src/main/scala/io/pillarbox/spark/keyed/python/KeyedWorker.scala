@@ -59,7 +59,7 @@ private final class KeyedWorker(
    * Sends a frame and waits for its update.
    *
    * @param onQuery
-   *   answers: state, slot, op, key blob to the entries
+   *   answers: state, keyIndex, op, key blob to the entries
    * @param onPart
    *   takes the body of a part of the update
    */
@@ -106,9 +106,9 @@ private final class KeyedWorker(
 
   private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer]): Unit = {
     val frameId = query.getLong
-    val (state, slot, op) = (query.getInt, query.getInt, query.get().toInt)
+    val (state, keyIndex, op) = (query.getInt, query.getInt, query.get().toInt)
     query.getInt // the length of what is left, the key's blob
-    val entries = onQuery(state, slot, op, query)
+    val entries = onQuery(state, keyIndex, op, query)
     val head = Frame.buffer(12).putLong(frameId).putInt(entries.map(_.remaining).sum).flip()
     write(KeyedWorker.Answer, head +: entries)
   }

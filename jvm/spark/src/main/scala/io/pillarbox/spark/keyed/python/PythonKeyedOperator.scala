@@ -83,20 +83,20 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def tryRow(row: UnsafeRow, time: Long): Boolean = {
     begin()
-    if (isWord(row)) addWord(row, time) else addRow(slotOf(context.keyOf(row)), row, time)
+    if (isWord(row)) addWord(row, time) else addRow(indexOf(context.keyOf(row)), row, time)
     added()
   }
 
   override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
     begin()
     horizon = context.clock.watermark
-    if (isWord(row)) addWord(row, time) else addRow(slotOf(key), row, time)
+    if (isWord(row)) addWord(row, time) else addRow(indexOf(key), row, time)
     added()
   }
 
   override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean = {
     begin()
-    events.addTimer(slotOf(timer.key), timer.kind, timer.timestamp)
+    events.addTimer(indexOf(timer.key), timer.kind, timer.timestamp)
     this.horizon = horizon
     added()
   }
@@ -105,7 +105,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def tryEndKey(key: UnsafeRow): Boolean = {
     begin()
-    slotOf(key)
+    indexOf(key)
     endedKeys = events.keys
     if (events.isFull) send()
     true
@@ -126,14 +126,14 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def addWord(row: UnsafeRow, time: Long): Unit =
     events.addUnsettled(row.getLong(wordOrdinal), time, view(row), row.getSizeInBytes)
 
-  private def addRow(slot: Int, row: UnsafeRow, time: Long): Unit =
-    events.addRow(slot, time, view(row), row.getSizeInBytes)
+  private def addRow(keyIndex: Int, row: UnsafeRow, time: Long): Unit =
+    events.addRow(keyIndex, time, view(row), row.getSizeInBytes)
 
   /** The number of a key; the state of a new one goes into the frame. */
-  private def slotOf(key: UnsafeRow): Int = {
-    val slot = events.slotOf(key)
+  private def indexOf(key: UnsafeRow): Int = {
+    val keyIndex = events.indexOf(key)
     loadNewKeys()
-    slot
+    keyIndex
   }
 
   /**
@@ -142,26 +142,28 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
    */
   private def loadNewKeys(): Unit =
     while (loadedKeys < events.keys) {
-      val slot = loadedKeys
+      val keyIndex = loadedKeys
       loadedKeys += 1
-      if (isStored(slot)) addStored(slot) else states.foreach(_.addNothing(slot - events.firstKey))
+      if (isStored(keyIndex)) addStored(keyIndex)
+      else states.foreach(_.addNothing(keyIndex - events.firstKey))
     }
 
   /** Whether anything of a key may be stored. */
-  private def isStored(slot: Int): Boolean = !context.isBatch || hasInitial || (goesOn && slot == 0)
+  private def isStored(keyIndex: Int): Boolean = !context.isBatch || hasInitial || (goesOn && keyIndex == 0)
 
-  private def addStored(slot: Int): Unit = {
-    select(slot)
-    var bytes = events.key(slot).getSizeInBytes.toLong
+  private def addStored(keyIndex: Int): Unit = {
+    select(keyIndex)
+    var bytes = events.key(keyIndex).getSizeInBytes.toLong
     var i = 0
     while (i < states.length) {
-      bytes += states(i).addCells(slot, slot - events.firstKey)
+      bytes += states(i).addCells(keyIndex, keyIndex - events.firstKey)
       i += 1
     }
     // In a stream all that is due comes as an event, and the rest is only sent to a function that lists it.
-    if (context.isBatch) timersOf(slot).foreach(timer => events.listTimer(slot, timer.kind, timer.timestamp))
+    if (context.isBatch)
+      timersOf(keyIndex).foreach(timer => events.listTimer(keyIndex, timer.kind, timer.timestamp))
     // What has to be sent again for a key that goes on must not fill the next frame by itself.
-    if (!(goesOn && slot == 0)) events.addBytes(bytes)
+    if (!(goesOn && keyIndex == 0)) events.addBytes(bytes)
   }
 
   private def added(): Boolean = {
@@ -188,8 +190,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   }
 
   /** What was stored of keys that have ended is done with. */
-  private def dropEnded(): Unit = (0 until endedKeys).filter(isStored).foreach { slot =>
-    select(slot)
+  private def dropEnded(): Unit = (0 until endedKeys).filter(isStored).foreach { keyIndex =>
+    select(keyIndex)
     states.foreach(_.clear())
   }
 
@@ -219,22 +221,22 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
       FrameEvents.blob(state.finishCells())
     )
 
-  private def timersOf(slot: Int): Seq[Timer[UnsafeRow]] = {
-    select(slot)
+  private def timersOf(keyIndex: Int): Seq[Timer[UnsafeRow]] = {
+    select(keyIndex)
     PythonKeyedOperator.Kinds.flatMap(context.timers.timersOfCurrentKey).filter(_.namespace.isVoid)
   }
 
-  private def timersAnswer(slot: Int): Seq[ByteBuffer] = {
-    val timers = timersOf(slot)
+  private def timersAnswer(keyIndex: Int): Seq[ByteBuffer] = {
+    val timers = timersOf(keyIndex)
     val bytes = Frame.buffer(9 * timers.size)
     timers.foreach(timer => bytes.put(FrameEvents.codeOf(timer.kind)).putLong(timer.timestamp))
     Seq(bytes.flip())
   }
 
-  private def answer(state: Int, slot: Int, op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
-    if (state == PythonKeyedOperator.TimersState) timersAnswer(slot)
+  private def answer(state: Int, keyIndex: Int, op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
+    if (state == PythonKeyedOperator.TimersState) timersAnswer(keyIndex)
     else {
-      select(slot)
+      select(keyIndex)
       val entries = states(state).answer(op, key)
       events.addBytes(entries.map(_.remaining.toLong).sum)
       entries
@@ -272,12 +274,12 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def applyTimers(body: ByteBuffer): Unit = {
     val n = body.getInt
-    val slots = Array.fill(n)(body.getInt)
+    val keyIndexes = Array.fill(n)(body.getInt)
     val kinds = Array.fill(n)(body.get())
     val ops = Array.fill(n)(body.get())
     val times = Array.fill(n)(body.getLong)
     for (i <- 0 until n) {
-      select(slots(i))
+      select(keyIndexes(i))
       changeTimer(FrameEvents.kindOf(kinds(i)), isNew = ops(i) == 0, times(i))
     }
   }
@@ -290,7 +292,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
-  private def select(slot: Int): Unit = context.backend.setCurrentKey(events.key(slot), events.keyHash(slot))
+  private def select(keyIndex: Int): Unit =
+    context.backend.setCurrentKey(events.key(keyIndex), events.keyHash(keyIndex))
 
   private def blobOf(body: ByteBuffer): ByteBuffer = {
     val length = body.getInt

@@ -23,7 +23,7 @@ private final class PythonListState(
       arrow,
       backend
     ) {
-  override def addCells(slot: Int, index: Int): Long = {
+  override def addCells(keyIndex: Int, index: Int): Long = {
     val elements = state.elements.take(InlineEntries + 1).toArray
     val isLarge = elements.length > InlineEntries
     note(isLarge)

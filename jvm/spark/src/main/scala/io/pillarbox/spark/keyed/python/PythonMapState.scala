@@ -38,7 +38,7 @@ private final class PythonMapState(
   private val toKey = UnsafeProjection.create(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
-  override def addCells(slot: Int, index: Int): Long = {
+  override def addCells(keyIndex: Int, index: Int): Long = {
     val found = entries(InlineEntries + 1)
     val isLarge = found.length > InlineEntries
     note(isLarge)

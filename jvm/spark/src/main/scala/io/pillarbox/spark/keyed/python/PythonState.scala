@@ -78,10 +78,10 @@ private abstract class PythonState(
     refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
   /**
-   * Adds what the current key holds, number `slot` of all and `index` of the frame's new ones; gives the
+   * Adds what the current key holds, number `keyIndex` of all and `index` of the frame's new ones; gives the
    * bytes of it.
    */
-  def addCells(slot: Int, index: Int): Long
+  def addCells(keyIndex: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit
@@ -89,7 +89,7 @@ private abstract class PythonState(
   /** What was added, as the bytes of a blob; starts anew. Valid until the next cell. */
   def finishCells(): Seq[ByteBuffer] = writer.finishParts()
 
-  /** Carries out the changes of an UPDATE; `select` makes a slot's key the current one. */
+  /** Carries out the changes of an UPDATE; `select` makes the key of an index the current one. */
   def applyChanges(blob: ByteBuffer, select: Int => Unit): Unit = if (blob.hasRemaining) {
     val batch = reader.read(blob)
     var i = 0

@@ -32,16 +32,16 @@ private final class PythonValueState(
   /** Of each key that the worker has: where its value was. */
   private var addresses = new Array[Int](if (addressed == null) 0 else 1024)
 
-  override def addCells(slot: Int, index: Int): Long = {
+  override def addCells(keyIndex: Int, index: Int): Long = {
     val value = state.value()
-    if (addressed != null) noteAddress(slot)
+    if (addressed != null) noteAddress(keyIndex)
     write(value, if (value == null) 0L else sent(state.stamp))
     if (value == null) 0L else value.getSizeInBytes.toLong
   }
 
-  private def noteAddress(slot: Int): Unit = {
-    if (slot >= addresses.length) addresses = util.Arrays.copyOf(addresses, 2 * slot)
-    addresses(slot) = addressed.address
+  private def noteAddress(keyIndex: Int): Unit = {
+    if (keyIndex >= addresses.length) addresses = util.Arrays.copyOf(addresses, 2 * keyIndex)
+    addresses(keyIndex) = addressed.address
   }
 
   override def addNothing(index: Int): Unit = write(null, 0L)

@@ -6,7 +6,7 @@ import io.pillarbox.api.TimeDomain
  * Timers that somebody polls, in the order in which they fire. What is polled is no longer registered; its
  * key has to be made the current one. Mailbox thread only.
  */
-private[pillarbox] trait DueTimers[K] extends InternalTimerService[K] {
+private[pillarbox] trait PolledTimerService[K] extends InternalTimerService[K] {
 
   /**
    * The next timer of the kind that is due up to `time`; null if there is none. None is due at
