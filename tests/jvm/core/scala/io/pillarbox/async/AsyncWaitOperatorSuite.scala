@@ -4,8 +4,8 @@ import java.util
 
 import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.queue.StreamElement.{Answered, Record}
+import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncCallException
 import io.pillarbox.mailbox.MailboxExecutorImpl
 import org.scalatest.funsuite.AnyFunSuite
